@@ -5,10 +5,10 @@
 2. The same ledger, input and time give the same decision: no clock, randomness or environment.
 3. Terminal stages have empty rows: a later result changes nothing but the suspense book.
 4. Reply, changes and intents become visible together, changes first.
-5. With equal stamps, any partition of a list of inputs into batches ends in the same ledger as
+5. With equal moments, any partition of a list of inputs into batches ends in the same ledger as
    deciding them one by one.
-6. References and page tokens are generated at the edge and travel in the input, as does each
-   input's own `now`.
+6. References and page tokens are generated at the edge and travel in the input, as do each
+   input's own `now` and `utc`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mmo_sansio.payments import journal
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.rules import creation, deliveries, deposits, payment_page, polling, results, submission, timers
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Moment
 
 
 def reads(input_: inputs.Input) -> Reads:
@@ -58,16 +58,21 @@ def reads(input_: inputs.Input) -> Reads:
             assert_never(input_)
 
 
-def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant) -> Decision:
-    """Decide an input. A decision that changes something adds one entry to the journal."""
-    decision = _decide(ledger, input_, now=now)
+def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant | None = None) -> Decision:
+    """Decide an input. A decision that changes something adds one entry to the journal.
+
+    `now` is the gateway's own time, `utc` the wall time to record; None says that the two agree. See
+    :class:`mmo_sansio.values.clock.Moment`.
+    """
+    moment = Moment(now, now if utc is None else utc)
+    decision = _decide(ledger, input_, now=moment)
     if not decision.changes:
         return decision
-    written = journal.journal_entry(input_, decision.changes, now=now)
+    written = journal.journal_entry(input_, decision.changes, now=moment)
     return evolve(decision, changes=(*decision.changes, written))
 
 
-def _decide(ledger: Ledger, input_: inputs.Input, *, now: Instant) -> Decision:
+def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
     match input_:
         case inputs.CreatePayment():
             return creation.create(ledger, input_, now=now)

@@ -30,9 +30,10 @@ class Gateway:
         self.callbacks: list[CallbackRecorded] = []
         self._intents: list[Intent] = []
 
-    def receive(self, input_: Input, *, now: Instant) -> Reply:
-        """Decide the input, apply the decision and return its reply. Its intents then wait in `take_intents`."""
-        decision = decide(self.ledger, input_, now=now)
+    def receive(self, input_: Input, *, now: Instant, utc: Instant | None = None) -> Reply:
+        """Decide the input, apply the decision and return its reply. Its intents then wait in `take_intents`. `now` and
+        `utc` are those of `decide`."""
+        decision = decide(self.ledger, input_, now=now, utc=utc)
         self.ledger.apply(decision.changes, decision.intents)
         for change in decision.changes:
             match change:
@@ -61,7 +62,7 @@ class Gateway:
         due = [each.progress.wake_at for each in self.ledger.transactions.values()]
         return min((at for at in due if at is not None), default=None)
 
-    def wake(self, *, now: Instant) -> None:
+    def wake(self, *, now: Instant, utc: Instant | None = None) -> None:
         """Wake all transactions that are due by now, the earliest first. Calling it too early does no harm."""
         due = sorted(
             (each.progress.wake_at, each.reference)
@@ -69,4 +70,4 @@ class Gateway:
             if each.progress.wake_at is not None and each.progress.wake_at <= now
         )
         for _, reference in due:
-            self.receive(TransactionWoke(reference), now=now)
+            self.receive(TransactionWoke(reference), now=now, utc=utc)

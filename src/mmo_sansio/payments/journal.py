@@ -16,12 +16,12 @@ from mmo_sansio.messages.changes import (
     TransactionAdvanced,
     TransactionCreated,
 )
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment
 
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
-def journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Instant) -> JournalEntry:
+def journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Moment) -> JournalEntry:
     """Return the journal entry of this decision. It contains no key, token or party."""
     reference = brand = before = after = None
     detail = _detail(input_)
@@ -40,7 +40,7 @@ def journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Insta
             case _:
                 pass
     return JournalEntry(
-        at=now,
+        at=now.utc,
         input_name=type(input_).__name__,
         actor=_actor(input_),
         gateway_reference=reference,

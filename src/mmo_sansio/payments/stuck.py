@@ -19,11 +19,11 @@ def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
     """Tell whether the outcome of a payment has been unknown for too long (S6).
 
     Its submission began at least STUCK_AFTER ago, so that its provider may have moved the money, and there is no
-    result. Lists, the metric and its alert all mean this.
+    result. Lists, the metric and its alert all mean this. `now` is the gateway's own time.
     """
     if transaction.progress.stage not in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
         return False
-    began_at = transaction.progress.submitted_at or transaction.order.created_at
+    began_at = transaction.progress.submitted_at or transaction.order.accepted_at
     return elapsed(began_at, now) >= STUCK_AFTER
 
 

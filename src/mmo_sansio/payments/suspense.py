@@ -14,7 +14,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.model import Transaction
 
 SuspenseSource = ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | UnmatchedNotified
@@ -22,7 +22,7 @@ SuspenseSource = ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNo
 
 
 def record_in_suspense(
-    input_: SuspenseSource, reason: SuspenseReason, transaction: Transaction | None, *, now: Instant
+    input_: SuspenseSource, reason: SuspenseReason, transaction: Transaction | None, *, now: Moment
 ) -> Decision:
     """Return a decision that only adds the report to the suspense book."""
     noted = suspense_entry(input_, reason, transaction, now=now)
@@ -30,11 +30,11 @@ def record_in_suspense(
 
 
 def suspense_entry(
-    input_: SuspenseSource, reason: SuspenseReason, transaction: Transaction | None, *, now: Instant
+    input_: SuspenseSource, reason: SuspenseReason, transaction: Transaction | None, *, now: Moment
 ) -> SuspenseRecorded:
     """Return the entry of a report in the suspense book, for a decision that changes more than that."""
     return SuspenseRecorded(
-        at=now,
+        at=now.utc,
         reason=reason,
         provider=input_.provider,
         content=json.dumps(_content(input_), ensure_ascii=False),

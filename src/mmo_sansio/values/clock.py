@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NewType, overload
 
+from attrs import frozen
+
 Instant = NewType("Instant", int)
 """A moment of wall time: microseconds since 1970-01-01T00:00:00Z."""
 
@@ -15,6 +17,19 @@ MonotonicInstant = NewType("MonotonicInstant", int)
 
 Span = NewType("Span", int)
 """A length of time in microseconds."""
+
+
+@frozen
+class Moment:
+    """When an input is decided, by two clocks that agree unless the machine's wall clock was wrong."""
+
+    time: Instant
+    """The gateway's own time, by which it is judged what is due, has expired or lies within a window. It passes as fast
+    as true time does, whatever happens to the wall clock (:mod:`mmo_sansio.resilience.clock_guard`)."""
+    utc: Instant
+    """The wall time that the clock guard trusts, which is recorded for people to read: `createdAt`, `completedAt`,
+    the journal."""
+
 
 MICROSECOND = Span(1)
 MILLISECOND = Span(1_000)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from attrs import field, frozen
 
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money
 
@@ -184,7 +184,7 @@ class Page:
     token: str = field(repr=False)
     """The secret part of pageUrl; everybody who knows it may pay."""
     closes_at: Instant
-    """When the page's session ends; never after the order's expiry."""
+    """When the page's session ends, by the gateway's own time; never after the order's expiry."""
     success_redirect_url: str | None = None
     error_redirect_url: str | None = None
 
@@ -213,8 +213,9 @@ class Order:
     result_url: str | None
     """Where the result is sent; None only for a push of a brand without push_result_url."""
     created_at: Instant
+    """Wall time, as the clock guard trusted it."""
     expires_at: Instant
-    """When the transaction fails if it is still pending (S3)."""
+    """When the transaction fails if it is still pending (S3), by the gateway's own time."""
     display_qr_url: str | None = None
     page: Page | None = None
     scenario: str | None = None
@@ -222,6 +223,17 @@ class Order:
     api_key_id: str | None = None
     """The id of the API key that made the request, never the key itself (A4); None for a push, and for a payment that a
     version without this field has stored."""
+    utc_offset: Span = Span(0)
+    """How far the wall time of `created_at` was ahead of the gateway's own time."""
+
+    @property
+    def accepted_at(self) -> Instant:
+        """Return when the order was accepted, by the gateway's own time."""
+        return earlier(self.created_at, self.utc_offset)
+
+    def to_utc(self, moment: Instant) -> Instant:
+        """Return the wall time, as it was when the order was accepted, of a moment of the gateway's own time."""
+        return later(moment, self.utc_offset)
 
 
 @frozen
@@ -255,7 +267,8 @@ class Progress:
     version: int
     """Counts the transitions, from 1; a store changes a row only from the version that was decided on."""
     wake_at: Instant | None
-    """When the transaction needs the clock next (expiry, next poll, end of its page); None exactly when terminal."""
+    """When the transaction needs the clock next (expiry, next poll, end of its page), by the gateway's own time; None
+    exactly when terminal."""
     polls: int = 0
     """How often the provider was polled since the payment was submitted."""
     provider_reference: str | None = None
@@ -267,7 +280,7 @@ class Progress:
     error_code: ErrorCode | None = None
     error_message: str | None = None
     submitted_at: Instant | None = None
-    """When the latest submission began; None while none is on record."""
+    """When the latest submission began, by the gateway's own time; None while none is on record."""
     hint: str | None = None
     """What hints reported (S5), one line each, for the provider's adapter, which polls and may need it; None:
     nothing."""

@@ -112,7 +112,7 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
     order, progress = transaction.order, transaction.progress
     match transaction.status:
         case Status.PENDING:
-            until = format_with_microseconds(order.expires_at)
+            until = format_with_microseconds(order.to_utc(order.expires_at))
             yield f"It is pending ({_pending_reason(progress.stage)}); it expires at {until}."
         case Status.SUCCESS:
             yield f"It succeeded with {progress.final}, {_source_text(progress.completion_source)}."

@@ -38,7 +38,7 @@ def qr_code_request(transaction: Transaction, key: bytes, *, image: str) -> Http
         f',"amount":{money_object(order.requested)}'
         f',"qrPayload":{_to_json(code.payload)}'
         f',"qrImage":{_to_json(image)}'
-        f',"expiresAt":"{format_with_microseconds(order.expires_at)}"}}'
+        f',"expiresAt":"{format_with_microseconds(order.to_utc(order.expires_at))}"}}'
     )
     return _post(order.display_qr_url, key, body.encode())
 

@@ -12,7 +12,7 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.decision import Decision, reject
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import problems
-from mmo_sansio.values.clock import Instant, later
+from mmo_sansio.values.clock import Moment, elapsed, later
 from mmo_sansio.values.model import (
     Brand,
     Method,
@@ -30,7 +30,7 @@ from mmo_sansio.values.money import AmountError, Money, to_money
 from mmo_sansio.values.problems import FieldError, Problem
 
 
-def create(ledger: Ledger, input_: CreatePayment, *, now: Instant) -> Decision:
+def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     """Accept the payment, or reject it with the first cause that applies. A rejection consumes nothing (C12)."""
     match _select_method(input_.brand, input_.draft):
         case Problem() as problem:
@@ -40,7 +40,7 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Instant) -> Decision:
     if _is_duplicate(ledger, input_, now=now):
         return reject(_duplicate_problem(input_.draft.merchant_reference))
     transaction = _initial_transaction(_build_order(input_, offer, now=now))
-    used = ReferenceConsumed(input_.brand.id, input_.draft.merchant_reference, input_.gateway_reference, now)
+    used = ReferenceConsumed(input_.brand.id, input_.draft.merchant_reference, input_.gateway_reference, now.time)
     intents = (SubmitToProvider(input_.gateway_reference),) if transaction.order.page is None else ()
     return Decision(Accepted(transaction.order), (used, TransactionCreated(transaction)), intents)
 
@@ -83,13 +83,13 @@ def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
     return _SelectedMethod(method, amount)
 
 
-def _is_duplicate(ledger: Ledger, input_: CreatePayment, *, now: Instant) -> bool:
+def _is_duplicate(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> bool:
     used = ledger.reference_use(input_.brand.id, input_.draft.merchant_reference)
     if used is None:
         return False
     if input_.brand.reference_reuse is ReferenceReuse.NEVER:
         return True
-    return now - used.at < input_.terms.idempotency_window
+    return elapsed(used.at, now.time) < input_.terms.idempotency_window
 
 
 def _duplicate_problem(merchant_reference: str) -> Problem:
@@ -99,7 +99,7 @@ def _duplicate_problem(merchant_reference: str) -> Problem:
     )
 
 
-def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Instant) -> Order:
+def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Moment) -> Order:
     draft, method, terms = input_.draft, selected.method, input_.terms
     return Order(
         gateway_reference=input_.gateway_reference,
@@ -116,8 +116,9 @@ def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Insta
         reconciliation_reference=draft.reconciliation_reference or draft.merchant_reference,
         labels=draft.labels,
         result_url=draft.result_url,
-        created_at=now,
-        expires_at=later(now, terms.pending_timeout),
+        created_at=now.utc,
+        expires_at=later(now.time, terms.pending_timeout),
+        utc_offset=elapsed(now.time, now.utc),
         display_qr_url=draft.display_qr_url,
         page=_build_page(input_, terms, now=now) if draft.operation is Operation.WEB_PAYIN else None,
         scenario=draft.scenario,
@@ -130,11 +131,11 @@ def _tax_authority(method: Method) -> Party:
     return Party(method.tax_authority_id or method.key, method.tax_authority_account)
 
 
-def _build_page(input_: CreatePayment, terms: Terms, *, now: Instant) -> Page:
+def _build_page(input_: CreatePayment, terms: Terms, *, now: Moment) -> Page:
     session = terms.pending_timeout if terms.page_session is None else terms.page_session
     return Page(
         input_.page_token,
-        later(now, min(session, terms.pending_timeout)),
+        later(now.time, min(session, terms.pending_timeout)),
         input_.draft.success_redirect_url,
         input_.draft.error_redirect_url,
     )

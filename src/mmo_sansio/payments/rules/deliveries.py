@@ -8,10 +8,10 @@ from mmo_sansio.messages.intents import DeliverCallback, IntentKind
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment
 
 
-def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Instant) -> Decision:
+def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Moment) -> Decision:
     """Record the outcome, once; the transaction itself does not change.
 
     When two processes sent it, because the first lost its lease, the later claim records its outcome; the first may
@@ -25,18 +25,18 @@ def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Instant
     if input_.fence < waiting.fence:
         return ignore("Another process has claimed the callback since.", transaction)
     brand = transaction.order.brand
-    recorded = CallbackRecorded(input_.gateway_reference, brand, input_.attempt, now)
+    recorded = CallbackRecorded(input_.gateway_reference, brand, input_.attempt, now.utc)
     changes: tuple[Change, ...] = (recorded, IntentConcluded(key))
     if input_.breaker is not None:
         changes = (*changes, BreakerSaved(brand, input_.fence, input_.breaker))
     return Decision(Applied(transaction), changes)
 
 
-def conclude_qr(ledger: Ledger, input_: QrConcluded, *, now: Instant) -> Decision:
+def conclude_qr(ledger: Ledger, input_: QrConcluded, *, now: Moment) -> Decision:
     """Record the outcome, once; the transaction itself does not change."""
     transaction = ledger.transaction(input_.gateway_reference)
     key = (input_.gateway_reference, IntentKind.QR)
     if transaction is None or ledger.open_intent(key) is None:
         return ignore("No QR code is waiting for its outcome.", transaction)
-    recorded = QrRecorded(input_.gateway_reference, transaction.order.brand, input_.attempt, now)
+    recorded = QrRecorded(input_.gateway_reference, transaction.order.brand, input_.attempt, now.utc)
     return Decision(Applied(transaction), (recorded, IntentConcluded(key)))

@@ -9,11 +9,11 @@ from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.suspense import record_in_suspense
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment, elapsed
 from mmo_sansio.values.model import Brand, Flow, Method, Order, Progress, ProviderData, Source, Stage, Transaction, Type
 
 
-def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Instant) -> Decision:
+def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Moment) -> Decision:
     """Record the deposit; ignore a repeated one, and put one that matches no brand into the suspense book."""
     if not input_.succeeded:
         return ignore("A failed deposit makes no transaction.")
@@ -42,19 +42,19 @@ def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Instant) -> 
     )
 
 
-def record_unmatched(input_: UnmatchedNotified, *, now: Instant) -> Decision:
+def record_unmatched(input_: UnmatchedNotified, *, now: Moment) -> Decision:
     """Put a notification that names nothing of ours into the suspense book."""
     return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
 
 
-def _repeated_deposit(before: Transaction | None, input_: DepositNotified, *, now: Instant) -> Decision:
+def _repeated_deposit(before: Transaction | None, input_: DepositNotified, *, now: Moment) -> Decision:
     same = before is not None and (before.order.requested, before.order.party) == (input_.amount, input_.party)
     if same:
         return ignore("The deposit is on record.", before)
     return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, before, now=now)
 
 
-def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, *, now: Instant) -> Transaction:
+def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, *, now: Moment) -> Transaction:
     """Return a transaction for money that has been received: a success from the beginning, whatever the limits say."""
     order = Order(
         gateway_reference=input_.gateway_reference,
@@ -71,8 +71,9 @@ def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, 
         reconciliation_reference=None,
         labels=None,
         result_url=brand.push_result_url,
-        created_at=now,
-        expires_at=now,
+        created_at=now.utc,
+        expires_at=now.time,
+        utc_offset=elapsed(now.time, now.utc),
     )
     progress = Progress(
         stage=Stage.SUCCEEDED,
@@ -81,7 +82,7 @@ def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, 
         provider_reference=input_.provider_reference,
         provider_data=ProviderData(input_.provider, input_.provider_title),
         final=input_.amount,
-        completed_at=now,
+        completed_at=now.utc,
         completion_source=Source.WEBHOOK,
     )
     return Transaction(order, progress)

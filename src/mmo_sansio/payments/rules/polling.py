@@ -11,14 +11,14 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment, later
 from mmo_sansio.values.model import Source, Stage, Transaction
 
 HINT_CHARACTERS_MAX = 2_000
 """The longest text of hints that is stored with their payment."""
 
 
-def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Instant) -> Decision:
+def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decision:
     """Poll at once; a hint about no payment of ours goes to the suspense book.
 
     Hints cause at most one poll of a payment in POLL_INTERVAL_MIN, so a flood of them does no harm. A payment that has
@@ -37,14 +37,14 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Instant) -> Decis
     if not is_legal(before.progress.stage, input_):
         return ignore("The payment waits for no result.", before)
     assert before.progress.wake_at is not None
-    soon = now + POLL_INTERVAL_MIN
+    soon = later(now.time, POLL_INTERVAL_MIN)
     if _is_submission_in_flight(before) or before.progress.wake_at <= soon:
         return _store_hint(before, input_)
     after = advance(before, input_, before.progress.stage, wake_at=soon, hint=_merge_hint(before, input_))
     return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
 
 
-def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Instant) -> Decision:
+def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> Decision:
     """Leave a payment that cannot be polled until it expires, or until a notification or staff end it: never guess
     (S6)."""
     before = ledger.transaction(input_.gateway_reference)

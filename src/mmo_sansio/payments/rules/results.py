@@ -12,12 +12,12 @@ from mmo_sansio.payments.decision import Decision, advance, ignore, transition_c
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.states import is_legal, target_stages
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import ProviderData, Source, Stage, Transaction
 
 
-def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Instant) -> Decision:
+def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decision:
     """Record that the money moved: set finalAmount and fee, and call the merchant back (S2).
 
     A success with less than was requested also leaves an entry in the suspense book, for a person to see.
@@ -37,7 +37,7 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Instant) -> Decis
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         provider_data=evolve(_provider_data(before), fee=input_.fee, party_data=input_.party_data),
         final=final,
-        completed_at=now,
+        completed_at=now.utc,
         completion_source=input_.source,
     )
     if final.minor >= before.order.requested.minor:
@@ -46,7 +46,7 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Instant) -> Decis
     return _complete(before, after, noted)
 
 
-def fail(ledger: Ledger, input_: ProviderFailed, *, now: Instant) -> Decision:
+def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     """Record that the provider did not and will not move the money (S2)."""
     before = ledger.transaction(input_.gateway_reference)
     if (fault := _why_not_applied(before, input_)) is not None:
@@ -61,7 +61,7 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Instant) -> Decision:
         provider_data=evolve(
             _provider_data(before), error_code=input_.native_code, error_message=input_.native_message
         ),
-        completed_at=now,
+        completed_at=now.utc,
         completion_source=input_.source,
         error_code=input_.error_code,
         error_message=EXPLANATIONS[input_.error_code].meaning,
@@ -69,7 +69,7 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Instant) -> Decision:
     return _complete(before, after)
 
 
-def resolve(ledger: Ledger, input_: ResolveManually, *, now: Instant) -> Decision:
+def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision:
     """End a payment by hand. A payment that was never sent to a provider cannot become a success."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
@@ -87,7 +87,7 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Instant) -> Decisio
         wake_at=None,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         final=final if to is Stage.SUCCEEDED else None,
-        completed_at=now,
+        completed_at=now.utc,
         completion_source=Source.MANUAL,
         error_code=input_.error_code,
         error_message=_message(input_.error_code),
@@ -138,7 +138,7 @@ def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFai
 
 
 def _reject_result(
-    before: Transaction | None, input_: ProviderSucceeded | ProviderFailed, reason: SuspenseReason, *, now: Instant
+    before: Transaction | None, input_: ProviderSucceeded | ProviderFailed, reason: SuspenseReason, *, now: Moment
 ) -> Decision:
     if reason is SuspenseReason.REPEATED_RESULT and input_.source is Source.POLL:
         return ignore("An answer that we asked for agrees with what is on record.", before)

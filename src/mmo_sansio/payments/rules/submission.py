@@ -10,32 +10,32 @@ from mmo_sansio.payments.decision import Decision, advance, ignore, transition_c
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import SUBMISSION_TIMEOUT, next_poll_at, poll_interval
 from mmo_sansio.payments.states import is_legal
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment, later
 from mmo_sansio.values.model import Order, ProviderData, Stage, Transaction
 
 
-def begin(ledger: Ledger, input_: BeginSubmission, *, now: Instant) -> Decision:
+def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
     """Record that the request is about to be sent. `Applied` lets the worker send it; `Ignored` forbids it."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
-    if before.progress.wake_at is not None and now >= before.progress.wake_at:
+    if before.progress.wake_at is not None and now.time >= before.progress.wake_at:
         return ignore("Its time is over.", before)
     after = advance(
         before,
         input_,
         Stage.SUBMITTING,
-        wake_at=min(now + SUBMISSION_TIMEOUT, before.order.expires_at),
+        wake_at=min(later(now.time, SUBMISSION_TIMEOUT), before.order.expires_at),
         polls=0,
         hint=None,
-        submitted_at=now,
+        submitted_at=now.time,
         submissions=_submissions(before) + 1,
         provider_data=_initial_provider_data(before.order),
     )
     return Decision(Applied(after), transition_changes(before, after))
 
 
-def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Instant) -> Decision:
+def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision:
     """Record that the provider has the payment: wait for its result, and poll when it does not come."""
     before = _find_pending(ledger, input_)
     if before is None:
@@ -65,20 +65,20 @@ def _qr_intents(before: Transaction) -> tuple[Intent, ...]:
     return (DeliverQr(before.reference),) if is_delivered else ()
 
 
-def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Instant) -> Decision:
+def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Moment) -> Decision:
     """Record that there was no usable response: the request may have been received, so poll soon."""
     before = _find_pending(ledger, input_)
     if before is None or before.progress.wake_at is None:
         return ignore("No such payment waits for this provider.")
     if input_.poll_after is None:
-        at = min(now + poll_interval(before.progress.polls), before.progress.wake_at)
+        at = min(later(now.time, poll_interval(before.progress.polls)), before.progress.wake_at)
     else:
         at = next_poll_at(before.order, input_.poll_after, now=now)
     after = advance(before, input_, before.progress.stage, wake_at=at)
     return Decision(Applied(after), transition_changes(before, after))
 
 
-def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Instant) -> Decision:
+def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> Decision:
     """Submit again after the provider's word that nothing reached it: the one way back to a submission.
 
     Only the response to the latest poll counts: an older one may precede the submission that is on record now.

@@ -8,7 +8,7 @@ from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
@@ -34,18 +34,18 @@ def poll_interval(polls: int) -> Span:
     return Span(min(POLL_INTERVAL_MIN << min(polls, _DOUBLINGS_MAX), POLL_INTERVAL_MAX))
 
 
-def next_poll_at(order: Order, after: Span, *, now: Instant) -> Instant:
+def next_poll_at(order: Order, after: Span, *, now: Moment) -> Instant:
     """Return the time of the next poll: after this span, but with a last poll before the order expires."""
-    at, last = now + after, order.expires_at - FINAL_POLL_BEFORE_EXPIRY
-    return Instant(last if now < last < at else min(at, order.expires_at))
+    at, last = later(now.time, after), earlier(order.expires_at, FINAL_POLL_BEFORE_EXPIRY)
+    return last if now.time < last < at else min(at, order.expires_at)
 
 
-def wake(ledger: Ledger, input_: TransactionWoke, *, now: Instant) -> Decision:
+def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
     """Do what is due. Waking too early, or when nothing can change any more, does no harm."""
     before = ledger.transaction(input_.gateway_reference)
-    if before is None or before.progress.wake_at is None or now < before.progress.wake_at:
+    if before is None or before.progress.wake_at is None or now.time < before.progress.wake_at:
         return ignore("Nothing is due.", before)
-    if now >= before.order.expires_at:
+    if now.time >= before.order.expires_at:
         return _fail(before, input_, ErrorCode.TRANSACTION_EXPIRED, now=now)
     if before.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER):
         return _fail(before, input_, ErrorCode.USER_TIMEOUT, now=now)
@@ -59,13 +59,13 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Instant) -> Decision:
     return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
 
 
-def _fail(before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now: Instant) -> Decision:
+def _fail(before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now: Moment) -> Decision:
     after = advance(
         before,
         input_,
         Stage.FAILED,
         wake_at=None,
-        completed_at=now,
+        completed_at=now.utc,
         completion_source=Source.EXPIRY,
         error_code=code,
         error_message=EXPLANATIONS[code].meaning,

@@ -59,7 +59,7 @@ def resubmission_ends_at(order: Order) -> Instant:
 
     The time of a web pay-in begins when its page closes, as it may be started on the page until then.
     """
-    begins = order.page.closes_at if order.page else order.created_at
+    begins = order.page.closes_at if order.page else order.accepted_at
     is_payin = order.type is Type.PAYIN
     return later(begins, PAYIN_RESUBMISSION_PERIOD if is_payin else PAYOUT_RESUBMISSION_PERIOD)
 

@@ -16,6 +16,7 @@ from zlib import crc32
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
+from mmo_sansio.values.clock import Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
@@ -64,6 +65,7 @@ def serialize_order(order: model.Order) -> bytes:
                 page and (page.token, page.closes_at, page.success_redirect_url, page.error_redirect_url),
                 order.scenario,
                 order.api_key_id,
+                order.utc_offset,
             )
         ).encode()
     )
@@ -138,6 +140,7 @@ def _parse_order(row: list[Any]) -> model.Order:
         page=None if page is None else model.Page(*page),
         scenario=row[19],
         api_key_id=row[20] if len(row) > 20 else None,
+        utc_offset=row[21] if len(row) > 21 else Span(0),
     )
 
 
