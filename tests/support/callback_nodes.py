@@ -16,6 +16,7 @@ from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, later
+from mmo_sansio.values.model import Order
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
@@ -75,7 +76,7 @@ class Node:
         owned = OwnedChannels(is_store_shared=channels is not None, clock=monotonic_of_trio)
         self.callbacks = CallbackWorker(
             deliver=self._deliver,
-            find_api_key=self._key_for,
+            find_key=self._key_for,
             record_outcome=self.engine.submit,
             now=self.time.now,
             monotonic=self.time.monotonic,
@@ -127,7 +128,7 @@ class Node:
         await trio.sleep(self.receiver.answering_s)
         return DeliveryAttempt(self.receiver.answers, request.target.decode())
 
-    async def _key_for(self, brand: str) -> bytes | None:
+    async def _key_for(self, order: Order) -> bytes:
         return b"key"
 
 

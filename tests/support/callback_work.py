@@ -17,7 +17,8 @@ from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_sansio.testing import a_transaction, numbered_reference
 from mmo_sansio.values.clock import Instant, MonotonicInstant
-from mmo_sansio.values.model import Stage
+from mmo_sansio.values.model import Order, Stage
+from mmo_trio.brands.delivery_key import NO_API_KEY, DeliveryRefused
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.client.exchange import MaySend
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
@@ -57,9 +58,9 @@ class DeliveryRecords:
     """The attempts by gatewayReference."""
     _changed: trio.Event = field(factory=trio.Event)
 
-    async def find_api_key(self, brand: str) -> bytes | None:
+    async def find_key(self, order: Order) -> bytes | DeliveryRefused:
         await trio.lowlevel.checkpoint()
-        return self.keys.get(brand, f"key of {brand}".encode())
+        return self.keys.get(order.brand, f"key of {order.brand}".encode()) or NO_API_KEY
 
     async def record(self, concluded: CallbackConcluded) -> None:
         await trio.lowlevel.checkpoint()
@@ -111,7 +112,7 @@ async def running_worker(
     """Run a worker during the block; active deliveries are cancelled at its end."""
     worker = CallbackWorker(
         deliver=deliver,
-        find_api_key=records.find_api_key,
+        find_key=records.find_key,
         record_outcome=records.record,
         now=trio_clock,
         monotonic=monotonic_of_trio,

@@ -35,7 +35,9 @@ class BrandAdmin:
     async def retire_key(self, brand: str, api_key: str) -> None:
         """Retire a key of the brand."""
         digest = self.keyring.digest(api_key.encode())
-        [id] = [each.id for each in await self.store.keys_of(brand) if each.digest == digest]
+        record = await self.store.brand_record(brand)
+        assert record is not None
+        [id] = [each.id for each in record.keys if each.digest == digest]
         assert await self.store.admin.retire_key(brand, id, now=Instant(_now()))
 
 

@@ -30,6 +30,9 @@ class DeliveryOutcome(StrEnum):
     """The rules forbid the URL's target; nothing was connected. The breaker does not count it."""
     BREAKER_OPEN = "breaker_open"
     """The merchant's breaker was open; nothing was connected."""
+    KEY_REVOKED = "key_revoked"
+    """The API key that made the payment was retired as leaked, or removed; nothing was connected (A4). The breaker does
+    not count it."""
 
 
 @frozen

@@ -149,6 +149,7 @@ _DELIVERY_FAILURE_TEXTS = {
     DeliveryOutcome.TIMEOUT: "the merchant's server took longer than it may",
     DeliveryOutcome.TRANSPORT_ERROR: "the merchant's server could not be reached or trusted",
     DeliveryOutcome.EGRESS_REFUSED: "its address is one that the gateway doesn't call",
+    DeliveryOutcome.KEY_REVOKED: "it could have brought the next API key to a thief of this one",
     DeliveryOutcome.BREAKER_OPEN: "too many callbacks to this merchant had failed just before",
 }
 

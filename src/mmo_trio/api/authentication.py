@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
+from mmo_sansio.values.model import Order
+from mmo_trio.brands.delivery_key import DeliveryRefused, select_delivery_key
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
@@ -51,11 +53,12 @@ class Authenticator:
             self._verified[digest] = owner, later(now, self._cache_ttl)
         return owner
 
-    async def callback_key(self, brand: str) -> bytes | None:
-        """Return the brand's oldest key that is not retired; None when it has none (A4). It is never cached.
+    async def delivery_key(self, order: Order) -> bytes | DeliveryRefused:
+        """Return the key that a callback or QR code of this payment carries now, or why none may be sent (A4). It is
+        never cached.
 
         Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
-        for key in await self._store.keys_of(brand):
-            if key.retired_at is None:
-                return self._keyring.unseal(brand, key.sealed)
-        return None
+        selected = select_delivery_key(await self._store.brand_record(order.brand), order)
+        if isinstance(selected, DeliveryRefused):
+            return selected
+        return self._keyring.unseal(order.brand, selected.sealed)

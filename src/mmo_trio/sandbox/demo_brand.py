@@ -44,7 +44,9 @@ def build_demo_brand(*, provider: str, title: str) -> Brand:
 async def ensure_demo_brand(store: Store, keyring: KeyRing, *, provider: str, title: str, now: Instant) -> str:
     """Create the demo brand and a key unless they exist, and return its oldest key in use."""
     await store.admin.save_brands([build_demo_brand(provider=provider, title=title)])
-    for key in await store.keys_of(DEMO_BRAND_ID):
+    record = await store.brand_record(DEMO_BRAND_ID)
+    assert record is not None, "it has just been saved"
+    for key in record.keys:
         if key.retired_at is None:
             return keyring.unseal(DEMO_BRAND_ID, key.sealed).decode()
     return await create_key(store, keyring, DEMO_BRAND_ID, now=now)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mmo_sansio.testing import a_transaction
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
+from mmo_sansio.values.model import Flow, Order
 from mmo_trio.api import authentication
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.apply import add_key, create_key
+from mmo_trio.brands.delivery_key import KEY_LEAKED, KEY_MAY_BE_LEAKED, KEY_REMOVED, NO_API_KEY, keys_disclosed_through
 from mmo_trio.brands.keyring import KeyRing, SealError, generate_api_key, load_master_key
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.conformance.inputs import brand
-from mmo_trio.storage.interface.admin_types import KeyOwner
+from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
 from mmo_trio.storage.memory.store import MemoryStore, open_memory
 
 RING = KeyRing(bytes(range(32)))
@@ -132,7 +136,7 @@ async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: Mem
     key = SECRET.encode()
     begin = now.now
     assert await authenticator.find_owner(key) == KeyOwner(brand("acme"), "1")
-    (stored,) = await store.keys_of("acme")
+    (stored,) = await keys_of(store, "acme")
     assert await store.admin.retire_key("acme", stored.id, now=Instant(2))
     now.now = later(begin, clock.Span(clock.MINUTE - 1))
     assert await authenticator.find_owner(key) == KeyOwner(brand("acme"), "1")
@@ -160,15 +164,72 @@ async def test_the_memory_of_verified_keys_is_bounded(store: MemoryStore, monkey
         assert len(authenticator._verified) <= 3
 
 
+async def keys_of(store: MemoryStore, of: str) -> Sequence[StoredApiKey]:
+    record = await store.brand_record(of)
+    assert record is not None
+    return record.keys
+
+
+def order_of(of: str = "acme", key_id: str | None = None, **members: Any) -> Order:
+    return a_transaction(brand=of, api_key_id=key_id, created_at=Instant(10), **members).order
+
+
 @pytest.mark.spec("A4")
 async def test_a_callback_carries_the_oldest_key_not_retired_as_it_is_now(store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    assert await authenticator.callback_key("acme") == SECRET.encode()
+    assert await authenticator.delivery_key(order_of()) == SECRET.encode()
     newer = await create_key(store, RING, "acme", now=Instant(2))
-    assert await authenticator.callback_key("acme") == SECRET.encode()
-    keys: Sequence[int] = [key.id for key in await store.keys_of("acme")]
+    keys = [key.id for key in await keys_of(store, "acme")]
+    for maker in (None, *map(str, keys)):
+        assert await authenticator.delivery_key(order_of(key_id=maker)) == SECRET.encode()
     assert await store.admin.retire_key("acme", keys[0], now=Instant(3))
-    assert await authenticator.callback_key("acme") == newer.encode()
+    for maker in (None, *map(str, keys)):
+        assert await authenticator.delivery_key(order_of(key_id=maker)) == newer.encode()
     assert await store.admin.retire_key("acme", keys[1], now=Instant(4))
-    assert await authenticator.callback_key("acme") is None
-    assert await authenticator.callback_key("nobody") is None
+    assert await authenticator.delivery_key(order_of()) is NO_API_KEY
+    assert await authenticator.delivery_key(order_of("nobody")) is NO_API_KEY
+
+
+@pytest.mark.spec("A4")
+@pytest.mark.finding("security-2")
+async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(store: MemoryStore) -> None:
+    authenticator = Authenticator(store, RING, monotonic=Clock())
+    newer = await create_key(store, RING, "acme", now=Instant(20))
+    leaked, other = (str(key.id) for key in await keys_of(store, "acme"))
+    assert await store.admin.mark_key_leaked("acme", int(leaked), now=Instant(30))
+    assert await authenticator.delivery_key(order_of(key_id=leaked)) is KEY_LEAKED
+    assert await authenticator.delivery_key(order_of(key_id=other)) == newer.encode()
+    assert await authenticator.delivery_key(order_of(flow=Flow.PUSH)) == newer.encode()
+    assert await authenticator.delivery_key(order_of(key_id="77")) is KEY_REMOVED
+
+
+@pytest.mark.finding("security-2")
+async def test_a_payment_of_unknown_make_counts_as_the_leaked_key_s_if_that_was_there(store: MemoryStore) -> None:
+    authenticator = Authenticator(store, RING, monotonic=Clock())
+    newer = await create_key(store, RING, "acme", now=Instant(20))
+    first, second = (key.id for key in await keys_of(store, "acme"))
+    assert await store.admin.mark_key_leaked("acme", second, now=Instant(30))
+    assert await authenticator.delivery_key(order_of()) == SECRET.encode()  # Made before the second key was.
+    assert await store.admin.mark_key_leaked("acme", first, now=Instant(31))
+    newer = await create_key(store, RING, "acme", now=Instant(40))
+    assert await authenticator.delivery_key(order_of()) is KEY_MAY_BE_LEAKED
+    assert await authenticator.delivery_key(order_of(key_id="3")) == newer.encode()
+
+
+@pytest.mark.finding("security-2")
+def test_the_keys_that_callbacks_brought_to_the_owner_of_a_leaked_one() -> None:
+    def key(id: int, added: int, retired: int | None = None, leaked: int | None = None) -> StoredApiKey:
+        ends = (None if each is None else Instant(each) for each in (retired, leaked))
+        return StoredApiKey(id, "acme", b"", b"", Instant(added), *ends)
+
+    def disclosed(leaked: int, *keys: StoredApiKey) -> list[int]:
+        (of,) = (each for each in keys if each.id == leaked)
+        return [each.id for each in keys_disclosed_through(of, keys, now=Instant(100))]
+
+    assert disclosed(1, key(1, 0)) == []
+    assert disclosed(1, key(1, 0), key(2, 10)) == [], "callbacks carried the leaked key itself"
+    assert disclosed(2, key(1, 0), key(2, 10)) == [1]
+    assert disclosed(2, key(1, 0, retired=5), key(2, 10)) == [], "it was retired before the leaked one was made"
+    assert disclosed(1, key(1, 0, retired=20), key(2, 10)) == [2], "the plain retirement brought the next one"
+    assert disclosed(1, key(1, 0, retired=20, leaked=90), key(2, 10, retired=30), key(3, 15)) == [2, 3]
+    assert disclosed(3, key(1, 0, leaked=50, retired=50), key(2, 10), key(3, 15)) == [2]

@@ -126,6 +126,29 @@ def test_a_key_is_added_shown_once_and_retired(data: Path) -> None:
     assert mmo("brands", "key", "add", "nobody", "--data", data).exit_code == 1
 
 
+@pytest.mark.spec("A4")
+@pytest.mark.finding("security-2")
+def test_a_key_is_retired_as_leaked_and_the_keys_that_it_disclosed_are_named(data: Path) -> None:
+    mmo("brands", "key", "add", "acme", "--data", data)
+    mmo("brands", "key", "add", "acme", "--data", data)
+    first, second, third = in_use(data, "acme")
+    done = mmo("brands", "key", "retire", "acme", second, "--leaked", "--data", data)
+    assert done.exit_code == 0
+    assert "Nothing more is sent for payments that were made with it" in done.stderr
+    assert f"may have carried these keys: {first}. Retire them as leaked, too." in done.stderr
+    again = mmo("brands", "key", "retire", "acme", second, "--leaked", "--data", data)
+    assert again.exit_code == 1
+    assert f"not yet marked as leaked are: {first}, {third}" in again.stderr
+    assert mmo("brands", "key", "retire", "acme", first, "--data", data).exit_code == 0
+    late = mmo("brands", "key", "retire", "acme", first, "--leaked", "--data", data)
+    assert late.exit_code == 0, "also when it is retired already"
+    keys = as_json("brands", "show", "acme", "--data", data)["keys"]
+    assert [each["leakedAt"] is not None for each in keys] == [True, True, False]
+    assert [each["retiredAt"] is not None for each in keys] == [True, True, False]
+    last = as_json("audit", "list", "--data", data)[0]
+    assert (last["act"], last["about"], last["detail"]["leaked"]) == ("key_retired", "brand:acme", True)
+
+
 @pytest.mark.spec("A2")
 def test_a_brand_is_disabled_and_enabled(data: Path) -> None:
     for command, enabled in (("disable", False), ("enable", True)):

@@ -48,7 +48,9 @@ def _post(url: str, key: bytes, body: bytes) -> HttpRequest:
     return HttpRequest("POST", url.encode(), headers, body)
 
 
-def not_sent_attempt(transaction: Transaction, detail: str) -> DeliveryAttempt:
+def not_sent_attempt(
+    transaction: Transaction, detail: str, outcome: DeliveryOutcome = DeliveryOutcome.TRANSPORT_ERROR
+) -> DeliveryAttempt:
     """Return the record of a code that was not sent, and why."""
     url = transaction.order.display_qr_url or ""
-    return DeliveryAttempt(DeliveryOutcome.TRANSPORT_ERROR, url, detail=detail)
+    return DeliveryAttempt(outcome, url, detail=detail)

@@ -11,11 +11,12 @@ from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, create_key, plan_brands
+from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.file import read_brands_file
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
-from mmo_trio.storage.interface.admin_types import BrandRecord
+from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
 from mmo_trio.storage.interface.store import Store
 
 
@@ -114,7 +115,7 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
         ),
     )
     click.echo()
-    print_table(("key", "added", "retired"), (key.values() for key in brand_keys_to_json(record)))
+    print_table(("key", "added", "retired", "leaked"), (key.values() for key in brand_keys_to_json(record)))
 
 
 @brands.group()
@@ -146,29 +147,47 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
 @key.command()
 @click.argument("brand")
 @click.argument("key")
+@click.option(
+    "--leaked", is_flag=True, help="Somebody else knows the key: send nothing more for payments made with it."
+)
 @target_options
-def retire(brand: str, key: str, target: CommandTarget) -> None:
+def retire(brand: str, key: str, leaked: bool, target: CommandTarget) -> None:
     """Retire a key, given by its number (`mmo brands show`) or by itself.
 
-    Every node rejects it within a minute.
+    Every node rejects it within a minute. Payments that were made with it go on, and their callbacks carry the next
+    key: if somebody else knows the key, --leaked ends them, also for a key that is retired already.
     """
     digest = None if key.isdecimal() else target.keyring().digest(key.encode())
     now = target.clock().now()
 
-    async def retire_it(store: Store) -> Sequence[int]:
+    async def retire_it(store: Store) -> tuple[BrandRecord, StoredApiKey]:
         record = await find_brand(store, brand)
-        in_use = {each.id: each for each in record.keys if each.retired_at is None}
-        for id, each in in_use.items():
-            if each.digest == digest or (digest is None and id == int(key)):
-                await target.record(store, "key_retired", f"brand:{brand}", key=id)
-                await store.admin.retire_key(brand, id, now=now)
-                return [other for other in in_use if other != id]
-        raise NegativeAnswer(f"{brand} has no such key in use; in use are: {_format_ids([*in_use])}.")
+        candidates = [each for each in record.keys if _may_be_retired(each, leaked=leaked)]
+        for each in candidates:
+            if each.digest == digest or (digest is None and each.id == int(key)):
+                await target.record(store, "key_retired", f"brand:{brand}", key=each.id, leaked=leaked)
+                mark = store.admin.mark_key_leaked if leaked else store.admin.retire_key
+                await mark(brand, each.id, now=now)
+                return await find_brand(store, brand), each
+        ids = _format_ids([each.id for each in candidates])
+        kind = "not yet marked as leaked" if leaked else "in use"
+        raise NegativeAnswer(f"{brand} has no such key {kind}; {kind} are: {ids}.")
 
-    left = target.with_store(retire_it)
+    record, retired = target.with_store(retire_it)
+    left = [each.id for each in record.keys if each.retired_at is None]
     print_status(f"The key is retired; every node refuses it within a minute. In use: {_format_ids(left)}.")
+    if leaked:
+        print_status("Nothing more is sent for payments that were made with it: the merchant looks them up.")
+        disclosed = keys_disclosed_through(retired, record.keys, now=now)
+        if disclosed:
+            ids = _format_ids([each.id for each in disclosed])
+            print_status(f"Callbacks of its payments may have carried these keys: {ids}. Retire them as leaked, too.")
     if not left:
         print_status(f"{brand} has no key any more: its requests are refused, and callbacks are not sent.")
+
+
+def _may_be_retired(key: StoredApiKey, *, leaked: bool) -> bool:
+    return key.leaked_at is None if leaked else key.retired_at is None
 
 
 @brands.command()
@@ -226,9 +245,14 @@ def brand_to_json(record: BrandRecord) -> dict[str, object]:
 
 
 def brand_keys_to_json(record: BrandRecord) -> list[dict[str, object]]:
-    """Return the number of each key of a brand, and the times of its addition and retirement."""
+    """Return the number of each key of a brand, and when it was added, retired and reported as leaked."""
     return [
-        {"id": key.id, "addedAt": format_instant(key.added_at), "retiredAt": format_instant(key.retired_at)}
+        {
+            "id": key.id,
+            "addedAt": format_instant(key.added_at),
+            "retiredAt": format_instant(key.retired_at),
+            "leakedAt": format_instant(key.leaked_at),
+        }
         for key in record.keys
     ]
 

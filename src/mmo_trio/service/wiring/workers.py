@@ -38,12 +38,12 @@ def build_workers(
     providers = _provider_worker(resources, accounts, simulated_operator, availability, engine)
     deadline_s = to_seconds(resources.limits.callback_timeout)
     deliver = partial(resources.http_client.deliver, deadline_s=deadline_s)
-    find_key, submit, clock = authenticator.callback_key, engine.submit, resources.clock
+    find_key, submit, clock = authenticator.delivery_key, engine.submit, resources.clock
     ownership = resources.store.ownership
     owned = OwnedChannels(is_store_shared=ownership is not None)
     callbacks = CallbackWorker(
         deliver=deliver,
-        find_api_key=find_key,
+        find_key=find_key,
         record_outcome=submit,
         now=clock.now,
         monotonic=clock.monotonic,
@@ -53,7 +53,7 @@ def build_workers(
         active_per_brand_max=resources.limits.callbacks_per_merchant,
     )
     channel_owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
-    qr_codes = QrWorker(deliver=deliver, find_api_key=find_key, record_outcome=submit)
+    qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
     scheduler = Scheduler(
         resources.store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.now, clock.monotonic

@@ -35,6 +35,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     queries.check_find_transactions,
     queries.check_suspense_book,
     queries.check_brands_and_keys,
+    queries.check_leaked_keys,
     queries.check_stuck_transactions,
     queries.check_backlog,
     queries.check_closed_providers,

@@ -170,8 +170,9 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert globex.brand.reference_reuse is ReferenceReuse.NEVER
         assert [key.sealed for key in acme.keys] == [b"sealed-1", b"sealed-2"]
         assert not globex.keys
-        assert tuple(await store.keys_of("acme")) == acme.keys
-        assert not await store.keys_of("globex")
+        assert await store.brand_record("acme") == acme
+        assert await store.brand_record("globex") == globex
+        assert await store.brand_record("nobody") is None
         assert await store.key_owner(b"digest-1") == KeyOwner(brand("acme"), str(acme.keys[0].id))
         assert await store.key_owner(b"digest-9") is None
         old = acme.keys[0]
@@ -184,11 +185,42 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         await store.admin.save_brands([brand("initech")], removed=["acme"])
         assert [each.brand.id for each in await store.admin.brands()] == ["globex", "initech"]
         assert await store.key_owner(b"digest-2") is None
-        assert not await store.keys_of("acme")
+        assert await store.brand_record("acme") is None
         await store.admin.save_brands([brand("acme")])
         assert await store.admin.add_key("acme", b"digest-2", b"sealed-4", now=after_noon(5))
-        (again,) = await store.keys_of("acme")
+        readded = await store.brand_record("acme")
+        assert readded is not None
+        (again,) = readded.keys
         assert again.id not in [key.id for key in acme.keys], "a payment would seem to be made with another key"
+
+
+async def check_leaked_keys(open_store: OpenStore) -> None:
+    """A key is marked as leaked once, in use or retired; it is retired from then on, and every reader sees the mark."""
+    async with open_store() as store:
+        await store.admin.save_brands([brand("globex"), brand("acme")])
+        for number in (1, 2, 3):
+            assert await store.admin.add_key("acme", b"digest-%d" % number, b"sealed", now=after_noon(number))
+        record = await store.brand_record("acme")
+        assert record is not None
+        first, second, third = (key.id for key in record.keys)
+        assert await store.admin.retire_key("acme", second, now=after_noon(5))
+        assert not await store.admin.mark_key_leaked("globex", first, now=after_noon(6))
+        assert await store.admin.mark_key_leaked("acme", first, now=after_noon(6))
+        assert not await store.admin.mark_key_leaked("acme", first, now=after_noon(7))
+        assert await store.admin.mark_key_leaked("acme", second, now=after_noon(8))
+        assert await store.latest_stamp() == after_noon(8)
+        assert not await store.admin.retire_key("acme", first, now=after_noon(9))
+        assert await store.key_owner(b"digest-1") is None
+    async with open_store() as store:
+        record = await store.brand_record("acme")
+        assert record is not None
+        assert [(key.retired_at, key.leaked_at) for key in record.keys] == [
+            (after_noon(6), after_noon(6)),
+            (after_noon(5), after_noon(8)),
+            (None, None),
+        ]
+        assert record == (await store.admin.brands())[0]
+        assert await store.key_owner(b"digest-3") == KeyOwner(brand("acme"), str(third))
 
 
 async def check_stuck_transactions(open_store: OpenStore) -> None:

@@ -120,6 +120,11 @@ class AdminStore(Protocol):
         """Retire a key; return False when the brand has no such key in use."""
         ...
 
+    async def mark_key_leaked(self, brand: str, id: int, *, now: Instant) -> bool:
+        """Retire a key as leaked, also one that is retired already; return False when the brand has no such key or it
+        is marked already."""
+        ...
+
     async def closed_providers(self) -> Sequence[ClosedProvider]:
         """Return the providers that are closed for new payments, by name."""
         ...

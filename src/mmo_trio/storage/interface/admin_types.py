@@ -214,6 +214,8 @@ class StoredApiKey:
     sealed: bytes = field(repr=False)
     added_at: Instant
     retired_at: Instant | None = None
+    leaked_at: Instant | None = None
+    """When it was reported as known to somebody else; it is retired then, too."""
 
 
 @frozen

@@ -21,7 +21,7 @@ from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
-from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
 
 
 class StoreUnavailable(Exception):
@@ -172,8 +172,8 @@ class LookUpStore(Protocol):
         """Return the brand, enabled or not, that has a key in use with this digest, and the key's id."""
         ...
 
-    async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:
-        """Return the keys of a brand, retired ones too, the oldest first; none when there is no such brand."""
+    async def brand_record(self, brand: str) -> BrandRecord | None:
+        """Return a brand with its keys, retired ones too, the oldest first; None when there is no such brand."""
         ...
 
 

@@ -118,6 +118,15 @@ class MemoryAdminStore:
                 return True
         return False
 
+    async def mark_key_leaked(self, brand: str, id: int, *, now: Instant) -> bool:
+        memory = await self._memory()
+        for index, key in enumerate(memory.keys):
+            if (key.brand, key.id, key.leaked_at) == (brand, id, None):
+                memory.keys[index] = evolve(key, retired_at=key.retired_at or now, leaked_at=now)
+                memory.latest_stamp = max(memory.latest_stamp, now)
+                return True
+        return False
+
     async def backlog(self, now: Instant, *, overdue_before: Instant) -> admin_types.Backlog:
         memory = await self._memory()
         every = memory.ledger.transactions.values()

@@ -16,7 +16,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.admin import MemoryAdminStore
 from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
@@ -162,8 +162,10 @@ class MemoryStore:
                 return KeyOwner(memory.brands[key.brand], str(key.id))
         return None
 
-    async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:
-        return [key for key in (await self._open_state()).keys if key.brand == brand]
+    async def brand_record(self, brand: str) -> BrandRecord | None:
+        memory = await self._open_state()
+        found = memory.brands.get(brand)
+        return None if found is None else BrandRecord(found, tuple(key for key in memory.keys if key.brand == brand))
 
     async def transaction_by_suffix(self, suffix: str) -> Transaction | None:
         every = (await self._open_state()).ledger.transactions.values()

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.messages.queries import AnyLookUp, LookUp
-from mmo_trio.storage.interface.admin_types import StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
-from mmo_trio.storage.sql.brand_keys import KEY_COLUMNS
+from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
 from mmo_trio.storage.sql.serialization import parse_transaction
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 
@@ -78,15 +78,12 @@ async def look_up(connection: PostgresConnection, queries: Sequence[AnyLookUp]) 
     return [found.get(place) for place in range(len(queries))]
 
 
-async def keys_of(connection: PostgresConnection, brands: Sequence[str]) -> Sequence[Sequence[StoredApiKey]]:
-    """Return the keys of each of these brands, the oldest first."""
-    found: dict[str, list[StoredApiKey]] = {}
+async def find_brands(connection: PostgresConnection, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
+    """Return each of these brands with its keys, the oldest first."""
     wanted = [each for each in brands if is_storable(each)]
-    for row in await fetch_rows(
-        connection, f"SELECT {KEY_COLUMNS} FROM api_keys WHERE brand = ANY (%s::text[]) ORDER BY id", wanted
-    ):
-        found.setdefault(row[1], []).append(StoredApiKey(*row))
-    return [found.get(brand, []) for brand in brands]
+    statement = f"{SELECT_BRANDS} WHERE brands.id = ANY (%s::text[]) ORDER BY api_keys.id"
+    found = parse_brand_records(await fetch_rows(connection, statement, wanted))
+    return [found.get(brand) for brand in brands]
 
 
 async def run_statement(connection: PostgresConnection, statement: SqlStatement) -> Sequence[Row]:

@@ -13,7 +13,7 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import ownership, queries, records_horizon
 from mmo_trio.storage.postgres.batch_load import load_batch
@@ -141,8 +141,8 @@ class PostgresStore(SqlStore):
 
         return await self._read(list_complete)
 
-    async def _keys_of_all(self, brands: Sequence[str]) -> Sequence[Sequence[StoredApiKey]]:
-        return await self._read(lambda c: queries.keys_of(c, brands))
+    async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
+        return await self._read(lambda c: queries.find_brands(c, brands))
 
     async def check(self) -> None:
         async def touch(connection: PostgresConnection) -> None:

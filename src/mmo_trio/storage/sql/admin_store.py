@@ -71,6 +71,9 @@ class SqlAdminStore:
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
         return await self.write(lambda: brand_keys.retire_key(brand, id, now), now)
 
+    async def mark_key_leaked(self, brand: str, id: int, *, now: Instant) -> bool:
+        return await self.write(lambda: brand_keys.mark_key_leaked(brand, id, now), now)
+
     closed_providers = _reading(monitoring.closed_providers)
     open_provider = _writing(monitoring.open_provider)
     backlog = _reading(monitoring.backlog)

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
 from mmo_trio.storage.sql.serialization import parse_brand, serialize_brand
-from mmo_trio.storage.sql.statements import SqlQuery, execute, returns_row
+from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row
 
-KEY_COLUMNS = "api_keys.id, api_keys.brand, digest, sealed, added_at, retired_at"
+KEY_COLUMNS = "api_keys.id, api_keys.brand, digest, sealed, added_at, retired_at, leaked_at"
 """The columns of a `StoredApiKey`, in the order of its fields."""
+
+
+SELECT_BRANDS = (
+    f"SELECT brands.id, brands.brand, {KEY_COLUMNS} FROM brands LEFT JOIN api_keys ON api_keys.brand = brands.id"
+)
+"""Selects brands with their keys; `parse_brand_records` reads the rows, which are in the order of the keys' ids."""
 
 
 def brands() -> SqlQuery[Sequence[BrandRecord]]:
     """Return every brand with its keys, by the brands' ids."""
-    rows = yield from execute(
-        f"SELECT brands.id, brands.brand, {KEY_COLUMNS}"
-        " FROM brands LEFT JOIN api_keys ON api_keys.brand = brands.id ORDER BY api_keys.id"
-    )
-    texts = {id: text for id, text, *_ in rows}
-    keys: dict[str, list[StoredApiKey]] = {id: [] for id in texts}
-    for id, _, *key in rows:
+    rows = yield from execute(f"{SELECT_BRANDS} ORDER BY api_keys.id")
+    found = parse_brand_records(rows)
+    return [found[id] for id in sorted(found)]
+
+
+def parse_brand_records(rows: Iterable[Row]) -> Mapping[str, BrandRecord]:
+    """Return the brands of these rows with their keys, by the brands' ids."""
+    texts: dict[str, str] = {}
+    keys: dict[str, list[StoredApiKey]] = {}
+    for id, text, *key in rows:
+        texts[id] = text
+        of_brand = keys.setdefault(id, [])
         if key[0] is not None:
-            keys[id].append(StoredApiKey(*key))
-    return [BrandRecord(parse_brand(texts[id]), tuple(keys[id])) for id in sorted(texts)]
+            of_brand.append(StoredApiKey(*key))
+    return {id: BrandRecord(parse_brand(texts[id]), tuple(keys[id])) for id in texts}
 
 
 def save_brands(brands: Sequence[Brand], removed: Sequence[str], *, clear_breaker: str) -> SqlQuery[None]:
@@ -63,6 +74,18 @@ def retire_key(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
     """Retire a key; return False when the brand has no such key in use."""
     return returns_row(
         "UPDATE api_keys SET retired_at = ? WHERE id = ? AND brand = ? AND retired_at IS NULL RETURNING 1",
+        now,
+        id,
+        brand,
+    )
+
+
+def mark_key_leaked(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
+    """Retire a key as leaked; return False when the brand has no such key, or it is marked already."""
+    return returns_row(
+        "UPDATE api_keys SET retired_at = coalesce(retired_at, ?), leaked_at = ?"
+        " WHERE id = ? AND brand = ? AND leaked_at IS NULL RETURNING 1",
+        now,
         now,
         id,
         brand,

@@ -9,7 +9,7 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
 from mmo_trio.storage.shared.coalescing import Coalescer
 from mmo_trio.storage.sql import monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
@@ -34,7 +34,7 @@ class SqlStore:
         self._run_query = read
         self.admin = SqlAdminStore(read, write, schema.clear_breaker)
         self._look_up_coalescer = Coalescer[AnyLookUp, bytes | None](self._look_up_all)
-        self._keys_coalescer = Coalescer[str, Sequence[StoredApiKey]](self._keys_of_all)
+        self._brand_coalescer = Coalescer[str, BrandRecord | None](self._find_brands)
 
     async def latest_stamp(self) -> Instant:
         return await self._fetch(lambda rows: Instant(int(rows[0][0])), self._schema.latest_stamp)
@@ -65,8 +65,8 @@ class SqlStore:
     async def key_owner(self, digest: bytes) -> KeyOwner | None:
         return await self._fetch(_parse_key_owner, _SELECT_KEY_OWNER, digest)
 
-    async def keys_of(self, brand: str) -> Sequence[StoredApiKey]:
-        return await self._keys_coalescer(brand)
+    async def brand_record(self, brand: str) -> BrandRecord | None:
+        return await self._brand_coalescer(brand)
 
     async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:
         """Return the parsed rows of one statement, without the cost of a conversation."""
@@ -76,8 +76,8 @@ class SqlStore:
         """Return for each look-up the transaction object of the brand's transaction, still with its checksum."""
         raise NotImplementedError
 
-    async def _keys_of_all(self, brands: Sequence[str]) -> Sequence[Sequence[StoredApiKey]]:
-        """Return the keys of each of these brands, the oldest first."""
+    async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
+        """Return each of these brands with its keys, the oldest first."""
         raise NotImplementedError
 
 

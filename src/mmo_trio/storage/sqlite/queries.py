@@ -9,9 +9,9 @@ from typing import Any
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.messages.queries import AnyLookUp, LookUp
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.storage.sql.brand_keys import KEY_COLUMNS
+from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
 from mmo_trio.storage.sql.serialization import parse_transaction
 
 
@@ -78,7 +78,7 @@ def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
     )
 
 
-def keys_of(connection: sqlite3.Connection, brand: str) -> Sequence[StoredApiKey]:
-    """Return the keys of a brand, the oldest first."""
-    rows = connection.execute(f"SELECT {KEY_COLUMNS} FROM api_keys WHERE brand = ? ORDER BY id", (brand,))
-    return [StoredApiKey(*row) for row in rows]
+def find_brand(connection: sqlite3.Connection, brand: str) -> BrandRecord | None:
+    """Return a brand with its keys, the oldest first."""
+    rows = connection.execute(f"{SELECT_BRANDS} WHERE brands.id = ? ORDER BY api_keys.id", (brand,))
+    return parse_brand_records(rows).get(brand)

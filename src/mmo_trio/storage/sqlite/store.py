@@ -15,7 +15,7 @@ from mmo_sansio.messages.queries import AnyLookUp
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
@@ -112,8 +112,8 @@ class SqliteStore(SqlStore):
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
         return await self._read(lambda c: queries.look_up(c, look_ups))
 
-    async def _keys_of_all(self, brands: Sequence[str]) -> Sequence[Sequence[StoredApiKey]]:
-        return await self._read(lambda c: [queries.keys_of(c, brand) for brand in brands])
+    async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
+        return await self._read(lambda c: [queries.find_brand(c, brand) for brand in brands])
 
     async def check(self) -> None:
         await self._writer.write(lambda c: advance_latest_stamp(c, Instant(0)))

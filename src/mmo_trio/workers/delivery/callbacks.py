@@ -24,10 +24,11 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSettings, BreakerSnapsh
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND, FairQueue
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Transaction
+from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
-from mmo_trio.workers.delivery.pool import NO_API_KEY, DeliveryPool, FindApiKey, retry_until_available
+from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey, retry_until_available
 
 logger = structlog.get_logger(__name__)
 
@@ -48,7 +49,9 @@ stopped."""
 RecordCallbackOutcome: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
 """Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown."""
 
-UNSENT_OUTCOMES: Final = frozenset({DeliveryOutcome.EGRESS_REFUSED, DeliveryOutcome.BREAKER_OPEN})
+UNSENT_OUTCOMES: Final = frozenset(
+    {DeliveryOutcome.EGRESS_REFUSED, DeliveryOutcome.BREAKER_OPEN, DeliveryOutcome.KEY_REVOKED}
+)
 """Outcomes of attempts that opened no connection."""
 
 
@@ -77,7 +80,7 @@ class CallbackWorker(DeliveryPool):
         self,
         *,
         deliver: SendCallback,
-        find_api_key: FindApiKey,
+        find_key: FindDeliveryKey,
         record_outcome: RecordCallbackOutcome,
         now: Callable[[], Instant],
         monotonic: Callable[[], MonotonicInstant],
@@ -93,7 +96,7 @@ class CallbackWorker(DeliveryPool):
         `deliver` has a deadline of its own, and every permit ends with its delivery, so permits need no deadline on
         this clock."""
         super().__init__(
-            find_api_key, FairQueue(waiting_max=waiting_max, slots=active_max, slots_per_brand=active_per_brand_max)
+            find_key, FairQueue(waiting_max=waiting_max, slots=active_max, slots_per_brand=active_per_brand_max)
         )
         self._send = deliver
         self._record_outcome = record_outcome
@@ -156,10 +159,9 @@ class CallbackWorker(DeliveryPool):
         if permit is None:
             return breaker_open_attempt(url), None
         try:
-            key = await self._api_key(brand)
-            if key is None:
-                outcome = DeliveryOutcome.TRANSPORT_ERROR
-                return DeliveryAttempt(outcome, url, detail=NO_API_KEY), None
+            key = await self._delivery_key(transaction.order)
+            if isinstance(key, DeliveryRefused):
+                return DeliveryAttempt(key.outcome, url, detail=key.detail), None
             attempt = await self._send(
                 callback_request(transaction, key), may_send=lambda: self._owns_channel(brand, fence)
             )

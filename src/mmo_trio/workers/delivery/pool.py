@@ -17,6 +17,8 @@ import trio
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.resilience.fair_queue import FairQueue
+from mmo_sansio.values.model import Order
+from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.system.fault_report import describe_fault
 
@@ -27,10 +29,9 @@ DRAIN_GRACE_S: Final = 20.0
 RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
 """Limits of the pause between two calls of an unavailable store; the pause doubles each time."""
-NO_API_KEY: Final = "The brand has no API key in use, so nothing was sent."
 
-FindApiKey: TypeAlias = Callable[[str], Awaitable[bytes | None]]
-"""Returns the API key for deliveries to a brand (A4), or None when the brand is unknown or has no key in use. May raise
+FindDeliveryKey: TypeAlias = Callable[[Order], Awaitable[bytes | DeliveryRefused]]
+"""Returns the API key that deliveries for a payment carry now, or why none may be sent (A4). May raise
 StoreUnavailable."""
 
 ResultT = TypeVar("ResultT")
@@ -42,10 +43,10 @@ class DeliveryPool(ABC):
     CONCLUDED_EVENT: ClassVar[str]
     """The log event of a delivery whose outcome is recorded."""
 
-    def __init__(self, find_api_key: FindApiKey, queue: FairQueue[WorkItem]) -> None:
+    def __init__(self, find_key: FindDeliveryKey, queue: FairQueue[WorkItem]) -> None:
         self.outcomes: Counter[DeliveryOutcome] = Counter()
         """Concluded deliveries since the start."""
-        self._find_api_key = find_api_key
+        self._find_key = find_key
         self._queue = queue
         self._claimed: dict[str, WorkItem] = {}
         """Work by gatewayReference, in the order of its acceptance."""
@@ -105,8 +106,8 @@ class DeliveryPool(ABC):
     async def _process(self, work: WorkItem) -> None:
         """Make the one attempt and record it, or release the work unsent. An exception means an internal error."""
 
-    async def _api_key(self, brand: str) -> bytes | None:
-        return await retry_until_available(lambda: self._find_api_key(brand))
+    async def _delivery_key(self, order: Order) -> bytes | DeliveryRefused:
+        return await retry_until_available(lambda: self._find_key(order))
 
     def _conclude(self, work: WorkItem, attempt: DeliveryAttempt) -> None:
         """Count and log a recorded attempt. The URL and the answer's body are in the delivery record only: either may

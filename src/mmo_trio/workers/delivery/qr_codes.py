@@ -19,8 +19,9 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import QrConcluded
 from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.model import QrCode, Transaction
+from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.workers.delivery.pool import NO_API_KEY, DeliveryPool, FindApiKey, retry_until_available
+from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey, retry_until_available
 
 WAITING_MAX: Final = 16_384
 """Codes that may wait in memory; some bring a picture of several kilobytes."""
@@ -42,9 +43,9 @@ class QrWorker(DeliveryPool):
 
     CONCLUDED_EVENT = "qr_code_concluded"
 
-    def __init__(self, *, deliver: SendQrCode, find_api_key: FindApiKey, record_outcome: RecordQrOutcome) -> None:
+    def __init__(self, *, deliver: SendQrCode, find_key: FindDeliveryKey, record_outcome: RecordQrOutcome) -> None:
         super().__init__(
-            find_api_key, FairQueue(waiting_max=WAITING_MAX, slots=ACTIVE_MAX, slots_per_brand=ACTIVE_PER_BRAND_MAX)
+            find_key, FairQueue(waiting_max=WAITING_MAX, slots=ACTIVE_MAX, slots_per_brand=ACTIVE_PER_BRAND_MAX)
         )
         self._send = deliver
         self._record_outcome = record_outcome
@@ -62,9 +63,9 @@ class QrWorker(DeliveryPool):
             return not_sent_attempt(transaction, "The payment had ended, so nothing was sent.")
         if code is None:
             return not_sent_attempt(transaction, "The provider gave no code, so nothing was sent.")
-        key = await self._api_key(transaction.order.brand)
-        if key is None:
-            return not_sent_attempt(transaction, NO_API_KEY)
+        key = await self._delivery_key(transaction.order)
+        if isinstance(key, DeliveryRefused):
+            return not_sent_attempt(transaction, key.detail, key.outcome)
         return await self._send(qr_code_request(transaction, key, image=await _image_base64(code)))
 
 

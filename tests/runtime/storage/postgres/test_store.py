@@ -313,7 +313,7 @@ async def test_text_that_cannot_be_held_is_not_found(database: str, text: str) -
         assert await store.transaction_by_page_token(text) is None
         assert not await store.admin.find_transactions(reference=text)
         assert not await store.admin.timeline(text)
-        assert not await store.keys_of(text)
+        assert await store.brand_record(text) is None
         replies = await submit_batch(store, (BeginSubmission(text), NOON), (creation(1), later(NOON, Span(1))))
         assert isinstance(replies[1], Accepted)
         query = ListRecords("acme", Instant(0), clock.LAST_INSTANT, method=text)

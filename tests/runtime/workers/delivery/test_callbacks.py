@@ -153,7 +153,7 @@ async def test_a_sandbox_that_moves_its_clock_fails_nothing_that_is_under_way(au
     records, servers, ahead = DeliveryRecords(), MerchantServers({"acme": (DELIVERED, 5)}), [0]
     worker = CallbackWorker(
         deliver=servers.deliver,
-        find_api_key=records.find_api_key,
+        find_key=records.find_key,
         record_outcome=records.record,
         now=lambda: later(trio_clock(), Span(ahead[0])),
         monotonic=lambda: later(monotonic_of_trio(), Span(ahead[0])),
@@ -337,7 +337,7 @@ def a_worker(records: DeliveryRecords, servers: MerchantServers) -> CallbackWork
     """Return a worker that does not run yet."""
     return CallbackWorker(
         deliver=servers.deliver,
-        find_api_key=records.find_api_key,
+        find_key=records.find_key,
         record_outcome=records.record,
         now=trio_clock,
         monotonic=monotonic_of_trio,

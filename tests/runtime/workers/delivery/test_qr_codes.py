@@ -16,7 +16,8 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import QrConcluded
 from mmo_sansio.messages.intents import DeliverQr
 from mmo_sansio.testing import a_transaction, an_attempt, numbered_reference
-from mmo_sansio.values.model import Flow, QrCode, Stage, Transaction
+from mmo_sansio.values.model import Flow, Order, QrCode, Stage, Transaction
+from mmo_trio.brands.delivery_key import NO_API_KEY, DeliveryRefused
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.workers.delivery.qr_codes import ACTIVE_PER_BRAND_MAX, QrWorker
 
@@ -39,16 +40,16 @@ class World:
         self.key: bytes | None = b"a-key"
         self.play: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.failures_left = 0
-        self.worker = QrWorker(deliver=self.deliver, find_api_key=self.find_api_key, record_outcome=self.record)
+        self.worker = QrWorker(deliver=self.deliver, find_key=self.find_key, record_outcome=self.record)
 
     async def deliver(self, request: HttpRequest) -> DeliveryAttempt:
         self.sent.append(request)
         await self.play()
         return an_attempt()
 
-    async def find_api_key(self, brand: str) -> bytes | None:
+    async def find_key(self, order: Order) -> bytes | DeliveryRefused:
         await trio.lowlevel.checkpoint()
-        return self.key
+        return self.key or NO_API_KEY
 
     async def record(self, concluded: QrConcluded) -> None:
         await trio.lowlevel.checkpoint()

@@ -1,0 +1,77 @@
+"""Decides which API key a callback or QR code carries, and when none may be sent (A4).
+
+A delivery carries the brand's oldest key in use, as it is at that moment. The maker of the payment chose where the
+delivery goes; so nothing is sent for a payment of a key that is known to somebody else, as it would bring the thief the
+next key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Flow, Order
+from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
+
+
+@frozen
+class DeliveryRefused:
+    """Says why a delivery is not sent; this is its recorded outcome."""
+
+    outcome: DeliveryOutcome
+    detail: str
+    """The reason in a sentence."""
+
+
+NO_API_KEY = DeliveryRefused(DeliveryOutcome.TRANSPORT_ERROR, "The brand has no API key in use, so nothing was sent.")
+KEY_LEAKED = DeliveryRefused(
+    DeliveryOutcome.KEY_REVOKED, "Nothing was sent for this payment, as its key was retired as leaked."
+)
+KEY_MAY_BE_LEAKED = DeliveryRefused(
+    DeliveryOutcome.KEY_REVOKED,
+    "Nothing was sent for this payment: its key is not on record, and a key of that time was retired as leaked.",
+)
+KEY_REMOVED = DeliveryRefused(
+    DeliveryOutcome.KEY_REVOKED, "Nothing was sent for this payment, as its key was removed together with the brand."
+)
+
+
+def select_delivery_key(record: BrandRecord | None, order: Order) -> StoredApiKey | DeliveryRefused:
+    """Return the key that a delivery for this payment carries, or why there is none (A4).
+
+    `record` is the payment's brand with its keys as they are now; None when it was removed."""
+    in_use = [] if record is None else [key for key in record.keys if key.retired_at is None]
+    if record is None or not in_use:
+        return NO_API_KEY
+    return _maker_refusal(record.keys, order) or in_use[0]
+
+
+def _maker_refusal(keys: Sequence[StoredApiKey], order: Order) -> DeliveryRefused | None:
+    """Return why nothing may be sent to the maker of the payment; None if nothing speaks against it."""
+    if order.flow is Flow.PUSH:  # Nobody requested it; it goes to the URL of the brand's configuration.
+        return None
+    if order.api_key_id is None:
+        leaked = (key for key in keys if key.leaked_at is not None)
+        return KEY_MAY_BE_LEAKED if any(key.added_at <= order.created_at for key in leaked) else None
+    maker = next((key for key in keys if str(key.id) == order.api_key_id), None)
+    if maker is None:
+        return KEY_REMOVED
+    return None if maker.leaked_at is None else KEY_LEAKED
+
+
+def keys_disclosed_through(leaked: StoredApiKey, keys: Sequence[StoredApiKey], *, now: Instant) -> list[StoredApiKey]:
+    """Return the keys that may have been sent to the thief of the leaked one: those that were the brand's oldest key in
+    use at some time since the leaked one was added, as callbacks of its payments carried them.
+
+    `keys` are all keys of the brand, the oldest first; keys that are themselves marked as leaked are left out."""
+    disclosed, none_older_since = [], leaked.added_at
+    for key in keys:
+        in_use_until = now if key.retired_at is None else key.retired_at
+        was_oldest = max(none_older_since, key.added_at) < in_use_until
+        if was_oldest and key.leaked_at is None and key.id != leaked.id:
+            disclosed.append(key)
+        none_older_since = max(none_older_since, in_use_until)
+    return disclosed

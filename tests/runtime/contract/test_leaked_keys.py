@@ -1,0 +1,83 @@
+"""What a thief gets who has a merchant's API key, once it is retired as leaked: nothing (clause A4)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.support.merchant import TIMEOUT_S, Merchant, ask
+from tests.support.mmo_process import mmo
+from tests.support.receivers import calls_to, receiver, url_of, wait_for_requests
+from tests.support.sandbox_gateway import Running
+from tests.support.storages import storages
+
+
+async def cli(sandbox: Running, *arguments: str) -> Any:
+    """What a command about this sandbox's brands prints as JSON; None when it prints none."""
+    printed = await mmo(*arguments, "--data", sandbox.directory)
+    return json.loads(printed) if printed.startswith("{") else None
+
+
+async def qr_outcome(sandbox: Running, reference: str) -> dict[str, Any]:
+    """The recorded outcome of this payment's code, once there is one."""
+    with trio.fail_after(TIMEOUT_S):
+        async with storages.of(sandbox.directory).open_for_admin() as store:
+            while True:
+                for each in await store.admin.timeline(reference):
+                    if each.input_name == "QrConcluded":
+                        detail: dict[str, Any] = json.loads(each.detail)
+                        return detail
+                await trio.sleep(0.02)
+
+
+@pytest.mark.own_store
+@pytest.mark.spec("A4", "K3")
+@pytest.mark.finding("security-2")
+async def test_the_next_key_is_sent_to_nobody_when_payments_of_a_leaked_key_end(
+    sandbox: Running, tmp_path: Path
+) -> None:
+    thief = sandbox.merchant  # It has the key K1.
+    async with receiver(tmp_path) as found:
+        url = url_of(found)
+        prompt = (await thief.accepted(resultUrl=url, scenario="never"))["gatewayReference"]
+        code = (await thief.accepted("qr/payin", resultUrl=url, displayQrUrl=url, scenario="never"))["gatewayReference"]
+        await wait_for_requests(found)  # The code itself, with K1, which the thief has.
+        before = len(calls_to(found))
+        made = await cli(sandbox, "brands", "key", "add", "demo", "--json")
+        await cli(sandbox, "brands", "key", "retire", "demo", "1", "--leaked")
+        merchant = Merchant(sandbox.ready.api, made["apiKey"], thief.result_url)
+        own = (await merchant.accepted(resultUrl=url))["gatewayReference"]
+        await sandbox.advance("4d")
+        for reference in (prompt, code):
+            outcome = await sandbox.outcome_of(reference)
+            assert outcome["outcome"] == "key_revoked"
+            assert (await merchant.get(f"status/{reference}")).json["errorCode"] == "transaction_expired"
+            explained = json.dumps(await cli(sandbox, "explain", reference, "--json"))
+            assert "its key was retired as leaked" in explained
+        assert (await sandbox.outcome_of(own))["outcome"] == "delivered"
+        metrics = await ask(f"{sandbox.ready.console}/metrics")
+        assert b'mmo_callbacks_total{outcome="key_revoked"} 2.0' in metrics.body
+        sent = [(call.headers["x-api-key"], call.transaction["gatewayReference"]) for call in calls_to(found)[before:]]
+        assert sent == [(made["apiKey"], own)], "the key that comes next stays the merchant's"
+        shown = await cli(sandbox, "brands", "show", "demo", "--json")
+        assert [each["leakedAt"] is not None for each in shown["keys"]] == [True, False]
+
+
+@pytest.mark.own_store
+@pytest.mark.spec("A4", "Q1")
+@pytest.mark.finding("security-2")
+async def test_a_code_is_not_shown_for_a_payment_of_a_leaked_key(sandbox: Running, tmp_path: Path) -> None:
+    thief = sandbox.merchant
+    async with receiver(tmp_path) as found:
+        await cli(sandbox, "brands", "key", "add", "demo", "--json")
+        assert (await thief.get("records?from=2026-01-01&to=2026-01-02")).status == 200  # Believed for a minute.
+        await cli(sandbox, "brands", "key", "retire", "demo", "1", "--leaked")
+        accepted = await thief.accepted("qr/payin", resultUrl=url_of(found), displayQrUrl=url_of(found))
+        detail = await qr_outcome(sandbox, accepted["gatewayReference"])
+        assert (detail["outcome"], "leaked" in detail["detail"]) == ("key_revoked", True)
+        assert (await sandbox.outcome_of(accepted["gatewayReference"]))["outcome"] == "key_revoked"
+        assert not calls_to(found)
