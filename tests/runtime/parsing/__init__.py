@@ -1,0 +1,1 @@
+"""No text from outside costs more time than its length."""

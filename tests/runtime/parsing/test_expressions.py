@@ -1,0 +1,25 @@
+"""No regular expression of the shell takes more time than its text is long."""
+
+from __future__ import annotations
+
+import pytest
+
+import mmo_trio
+from tests.support.expressions import FoundExpression, find_expressions, superlinear_text
+
+BUILT_FROM_VALUES = {"mmo_trio.simulators.mpesa.request_checks": (r"[A-Za-z0-9]{1,20}",)}
+"""Examples of the expressions that functions build, by module."""
+
+EXPRESSIONS = find_expressions(mmo_trio, BUILT_FROM_VALUES)
+
+
+def test_every_expression_is_found() -> None:
+    places = {each.place for each in EXPRESSIONS}
+    assert len(places) > 30
+    assert {"mmo_trio.http.client.exchange._FIELD_LINE", "mmo_trio.system.masking._EMAIL"} <= places
+
+
+@pytest.mark.finding("security-1")
+@pytest.mark.parametrize("found", EXPRESSIONS, ids=lambda each: each.place)
+def test_an_expression_takes_time_in_proportion_to_the_text(found: FoundExpression) -> None:
+    assert superlinear_text(found) is None
