@@ -26,7 +26,7 @@ Expression: TypeAlias = re.Pattern[str] | re.Pattern[bytes]
 _parser: Any = importlib.import_module("re._parser")  # It has no type stubs.
 
 METHODS = ("match", "fullmatch", "search", "sub", "findall", "finditer", "split")
-PUMPS = (*' \t0 9aAzé"\\[]{}(%,;:.-+_=@/\r\n', "\r\n", "\\\\", "a ", " a", "0.", "a.", "%2", "\\\"")
+PUMPS = (*' \t0 9aAzé"\\[]{}(%,;:.-+_=@/\r\n', "\r\n", "\\\\", "a ", " a", "0.", "a.", "%2", '\\"')
 """Repeated in every expression, whatever it matches."""
 SUFFIXES = ("", "\0", "\n", "\r", "!", "x", "=", "\x7f", " ", "b\r")
 SIZES = (20, 200, 2_000)
@@ -202,7 +202,7 @@ def _variants(body: Iterable[Any], groups: dict[int, str]) -> Iterator[str]:
     items = list(body)
     if len(items) == 1 and str(items[0][0]) == "IN":
         accepted = [each for each in CHARACTERS if _accepts(items[0][1], each)]
-        yield from {each: None for each in (accepted[0], accepted[-1], *(c for c in " 0aA;," if c in accepted))}
+        yield from dict.fromkeys((accepted[0], accepted[-1], *(c for c in " 0aA;," if c in accepted)))
         return
     example = _example(items, groups)
     if example:

@@ -36,9 +36,10 @@ _ANY_VERSION = re.compile(_METHOD_AND_TARGET + rb" HTTP/[0-9]+(?:\.[0-9]+)?")
 _FIELD_LINE = re.compile(_TOKEN + rb"++:[\t\x20-\x7e\x80-\xff]*+")
 _HEAD = re.compile(_REQUEST_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE.pattern + rb"\r\n)*+)\r\n")
 _FRAMING_FIELD = re.compile(
-    rb"^(host|content-length|transfer-encoding|upgrade|http2-settings):[ \t]*([^\r]*?)[ \t]*\r$",
-    re.IGNORECASE | re.MULTILINE,
+    rb"^(host|content-length|transfer-encoding|upgrade|http2-settings):([^\r]*+)", re.IGNORECASE | re.MULTILINE
 )
+"""The white space around the value belongs to the match, as an expression that leaves it out would try every way to
+divide a run of blanks."""
 _FORBIDDEN_BYTE = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n)")
 _AUTHORITY = re.compile(rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=%]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 _ABSOLUTE_FORM = re.compile(rb"https?://(?P<authority>[^/?]*)(?P<rest>.*)", re.IGNORECASE)
@@ -167,7 +168,8 @@ def _check_fields(fields: list[tuple[bytes, bytes]], minor: bytes, target: bytes
     hosts: list[bytes] = []
     lengths: list[bytes] = []
     codings: list[bytes] = []
-    for name, value in fields:
+    for name, text in fields:
+        value = text.strip(b" \t")
         match name.lower():
             case b"host":
                 hosts.append(value)

@@ -29,10 +29,10 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.(?P<minor>[01]) (?P<status>[1-5][0-9][0-9])
 _NAME = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _FIELD_LINE = _NAME + rb":[\t\x20-\x7e\x80-\xff]*+"
 _HEAD = re.compile(_STATUS_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE + rb"\r\n)*+)\r\n")
-_FIELD = re.compile(rb"^(" + _NAME + rb"):[ \t]*([^\r]*?)[ \t]*\r$", re.MULTILINE)
-_FRAMING_FIELD = re.compile(
-    rb"^(content-length|transfer-encoding):[ \t]*([^\r]*?)[ \t]*\r$", re.IGNORECASE | re.MULTILINE
-)
+_FIELD = re.compile(rb"^(" + _NAME + rb"):([^\r]*+)", re.MULTILINE)
+"""The white space around the value belongs to the match, as an expression that leaves it out would try every way to
+divide a run of blanks."""
+_FRAMING_FIELD = re.compile(rb"^(content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE)
 _LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
 
 
@@ -68,7 +68,7 @@ class FinalResponseHead:
     def headers(self) -> Headers:
         """Return the fields of the head."""
         lines = self.raw[self.raw.index(b"\n") + 1 :]
-        return tuple([(name.lower(), value) for name, value in _FIELD.findall(lines)])
+        return tuple([(name.lower(), value.strip(b" \t")) for name, value in _FIELD.findall(lines)])
 
 
 class ResponseHeadReader:
@@ -131,7 +131,7 @@ def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
         if name[:1] in b"cC":
             lengths.update(each.strip(b" \t") for each in value.split(b","))
         else:
-            codings.append(value.lower())
+            codings.append(value.strip(b" \t").lower())
     framing = _framing(lengths, codings, is_http10=head["minor"] == b"0")
     return status, 0 if status in (204, 304) else framing
 

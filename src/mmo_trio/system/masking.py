@@ -7,7 +7,8 @@ import re
 MASK_CHARACTER = "•"
 
 _DIGITS = re.compile(r"\+?[0-9]{6,}")
-_EMAIL = re.compile(r"[^\s@\"<>]+@[^\s@\"<>]+")
+_EMAIL = re.compile(r"(?<![^\s@\"<>])[^\s@\"<>]++@[^\s@\"<>]++")
+"""Looks for an address only where a word begins: from each character of a long word it would read all that follow."""
 
 
 def mask_number(number: str, *, visible: int = 3) -> str:

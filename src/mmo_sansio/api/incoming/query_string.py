@@ -25,7 +25,7 @@ from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.problems import NOT_FOUND, Problem, ProblemError
 
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
-_INTEGER: Final = re.compile(r"([+-]?)0*([0-9]+)")
+_INTEGER: Final = re.compile(r"([+-]?)([0-9]++)")
 _FILTERS: Final = ("from", "to", "type", "method", "status", "pageSize")
 _REQUIRED: Final = ("from", "to")
 _TYPES: Final = tuple(each.value for each in Type)
@@ -161,7 +161,8 @@ def _page_size(text: str, errors: FieldErrors) -> str:
         errors.add("pageSize", "must be an integer")
         return text
     sign, digits = match.groups()
-    if sign == "-" or digits == "0":
+    digits = digits.lstrip("0")
+    if sign == "-" or not digits:
         return "1"
     many = len(digits) > len(str(RECORDS_PAGE_MAX))
     return str(RECORDS_PAGE_MAX if many else min(int(digits), RECORDS_PAGE_MAX))

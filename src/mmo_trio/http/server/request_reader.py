@@ -5,6 +5,7 @@ checked first (`mmo_sansio.http.request_head`), then h11 parses it and decodes a
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Final, cast
 
@@ -18,6 +19,8 @@ from mmo_trio.http.rejections import body_too_large
 
 CHUNKS_MAX: Final = 2048
 """Chunks of one body: 64 KiB in chunks of 32 bytes fit; chunks of one byte would only waste time."""
+
+_EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
 
 HEADS_CACHED: Final = 512
 CACHED_HEAD_BYTES_MAX: Final = 2048
@@ -60,8 +63,8 @@ class RequestReader:
 
     def next_head(self) -> ParsedHead | None:
         """Return the next request's head once it is complete; raises ProblemError for a malformed one."""
-        while self._buffer.startswith(b"\r\n"):  # Old clients send it after a body (RFC 9112, 2.2).
-            self._buffer = self._buffer[2:]
+        if self._buffer.startswith(b"\r\n"):  # Old clients send it after a body (RFC 9112, 2.2).
+            self._buffer = _EMPTY_LINES.sub(b"", self._buffer, count=1)
         end = self._buffer.find(END_OF_HEAD, max(0, self._scanned_bytes - len(END_OF_HEAD)))
         if end < 0:
             problem = check_partial_head(self._buffer, self._limits, checked_bytes=self._scanned_bytes)
