@@ -1,5 +1,5 @@
-"""Finds every regular expression of a package, grows hostile texts for it from its own syntax tree, and measures whether
-its time grows faster than the text.
+"""Finds every regular expression of a package, grows hostile texts for it from its own syntax tree, and measures
+whether its time grows faster than the text.
 
 An expression with two unbounded parts that can match the same characters tries every way to divide a run of them, once
 for each start. So the texts are runs: a text that leads to an unbounded part, then what that part matches again and

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 from attrs import frozen
 
@@ -88,7 +89,7 @@ def to_origin_form(target: bytes) -> bytes:
     return rest if rest.startswith(b"/") else b"/" + rest
 
 
-_TRIPLET: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
+_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 def percent_decode(text: bytes) -> str:
@@ -96,14 +97,10 @@ def percent_decode(text: bytes) -> str:
 
     Raises ValueError for a stray `%` and for bytes that are not UTF-8 (L3)."""
     if b"%" in text:
-        text = _TRIPLET.sub(_octet, text)
+        if _BAD_ESCAPE.search(text):
+            raise ValueError("a '%' is not followed by two hexadecimal digits")
+        text = unquote_to_bytes(text)
     return text.decode()
-
-
-def _octet(triplet: re.Match[bytes]) -> bytes:
-    if triplet[1] is None:
-        raise ValueError("a '%' is not followed by two hexadecimal digits")
-    return bytes.fromhex(triplet[1].decode())
 
 
 def _check_size(head: bytes, target: bytes, limits: HeadLimits) -> Problem | None:

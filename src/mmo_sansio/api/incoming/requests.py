@@ -35,6 +35,9 @@ KEY_MAX: Final = 256
 SCENARIO_HEADER: Final = "X-Sandbox-Scenario"
 _SCENARIO_FIELD: Final = SCENARIO_HEADER.lower().encode()
 
+CONTENT_TYPE_BYTES_MAX: Final = 256
+"""Bytes of a Content-Type that is read: the longest that says JSON in UTF-8 has about forty."""
+
 _KEY: Final = re.compile(rb"[\x21-\x7e]{1,%d}" % KEY_MAX)
 _TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PARAMETER: Final = re.compile(rb"[ \t]*;[ \t]*(?:(" + _TOKEN + rb")=(" + _TOKEN + rb'|"(?:[^"\\]|\\.)*"))?')
@@ -97,7 +100,7 @@ def _unauthorized_problem() -> Problem:
 def _check_content_type(head: RequestHead) -> None:
     """Raise ProblemError with `bad_request` unless the body is declared as JSON in UTF-8 (G2)."""
     values = head.values(b"content-type")
-    if len(values) != 1 or not _is_json(values[0].strip(b" \t")):
+    if len(values) != 1 or len(values[0]) > CONTENT_TYPE_BYTES_MAX or not _is_json(values[0].strip(b" \t")):
         raise ProblemError(MALFORMED.problem("Content-Type must be application/json, in UTF-8."))
     if head.value(b"content-encoding") is not None:
         raise ProblemError(MALFORMED.problem("Content-Encoding can't be used: send plain JSON."))

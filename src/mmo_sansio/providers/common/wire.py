@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from mmo_sansio.values.json_structure import structure_error
 from mmo_sansio.values.money import Money
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
@@ -25,17 +26,17 @@ def parse_json(
     body: bytes, *, number: Callable[[str], Any] | None = None, constant: Callable[[str], Any] | None = None
 ) -> dict[str, Any]:
     """Return the JSON object in a body; the functions make numbers, and NaN or Infinity, from their text. Raises
-    ValueError for any other body, and for text that no store can hold."""
-    try:
-        document = json.loads(body.decode(), parse_int=number, parse_float=number, parse_constant=constant)
-        if not isinstance(document, dict):
-            raise ValueError("not a JSON object")
-        if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
-            if b"\\u0000" in json.dumps(document).encode():
-                raise ValueError("it holds U+0000")
-            to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    ValueError for any other body, for one with too much structure, and for text that no store can hold."""
+    excess = structure_error(body)
+    if excess is not None:
+        raise ValueError(excess)
+    document = json.loads(body.decode(), parse_int=number, parse_float=number, parse_constant=constant)
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")
+    if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
+        if b"\\u0000" in json.dumps(document).encode():
+            raise ValueError("it holds U+0000")
+        to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
     return document
 
 

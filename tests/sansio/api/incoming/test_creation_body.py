@@ -97,7 +97,7 @@ SCALARS_AND_LISTS: list[Any] = ["x", 1, True, []]
 
 FAULTS: list[tuple[int, str, Any, Operation]] = [
     (32, "amount", body(Amount={"value": 1, "currency": "KES"}, amount=...), P),
-    (37, "amount", b"{" + b",".join(b'"m%d":1' % n for n in range(6_000)) + b"}", P),
+    (37, "amount", b"{" + b",".join(b'"m%d":1' % n for n in range(900)) + b"}", P),
     *((38, "amount", body(amount=value), P) for value in (*ABSENT, 1, "1", [], True)),
     (39, "amount.value", body(amount__value=...), P),
     (39, "amount.value", body(amount__value=None), P),

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.api.incoming.strict_json import NESTING_MAX, JsonNumber, JsonValue, parse_object
+from mmo_sansio.api.incoming.strict_json import JsonNumber, JsonValue, parse_object
+from mmo_sansio.values.json_structure import NESTING_MAX, VALUES_MAX
 from mmo_sansio.values.problems import ProblemError
 
 
@@ -90,8 +91,23 @@ def test_a_number_is_kept_as_it_was_written(number: str) -> None:
 def test_32_levels_are_read_and_more_only_in_strings() -> None:
     deepest = b'{"a":' * NESTING_MAX + b"1" + b"}" * NESTING_MAX
     assert "a" in parse_object(deepest)
-    wide = b'{"a":[' + b",".join([b'{"]":"\\"[{"}'] * 1_000) + b"]}"
+    wide = b'{"a":[' + b",".join([b'{"]":"\\"[{"}'] * 400) + b"]}"
     assert "a" in parse_object(wide)
+
+
+@pytest.mark.spec("G7")
+@pytest.mark.finding("security-1")
+@pytest.mark.parametrize("value", [b"1", b'"",""', b"{}", b'"a,b[{\\"",1', b"[[]]"])
+def test_a_body_of_very_many_values_is_refused_before_it_is_parsed(value: bytes) -> None:
+    many = b'{"a":[' + b",".join([value] * (VALUES_MAX + 1)) + b"]}"
+    with pytest.raises(ProblemError) as refused:
+        parse_object(many)
+    assert "has more than 1000 members and elements" in refused.value.problem.detail
+
+
+def test_commas_and_brackets_in_a_string_are_no_values() -> None:
+    assert "a" in parse_object(b'{"a":"' + b'[{,\\"' * 10_000 + b'"}')
+    assert len(parse_object(b"{" + b",".join(b'"%d":"a,b"' % each for each in range(VALUES_MAX)) + b"}")) == VALUES_MAX
 
 
 _PLAIN = st.recursive(
