@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from attrs import frozen
 
@@ -89,7 +88,9 @@ def to_origin_form(target: bytes) -> bytes:
     return rest if rest.startswith(b"/") else b"/" + rest
 
 
-_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_HEX_DIGITS: Final = "0123456789ABCDEFabcdef"
+_OCTETS: Final = {(high + low).encode(): bytes.fromhex(high + low) for high in _HEX_DIGITS for low in _HEX_DIGITS}
+"""Every octet by its two hexadecimal digits."""
 
 
 def percent_decode(text: bytes) -> str:
@@ -97,9 +98,11 @@ def percent_decode(text: bytes) -> str:
 
     Raises ValueError for a stray `%` and for bytes that are not UTF-8 (L3)."""
     if b"%" in text:
-        if _BAD_ESCAPE.search(text):
-            raise ValueError("a '%' is not followed by two hexadecimal digits")
-        text = unquote_to_bytes(text)
+        start, *escaped = text.split(b"%")
+        try:
+            text = start + b"".join([_OCTETS[each[:2]] + each[2:] for each in escaped])
+        except KeyError:
+            raise ValueError("a '%' is not followed by two hexadecimal digits") from None
     return text.decode()
 
 

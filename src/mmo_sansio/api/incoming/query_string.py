@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from attrs import frozen
 
@@ -29,7 +28,8 @@ _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _INTEGER: Final = re.compile(r"([+-]?)([0-9]++)")
 _FILTERS: Final = ("from", "to", "type", "method", "status", "pageSize")
 _REQUIRED: Final = ("from", "to")
-_NAMES: Final = {name.encode(): name for name in (*_FILTERS, "page")}
+_NAMES: Final = frozenset({*_FILTERS, "page"})
+_ENCODED_NAMES: Final = {name.encode(): name for name in _NAMES}
 _NAME_BYTES_MAX: Final = 3 * max(map(len, _NAMES))
 """Bytes of the longest name of ours with every letter percent-encoded."""
 _PAIR: Final = re.compile(rb"[^&]++")
@@ -102,12 +102,21 @@ def _parameters(query: bytes) -> Mapping[str, list[bytes]]:
     parameters: dict[str, list[bytes]] = {}
     for pair in _PAIR.findall(query.replace(b"+", b" ")):
         encoded, _, value = pair.partition(b"=")
-        name = _NAMES.get(encoded)
+        name = _ENCODED_NAMES.get(encoded)
         if name is None and b"%" in encoded and len(encoded) <= _NAME_BYTES_MAX:
-            name = _NAMES.get(unquote_to_bytes(encoded))  # It keeps a bad escape, which no name of ours has.
+            name = _decode_name(encoded)
         if name is not None:
             parameters.setdefault(name, []).append(value)
     return parameters
+
+
+def _decode_name(encoded: bytes) -> str | None:
+    """Return the name of ours that is percent-encoded like this; None for any other."""
+    try:
+        name = percent_decode(encoded)
+    except ValueError:
+        return None
+    return name if name in _NAMES else None
 
 
 def _text(

@@ -1,7 +1,7 @@
 """Parses the bytes of one connection into heads and bodies, without a socket and without waiting.
 
 Give it bytes with `receive`, call `next_head`, then `next_body`; None means that more bytes are needed. The raw head is
-checked first (`mmo_sansio.http.request_head`), then h11 parses it and decodes a chunked body."""
+checked first (`mmo_sansio.http.request_head`), then h11 parses it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Final, cast
 import h11
 from attrs import frozen
 
+from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.http.request_head import END_OF_HEAD, HeadLimits, check_head, check_partial_head, to_origin_form
 from mmo_sansio.values.problems import MALFORMED, ProblemError
 from mmo_trio.http.rejections import body_too_large
 
-CHUNKS_MAX: Final = 2048
-"""Chunks of one body: 64 KiB in chunks of 32 bytes fit; chunks of one byte would only waste time."""
+CHUNKS_MAX: Final = 1024
+"""Chunks of one body: 64 KiB in chunks of 64 bytes fit; chunks of one byte would only waste time."""
 
 _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
 
@@ -76,7 +77,7 @@ class RequestReader:
         head, self._buffer, self._scanned_bytes = self._buffer[:end], self._buffer[end:], 0
         parse = _parse_head_cached if len(head) <= CACHED_HEAD_BYTES_MAX else _parse_head
         parsed = parse(head, self._limits)
-        self._pending_body = _ChunkedRequestBody(head) if parsed.body_length is None else parsed.body_length
+        self._pending_body = _ChunkedRequestBody() if parsed.body_length is None else parsed.body_length
         return parsed
 
     def next_body(self, limit: int) -> bytes | None:
@@ -109,7 +110,10 @@ def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
         raise ProblemError(problem)
     parser = h11.Connection(h11.SERVER)
     parser.receive_data(head)
-    request = cast(h11.Request, _next_event(parser))  # A complete head is a request.
+    try:
+        request = cast(h11.Request, parser.next_event())  # A complete head is a request.
+    except h11.RemoteProtocolError as error:  # h11 has a doubt that `check_head` does not know.
+        raise ProblemError(MALFORMED.problem("The framing of the request is malformed.")) from error
     target = to_origin_form(request.target)
     parsed_head = RequestHead(request.method.decode("ascii"), target, tuple(request.headers))
     fields = dict(parsed_head.headers)
@@ -129,50 +133,31 @@ _parse_head_cached = lru_cache(maxsize=HEADS_CACHED)(_parse_head)
 
 
 class _ChunkedRequestBody:
-    """Decodes a chunked body as it arrives (RFC 9112 section 7.1)."""
+    """Collects a chunked body within its limits."""
 
-    def __init__(self, head: bytes) -> None:
-        self._parser = h11.Connection(h11.SERVER)
-        self._parser.receive_data(head)
-        _next_event(self._parser)  # the head, which was read before
+    def __init__(self) -> None:
+        # Trailers are an error: no field of a request of ours may stand there, and a program before or behind this
+        # one could read them differently.
+        self._decoder = ChunkedBody(has_trailers=False)
         self._body = bytearray()
-        self._chunk_count = 0
-        self._last_bytes = b""
 
     @property
     def trailing_data(self) -> bytes:
         """The bytes after the complete body, which belong to the next request."""
-        return self._parser.trailing_data[0]
+        return self._decoder.trailing_data
 
     def receive(self, data: bytes, limit: int) -> bytes | None:
         """Decode these bytes; return the whole body once it is complete."""
-        if not data:
-            return None
-        self._parser.receive_data(data)
-        while isinstance(event := _next_event(self._parser), h11.Data):
-            self._body += event.data
-            self._chunk_count += event.chunk_start
-            if len(self._body) > limit:
-                raise body_too_large(limit)
-            if self._chunk_count > CHUNKS_MAX:
-                raise ProblemError(MALFORMED.problem("The body comes in too many chunks."))
-        received = self._last_bytes + data
-        self._last_bytes = received[-len(END_OF_HEAD) :]
-        if not isinstance(event, h11.EndOfMessage):
-            return None
-        # h11 takes a bare LF for the end of the trailers, and drops trailers silently.
-        if event.headers or not received.removesuffix(self.trailing_data).endswith(END_OF_HEAD):
-            raise ProblemError(MALFORMED.problem("An empty line must follow the last chunk."))
-        return bytes(self._body)
-
-
-def _next_event(parser: h11.Connection) -> object:
-    """Return h11's next event. It only sees heads that passed `check_head`, so what it rejects are chunks, or doubts
-    that the check does not know: either way the message cannot be trusted."""
-    try:
-        return parser.next_event()
-    except h11.RemoteProtocolError as error:
-        raise ProblemError(MALFORMED.problem("The framing of the request is malformed.")) from error
+        try:
+            for piece in self._decoder.receive(data):
+                self._body += piece
+                if len(self._body) > limit:
+                    raise body_too_large(limit)
+                if self._decoder.chunk_count > CHUNKS_MAX:
+                    raise ProblemError(MALFORMED.problem("The body comes in too many chunks."))
+        except ChunkedBodyError as error:
+            raise ProblemError(MALFORMED.problem(str(error))) from None
+        return bytes(self._body) if self._decoder.is_complete else None
 
 
 def _keeps_alive(head: RequestHead, version: bytes) -> bool:
