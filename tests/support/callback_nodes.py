@@ -128,7 +128,7 @@ class Node:
         await trio.sleep(self.receiver.answering_s)
         return DeliveryAttempt(self.receiver.answers, request.target.decode())
 
-    async def _key_for(self, order: Order) -> bytes:
+    async def _key_for(self, order: Order, url: str) -> bytes:
         return b"key"
 
 

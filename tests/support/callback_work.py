@@ -58,7 +58,7 @@ class DeliveryRecords:
     """The attempts by gatewayReference."""
     _changed: trio.Event = field(factory=trio.Event)
 
-    async def find_key(self, order: Order) -> bytes | DeliveryRefused:
+    async def find_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
         await trio.lowlevel.checkpoint()
         return self.keys.get(order.brand, f"key of {order.brand}".encode()) or NO_API_KEY
 

@@ -92,6 +92,29 @@ def delivery_url_error(url: str, *, rules: EgressRules) -> str | None:
     return None
 
 
+def result_host_error(url: str, result_hosts: Collection[str]) -> str | None:
+    """Return why a resultUrl or displayQrUrl, which `delivery_url_error` has accepted, is not on one of the brand's
+    `result_hosts`, in one sentence; None if it is, or if the brand has none (`Brand.result_hosts`)."""
+    if not result_hosts:
+        return None
+    host = parse_url(url).host
+    parents = (f"*{host[at:]}" for at, character in enumerate(host) if character == ".")
+    if host in result_hosts or any(each in result_hosts for each in parents):
+        return None
+    return f"The host {host} is not one of the brand's result hosts: use one of them, or have it added."
+
+
+def parse_result_host(text: str) -> str:
+    """Return a host of `Brand.result_hosts` as it is stored. Raises UrlError."""
+    wildcard, name = ("*.", text[2:]) if text.startswith("*.") else ("", text)
+    target = parse_url(f"https://{name}/")
+    if (target.path_and_query, target.port) != ("/", DEFAULT_PORTS["https"]) or name.endswith(("/", ":443")):
+        raise UrlError(f"{text!r} is more than a host name.")
+    if wildcard and (target.address is not None or "." not in target.host):
+        raise UrlError(f"{text!r} covers too much: a wildcard needs a name with a dot.")
+    return wildcard + target.host
+
+
 def redirect_url_error(url: str, *, extra_schemes: Collection[str]) -> str | None:
     """Return what is wrong with a URL the payer's browser is sent to, in one sentence; None if nothing is wrong (C8).
 

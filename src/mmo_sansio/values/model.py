@@ -152,6 +152,9 @@ class Brand:
     reference_reuse: ReferenceReuse = ReferenceReuse.AFTER_WINDOW
     redirect_schemes: frozenset[str] = frozenset()
     """Schemes beyond http and https that redirect URLs may have, e.g. an app's (C8)."""
+    result_hosts: tuple[str, ...] = ()
+    """The only hosts that callbacks and QR codes may be sent to: names in lower-case ASCII, `*.` before a name stands
+    for all names below it; empty: any host."""
 
 
 @frozen

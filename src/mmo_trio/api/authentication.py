@@ -53,12 +53,12 @@ class Authenticator:
             self._verified[digest] = owner, later(now, self._cache_ttl)
         return owner
 
-    async def delivery_key(self, order: Order) -> bytes | DeliveryRefused:
-        """Return the key that a callback or QR code of this payment carries now, or why none may be sent (A4). It is
-        never cached.
+    async def delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
+        """Return the key that a callback or QR code of this payment to this URL carries now, or why nothing may be
+        sent (A4). It is never cached.
 
         Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
-        selected = select_delivery_key(await self._store.brand_record(order.brand), order)
+        selected = select_delivery_key(await self._store.brand_record(order.brand), order, url)
         if isinstance(selected, DeliveryRefused):
             return selected
         return self._keyring.unseal(order.brand, selected.sealed)

@@ -1,4 +1,4 @@
-"""Decides which API key a callback or QR code carries, and when none may be sent (A4).
+"""Decides which API key a callback or QR code carries, and when nothing may be sent (A4).
 
 A delivery carries the brand's oldest key in use, as it is at that moment. The maker of the payment chose where the
 delivery goes; so nothing is sent for a payment of a key that is known to somebody else, as it would bring the thief the
@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from mmo_sansio.http.egress_rules import result_host_error
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Flow, Order
+from mmo_sansio.values.model import Brand, Flow, Order
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
 
 
@@ -39,20 +40,26 @@ KEY_REMOVED = DeliveryRefused(
 )
 
 
-def select_delivery_key(record: BrandRecord | None, order: Order) -> StoredApiKey | DeliveryRefused:
-    """Return the key that a delivery for this payment carries, or why there is none (A4).
+def select_delivery_key(record: BrandRecord | None, order: Order, url: str) -> StoredApiKey | DeliveryRefused:
+    """Return the key that a delivery for this payment to this URL carries, or why nothing may be sent (A4).
 
     `record` is the payment's brand with its keys as they are now; None when it was removed."""
     in_use = [] if record is None else [key for key in record.keys if key.retired_at is None]
     if record is None or not in_use:
         return NO_API_KEY
-    return _maker_refusal(record.keys, order) or in_use[0]
+    if order.flow is Flow.PUSH:  # Nobody requested it; it goes to the URL of the brand's configuration.
+        return in_use[0]
+    return _maker_refusal(record.keys, order) or _host_refusal(record.brand, url) or in_use[0]
+
+
+def _host_refusal(brand: Brand, url: str) -> DeliveryRefused | None:
+    """Return why nothing may be sent to this host; None if the brand permits it."""
+    error = result_host_error(url, brand.result_hosts)
+    return None if error is None else DeliveryRefused(DeliveryOutcome.EGRESS_REFUSED, error)
 
 
 def _maker_refusal(keys: Sequence[StoredApiKey], order: Order) -> DeliveryRefused | None:
     """Return why nothing may be sent to the maker of the payment; None if nothing speaks against it."""
-    if order.flow is Flow.PUSH:  # Nobody requested it; it goes to the URL of the brand's configuration.
-        return None
     if order.api_key_id is None:
         leaked = (key for key in keys if key.leaked_at is not None)
         return KEY_MAY_BE_LEAKED if any(key.added_at <= order.created_at for key in leaked) else None

@@ -15,6 +15,7 @@ from mmo_sansio.http.egress_rules import (
     EgressRules,
     UrlError,
     delivery_url_error,
+    parse_result_host,
     parse_url,
 )
 from mmo_sansio.values.currencies import CURRENCIES
@@ -33,7 +34,7 @@ _SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 
 _BRAND_KEYS = (
     "id", "name", "api_keys", "enabled", "push_result_url", "host", "reference_reuse",
-    "redirect_schemes", "method",
+    "redirect_schemes", "result_hosts", "method",
 )  # fmt: skip
 _METHOD_KEYS = (
     "key", "provider", "country", "flows", "limits", "tax_authority_id", "tax_authority_account",
@@ -143,6 +144,7 @@ def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressR
         host=_parse_host(table),
         reference_reuse=_parse_reference_reuse(table),
         redirect_schemes=_parse_redirect_schemes(table),
+        result_hosts=_parse_result_hosts(table),
     )
     return ConfiguredBrand(brand, _parse_api_keys(table))
 
@@ -183,6 +185,17 @@ def _parse_redirect_schemes(table: _TomlTable) -> frozenset[str]:
         if scheme in FORBIDDEN_REDIRECT_SCHEMES:
             table.fail("redirect_schemes", f"{scheme} is dangerous in a browser.", "Leave it out.")
     return schemes
+
+
+def _parse_result_hosts(table: _TomlTable) -> tuple[str, ...]:
+    hosts = set()
+    for host in table.text_list("result_hosts"):
+        try:
+            hosts.add(parse_result_host(host))
+        except UrlError as error:
+            remedy = 'Give host names only, such as "pay.acme.example" or "*.acme.example".'
+            table.fail("result_hosts", str(error), remedy)
+    return tuple(sorted(hosts))
 
 
 def _parse_api_keys(table: _TomlTable) -> tuple[str, ...]:

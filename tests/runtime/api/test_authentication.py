@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.testing import a_transaction
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
@@ -16,7 +18,14 @@ from mmo_sansio.values.model import Flow, Order
 from mmo_trio.api import authentication
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.apply import add_key, create_key
-from mmo_trio.brands.delivery_key import KEY_LEAKED, KEY_MAY_BE_LEAKED, KEY_REMOVED, NO_API_KEY, keys_disclosed_through
+from mmo_trio.brands.delivery_key import (
+    KEY_LEAKED,
+    KEY_MAY_BE_LEAKED,
+    KEY_REMOVED,
+    NO_API_KEY,
+    DeliveryRefused,
+    keys_disclosed_through,
+)
 from mmo_trio.brands.keyring import KeyRing, SealError, generate_api_key, load_master_key
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.conformance.inputs import brand
@@ -170,6 +179,9 @@ async def keys_of(store: MemoryStore, of: str) -> Sequence[StoredApiKey]:
     return record.keys
 
 
+URL = "https://acme.example/results"
+
+
 def order_of(of: str = "acme", key_id: str | None = None, **members: Any) -> Order:
     return a_transaction(brand=of, api_key_id=key_id, created_at=Instant(10), **members).order
 
@@ -177,17 +189,17 @@ def order_of(of: str = "acme", key_id: str | None = None, **members: Any) -> Ord
 @pytest.mark.spec("A4")
 async def test_a_callback_carries_the_oldest_key_not_retired_as_it_is_now(store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    assert await authenticator.delivery_key(order_of()) == SECRET.encode()
+    assert await authenticator.delivery_key(order_of(), URL) == SECRET.encode()
     newer = await create_key(store, RING, "acme", now=Instant(2))
     keys = [key.id for key in await keys_of(store, "acme")]
     for maker in (None, *map(str, keys)):
-        assert await authenticator.delivery_key(order_of(key_id=maker)) == SECRET.encode()
+        assert await authenticator.delivery_key(order_of(key_id=maker), URL) == SECRET.encode()
     assert await store.admin.retire_key("acme", keys[0], now=Instant(3))
     for maker in (None, *map(str, keys)):
-        assert await authenticator.delivery_key(order_of(key_id=maker)) == newer.encode()
+        assert await authenticator.delivery_key(order_of(key_id=maker), URL) == newer.encode()
     assert await store.admin.retire_key("acme", keys[1], now=Instant(4))
-    assert await authenticator.delivery_key(order_of()) is NO_API_KEY
-    assert await authenticator.delivery_key(order_of("nobody")) is NO_API_KEY
+    assert await authenticator.delivery_key(order_of(), URL) is NO_API_KEY
+    assert await authenticator.delivery_key(order_of("nobody"), URL) is NO_API_KEY
 
 
 @pytest.mark.spec("A4")
@@ -197,10 +209,10 @@ async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(sto
     newer = await create_key(store, RING, "acme", now=Instant(20))
     leaked, other = (str(key.id) for key in await keys_of(store, "acme"))
     assert await store.admin.mark_key_leaked("acme", int(leaked), now=Instant(30))
-    assert await authenticator.delivery_key(order_of(key_id=leaked)) is KEY_LEAKED
-    assert await authenticator.delivery_key(order_of(key_id=other)) == newer.encode()
-    assert await authenticator.delivery_key(order_of(flow=Flow.PUSH)) == newer.encode()
-    assert await authenticator.delivery_key(order_of(key_id="77")) is KEY_REMOVED
+    assert await authenticator.delivery_key(order_of(key_id=leaked), URL) is KEY_LEAKED
+    assert await authenticator.delivery_key(order_of(key_id=other), URL) == newer.encode()
+    assert await authenticator.delivery_key(order_of(flow=Flow.PUSH), URL) == newer.encode()
+    assert await authenticator.delivery_key(order_of(key_id="77"), URL) is KEY_REMOVED
 
 
 @pytest.mark.finding("security-2")
@@ -209,11 +221,11 @@ async def test_a_payment_of_unknown_make_counts_as_the_leaked_key_s_if_that_was_
     newer = await create_key(store, RING, "acme", now=Instant(20))
     first, second = (key.id for key in await keys_of(store, "acme"))
     assert await store.admin.mark_key_leaked("acme", second, now=Instant(30))
-    assert await authenticator.delivery_key(order_of()) == SECRET.encode()  # Made before the second key was.
+    assert await authenticator.delivery_key(order_of(), URL) == SECRET.encode()  # Made before the second key was.
     assert await store.admin.mark_key_leaked("acme", first, now=Instant(31))
     newer = await create_key(store, RING, "acme", now=Instant(40))
-    assert await authenticator.delivery_key(order_of()) is KEY_MAY_BE_LEAKED
-    assert await authenticator.delivery_key(order_of(key_id="3")) == newer.encode()
+    assert await authenticator.delivery_key(order_of(), URL) is KEY_MAY_BE_LEAKED
+    assert await authenticator.delivery_key(order_of(key_id="3"), URL) == newer.encode()
 
 
 @pytest.mark.finding("security-2")
@@ -233,3 +245,18 @@ def test_the_keys_that_callbacks_brought_to_the_owner_of_a_leaked_one() -> None:
     assert disclosed(1, key(1, 0, retired=20), key(2, 10)) == [2], "the plain retirement brought the next one"
     assert disclosed(1, key(1, 0, retired=20, leaked=90), key(2, 10, retired=30), key(3, 15)) == [2, 3]
     assert disclosed(3, key(1, 0, leaked=50, retired=50), key(2, 10), key(3, 15)) == [2]
+
+
+@pytest.mark.spec("C8")
+@pytest.mark.finding("security-2")
+async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(store: MemoryStore) -> None:
+    authenticator = Authenticator(store, RING, monotonic=Clock())
+    assert await authenticator.delivery_key(order_of(), URL) == SECRET.encode()
+    await store.admin.save_brands([evolve(brand("acme"), result_hosts=("*.shop.example", "pay.acme.example"))])
+    refused = await authenticator.delivery_key(order_of(), URL)
+    assert isinstance(refused, DeliveryRefused)
+    assert refused.outcome is DeliveryOutcome.EGRESS_REFUSED
+    assert "acme.example is not one of the brand's result hosts" in refused.detail
+    for url in ("https://pay.acme.example:8443/", "https://a.b.shop.example/x"):
+        assert await authenticator.delivery_key(order_of(), url) == SECRET.encode()
+    assert await authenticator.delivery_key(order_of(flow=Flow.PUSH), URL) == SECRET.encode()

@@ -34,6 +34,7 @@ push_result_url = "https://merchant.example/push"
 host = "Acme.Example"
 reference_reuse = "never"
 redirect_schemes = ["AcmeApp"]
+result_hosts = ["*.Shop.example", "pay.acme.example"]
   [[brand.method]]
   key = "mpesa_ke"
   provider = "mpesa"
@@ -91,6 +92,7 @@ def test_a_whole_brand_is_read() -> None:
         host="acme.example",
         reference_reuse=ReferenceReuse.NEVER,
         redirect_schemes=frozenset({"acmeapp"}),
+        result_hosts=("*.shop.example", "pay.acme.example"),
     )
 
 
@@ -122,6 +124,10 @@ WRONG = [
     (SMALL + 'redirect_schemes = ["file"]', "dangerous"),
     (SMALL + 'redirect_schemes = ["a:b"]', "is no scheme"),
     (SMALL + 'redirect_schemes = "acmeapp"', "no list of texts"),
+    (SMALL + 'result_hosts = ["https://acme.example/"]', "Give host names only"),
+    (SMALL + 'result_hosts = ["*"]', "Give host names only"),
+    (SMALL + 'result_hosts = ["*.example"]', "covers too much"),
+    (SMALL + 'result_hosts = "acme.example"', "no list of texts"),
     (SMALL + 'api_keys = ["short"]', "key 1 can't be used"),
     (SMALL + 'api_keys = ["schlüssel-0001"]', "key 1 can't be used"),
     (SMALL + 'api_keys = ["acme-key-0001", "acme-key-0001"]', "an API key stands there twice"),

@@ -14,6 +14,7 @@ from tests.support.mmo_process import mmo
 from tests.support.receivers import calls_to, receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running
 from tests.support.storages import storages
+from tests.support.store_admin import brand_admin
 
 
 async def cli(sandbox: Running, *arguments: str) -> Any:
@@ -80,4 +81,25 @@ async def test_a_code_is_not_shown_for_a_payment_of_a_leaked_key(sandbox: Runnin
         detail = await qr_outcome(sandbox, accepted["gatewayReference"])
         assert (detail["outcome"], "leaked" in detail["detail"]) == ("key_revoked", True)
         assert (await sandbox.outcome_of(accepted["gatewayReference"]))["outcome"] == "key_revoked"
+        assert not calls_to(found)
+
+
+@pytest.mark.spec("C8", "K7")
+@pytest.mark.finding("security-2")
+async def test_results_go_only_to_the_result_hosts_of_the_brand_at_creation_and_at_sending(
+    sandbox: Running, tmp_path: Path
+) -> None:
+    merchant = sandbox.merchant
+    async with receiver(tmp_path) as found:
+        before = (await merchant.accepted(resultUrl=url_of(found), scenario="never"))["gatewayReference"]
+        async with brand_admin(sandbox) as administration:
+            await administration.change("demo", result_hosts=("*.shop.example",))
+        await sandbox.advance("2m")  # Brands are remembered for a minute.
+        refused = await merchant.create(resultUrl=url_of(found))
+        assert (refused.status, refused.json["errorCode"]) == (400, "validation_failed")
+        assert refused.json["errors"][0]["field"] == "resultUrl"
+        assert "localhost is not one of the brand's result hosts" in refused.json["detail"]
+        await sandbox.advance("4d")
+        outcome = await sandbox.outcome_of(before)
+        assert outcome["outcome"] == "egress_refused"
         assert not calls_to(found)

@@ -11,8 +11,10 @@ from mmo_sansio.http.egress_rules import (
     UrlError,
     UrlTarget,
     delivery_url_error,
+    parse_result_host,
     parse_url,
     redirect_url_error,
+    result_host_error,
 )
 
 RULES = EgressRules(own_hosts=frozenset({"api.gateway.example", "pay.gateway.example"}))
@@ -268,3 +270,53 @@ def test_any_text_is_refused_or_leads_to_a_clean_target(text: str) -> None:
 @pytest.mark.parametrize("url", REFUSED[37])
 def test_a_user_name_is_called_one(url: str) -> None:
     assert "user name" in (delivery_url_error(url, rules=RULES) or "")
+
+
+@pytest.mark.spec("C8")
+@pytest.mark.finding("security-2")
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("https://pay.acme.example/", True),
+        ("https://PAY.ACME.EXAMPLE.:8443/x?y", True),
+        ("https://shop.example/", False),
+        ("https://a.shop.example/", True),
+        ("https://a.b.shop.example/", True),
+        ("https://evilshop.example/", False),
+        ("https://shop.example.thief.example/", False),
+        ("https://pay.acme.example.thief.example/", False),
+        ("https://x.pay.acme.example/", False),
+        ("https://192.0.2.7/", True),
+        ("https://192.0.2.8/", False),
+        ("https://[2001:db8::7]/", True),
+    ],
+)
+def test_only_result_hosts_of_the_brand_may_be_called(url: str, allowed: bool) -> None:
+    hosts = [*map(parse_result_host, ("Pay.Acme.example", "*.shop.example", "192.0.2.7", "[2001:DB8:0::7]"))]
+    assert hosts[:3] == ["pay.acme.example", "*.shop.example", "192.0.2.7"]
+    error = result_host_error(url, hosts)
+    assert (error is None) is allowed, error
+    assert result_host_error(url, ()) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "*",
+        "*.",
+        "*.com",
+        "a b",
+        "https://a.example",
+        "a.example/x",
+        "a.example:443",
+        "a.example:8443",
+        "a.example/",
+        "*.192.0.2.7",
+        "u@a.example",
+        "a.*.example",
+    ],
+)
+def test_what_is_no_result_host_is_refused(text: str) -> None:
+    with pytest.raises(UrlError):
+        parse_result_host(text)

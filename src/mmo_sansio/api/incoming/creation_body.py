@@ -10,7 +10,13 @@ from typing import Final
 
 from mmo_sansio.api.incoming.fields import Members, text_error
 from mmo_sansio.api.incoming.strict_json import JsonNumber, JsonValue
-from mmo_sansio.http.egress_rules import URL_LENGTH_MAX, EgressRules, delivery_url_error, redirect_url_error
+from mmo_sansio.http.egress_rules import (
+    URL_LENGTH_MAX,
+    EgressRules,
+    delivery_url_error,
+    redirect_url_error,
+    result_host_error,
+)
 from mmo_sansio.messages.inputs import Draft
 from mmo_sansio.values.model import Brand, Operation, Party
 from mmo_sansio.values.money import NUMBER_CHARACTERS_MAX, AmountError, check_amount, parse_number
@@ -69,8 +75,8 @@ def parse_draft(
         currency=currency,
         party=_party(members, PARTY_NAMES[operation]) if operation in PARTY_NAMES else None,
         country=members.text("country", max_length=COUNTRY_MAX),
-        result_url=_delivery_url(members, "resultUrl", egress_rules),
-        display_qr_url=_delivery_url(members, "displayQrUrl", egress_rules) if is_qr else None,
+        result_url=_delivery_url(members, "resultUrl", egress_rules, brand),
+        display_qr_url=_delivery_url(members, "displayQrUrl", egress_rules, brand) if is_qr else None,
         success_redirect_url=_redirect_url(members, "successRedirectUrl", brand) if is_web else None,
         error_redirect_url=_redirect_url(members, "errorRedirectUrl", brand) if is_web else None,
         merchant_reference=_merchant_reference(members),
@@ -141,10 +147,10 @@ def _email(party: Members) -> str | None:
     return email
 
 
-def _delivery_url(body: Members, name: str, rules: EgressRules) -> str:
+def _delivery_url(body: Members, name: str, rules: EgressRules, brand: Brand) -> str:
     """Parse a required URL that the gateway itself will call (C8)."""
     url = body.text(name, max_length=URL_LENGTH_MAX)
-    error = delivery_url_error(url, rules=rules) if url else None
+    error = delivery_url_error(url, rules=rules) or result_host_error(url, brand.result_hosts) if url else None
     if error is not None:
         body.add_error(name, f"can't be used. {error.removesuffix('.')}")
     return url

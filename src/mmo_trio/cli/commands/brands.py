@@ -227,6 +227,7 @@ def brand_to_json(record: BrandRecord) -> dict[str, object]:
         "host": brand.host,
         "referenceReuse": brand.reference_reuse,
         "redirectSchemes": sorted(brand.redirect_schemes),
+        "resultHosts": list(brand.result_hosts),
         "methods": [
             {
                 "key": each.key,

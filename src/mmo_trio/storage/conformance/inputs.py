@@ -39,6 +39,7 @@ def brand(id: str = "acme") -> Brand:
         host=f"{id}.gateway.example",
         reference_reuse=ReferenceReuse.NEVER if id == "globex" else ReferenceReuse.AFTER_WINDOW,
         redirect_schemes=frozenset({"acmeapp"}),
+        result_hosts=(f"{id}.example", f"*.{id}.example", "merchant.example", "m.example"),
     )
 
 

@@ -212,6 +212,7 @@ def serialize_brand(brand: model.Brand) -> str:
             "host": brand.host,
             "reference_reuse": brand.reference_reuse,
             "redirect_schemes": sorted(brand.redirect_schemes),
+            "result_hosts": brand.result_hosts,
             "methods": [_serialize_method(each) for each in brand.methods],
         }
     )
@@ -230,6 +231,7 @@ def parse_brand(row: str) -> model.Brand:
             host=fields["host"],
             reference_reuse=model.ReferenceReuse(fields["reference_reuse"]),
             redirect_schemes=frozenset(fields["redirect_schemes"]),
+            result_hosts=tuple(fields.get("result_hosts", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorrupt("a stored brand can't be read: run `mmo brands apply` again") from error

@@ -159,7 +159,7 @@ class CallbackWorker(DeliveryPool):
         if permit is None:
             return breaker_open_attempt(url), None
         try:
-            key = await self._delivery_key(transaction.order)
+            key = await self._delivery_key(transaction.order, url)
             if isinstance(key, DeliveryRefused):
                 return DeliveryAttempt(key.outcome, url, detail=key.detail), None
             attempt = await self._send(

@@ -30,8 +30,8 @@ RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
 """Limits of the pause between two calls of an unavailable store; the pause doubles each time."""
 
-FindDeliveryKey: TypeAlias = Callable[[Order], Awaitable[bytes | DeliveryRefused]]
-"""Returns the API key that deliveries for a payment carry now, or why none may be sent (A4). May raise
+FindDeliveryKey: TypeAlias = Callable[[Order, str], Awaitable[bytes | DeliveryRefused]]
+"""Returns the API key that a delivery for a payment to a URL carries now, or why nothing may be sent (A4). May raise
 StoreUnavailable."""
 
 ResultT = TypeVar("ResultT")
@@ -106,8 +106,8 @@ class DeliveryPool(ABC):
     async def _process(self, work: WorkItem) -> None:
         """Make the one attempt and record it, or release the work unsent. An exception means an internal error."""
 
-    async def _delivery_key(self, order: Order) -> bytes | DeliveryRefused:
-        return await retry_until_available(lambda: self._find_key(order))
+    async def _delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
+        return await retry_until_available(lambda: self._find_key(order, url))
 
     def _conclude(self, work: WorkItem, attempt: DeliveryAttempt) -> None:
         """Count and log a recorded attempt. The URL and the answer's body are in the delivery record only: either may

@@ -63,7 +63,9 @@ class QrWorker(DeliveryPool):
             return not_sent_attempt(transaction, "The payment had ended, so nothing was sent.")
         if code is None:
             return not_sent_attempt(transaction, "The provider gave no code, so nothing was sent.")
-        key = await self._delivery_key(transaction.order)
+        order = transaction.order
+        assert order.display_qr_url is not None, "only a QR pay-in is shown"
+        key = await self._delivery_key(order, order.display_qr_url)
         if isinstance(key, DeliveryRefused):
             return not_sent_attempt(transaction, key.detail, key.outcome)
         return await self._send(qr_code_request(transaction, key, image=await _image_base64(code)))

@@ -110,6 +110,7 @@ brands = st.builds(
     host=maybe_texts,
     reference_reuse=st.sampled_from(ReferenceReuse),
     redirect_schemes=st.frozensets(texts, max_size=3),
+    result_hosts=st.lists(texts, max_size=3).map(tuple),
 )
 
 

@@ -47,7 +47,7 @@ class World:
         await self.play()
         return an_attempt()
 
-    async def find_key(self, order: Order) -> bytes | DeliveryRefused:
+    async def find_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
         await trio.lowlevel.checkpoint()
         return self.key or NO_API_KEY
 

@@ -389,3 +389,29 @@ def test_an_unknown_scenario_is_refused_after_all_fields(values: tuple[bytes, ..
     faults = caught.value.problem.errors
     assert [fault.field for fault in faults] == ["country", "X-Sandbox-Scenario"]
     assert faults[1].detail == "'X-Sandbox-Scenario' must be one of: timeout, phone."
+
+
+@pytest.mark.spec("C8", "C9")
+@pytest.mark.finding("security-2")
+def test_urls_beyond_the_brand_s_result_hosts_are_named_in_order() -> None:
+    brand = evolve(BRAND, result_hosts=("merchant.example",))
+    target = b"/gateway/mmo/v2/qr/payin/mpesa_ke"
+
+    def errors(**changes: Any) -> list[str]:
+        content = text(body(Operation.QR_PAYIN, **changes))
+        try:
+            call(request(content, target=target), brand=brand)
+        except ProblemError as error:
+            return [f"{each.field}: {each.detail}" for each in error.problem.errors]
+        return []
+
+    here, thief = "https://merchant.example/x", "https://thief.example/x"
+    assert errors(resultUrl=here, displayQrUrl=here) == []
+    first, second, third = errors(country=None, resultUrl=thief, displayQrUrl=thief, merchantReference=None)[:3]
+    assert first.startswith("country")
+    assert second == (
+        "resultUrl: 'resultUrl' can't be used. The host thief.example is not one of the brand's result hosts:"
+        " use one of them, or have it added."
+    )
+    assert third.startswith("displayQrUrl: 'displayQrUrl' can't be used.")
+    assert errors(resultUrl=here, displayQrUrl=here, successRedirectUrl=thief) == [], "no key travels there"
