@@ -16,10 +16,9 @@ from attrs import evolve, frozen
 from mmo_sansio.messages.inputs import Input, ResolveManually
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.stuck import contradicting_entry
-from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
-from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.admin.audit_log import AuditLog
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
 from mmo_trio.storage.interface.store import Store
 
@@ -178,7 +177,7 @@ class Resolutions:
 
     store: Store
     submit: Submit
-    now: Callable[[], Instant]
+    audit_log: AuditLog
     four_eyes: bool
 
     async def propose(
@@ -215,7 +214,7 @@ class Resolutions:
             reason,
             evidence,
             user.name,
-            self.now(),
+            self.audit_log.now(),
         )
         await self._record(user, proposal, "resolution_proposed")
         proposal = evolve(proposal, id=await self.store.admin.add_proposal(proposal))
@@ -273,7 +272,7 @@ class Resolutions:
             raise ResolutionRefused(after)
         if after is proposal.state:
             return proposal
-        decided = evolve(proposal, state=after, decided_by=user.name, decided_at=self.now(), remark=remark)
+        decided = evolve(proposal, state=after, decided_by=user.name, decided_at=self.audit_log.now(), remark=remark)
         if not await self.store.admin.update_proposal(proposal.state, decided):
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED)
         return decided
@@ -315,8 +314,7 @@ class Resolutions:
         return any(row.event.action == "payment_resolved" for row in rows)
 
     async def _record(self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None) -> None:
-        event = audit_event(
-            self.now(),
+        await self.audit_log.record(
             user.actor,
             action,
             f"payment:{proposal.gateway_reference}",
@@ -327,7 +325,6 @@ class Resolutions:
             proposedBy=proposal.proposed_by,
             remark=remark,
         )
-        await self.store.admin.append_audit(event)
 
 
 _AUDIT_ACTIONS = {ProposalAction.APPROVE: "resolution_approved", ProposalAction.REJECT: "resolution_rejected"}

@@ -8,6 +8,7 @@ import hashlib
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from mmo_trio.settings.errors import SettingsError
+from mmo_trio.storage.interface.admin_types import AuditKey
 
 MASTER_KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -40,6 +42,10 @@ class KeyRing:
         self._digest_key = _derive_key(master_key, b"mmo-gateway api keys: digest")
         self.cursor_key = _derive_key(master_key, b"mmo-gateway records: cursor")
         self._webhook_key = _derive_key(master_key, b"mmo-gateway hooks: token")
+        self._secrets_cipher = AESGCM(_derive_key(master_key, b"mmo-gateway secrets: seal"))
+        self.audit_key = _audit_key(master_key)
+        self.audit_keys: Sequence[AuditKey] = (self.audit_key,)
+        """The audit keys of all master keys of this keyring."""
 
     def __repr__(self) -> str:
         return "<KeyRing>"
@@ -68,6 +74,18 @@ class KeyRing:
             raise SealError(
                 f"a stored API key of brand '{brand}' can't be opened: use the master key file that it was sealed with"
             ) from None
+
+    def seal_secret(self, owner: str, secret: bytes) -> bytes:
+        """Encrypt a secret of the gateway's own for its owner, e.g. `second factor of ada`."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._secrets_cipher.encrypt(nonce, secret, owner.encode())
+
+    def unseal_secret(self, owner: str, sealed: bytes) -> bytes:
+        """Return the secret that was sealed for this owner. Raises SealError."""
+        try:
+            return self._secrets_cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], owner.encode())
+        except (InvalidTag, ValueError):
+            raise SealError(f"the {owner} can't be opened: use the master key file that it was sealed with") from None
 
 
 def generate_api_key() -> str:
@@ -121,6 +139,11 @@ def _create_master_key(path: Path) -> None:
         raise SettingsError(where, f"it can't be made ({error.strerror}).", remedy) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _audit_key(master_key: bytes) -> AuditKey:
+    secret = _derive_key(master_key, b"mmo-gateway audit log: authenticate")
+    return AuditKey(hashlib.blake2b(secret, digest_size=4, person=b"audit key id").hexdigest(), secret)
 
 
 def _derive_key(master_key: bytes, purpose: bytes) -> bytes:

@@ -85,7 +85,7 @@ async def reject(id: int) -> Response:
 
 def _resolutions() -> Resolutions:
     context = console()
-    return Resolutions(context.store, context.submit, context.now, context.settings.four_eyes)
+    return Resolutions(context.store, context.submit, context.audit_log, context.settings.four_eyes)
 
 
 def _resolution_user(user: CurrentUser) -> ResolutionUser:

@@ -11,7 +11,6 @@ from quart import Response, g, request
 from werkzeug.exceptions import Forbidden
 
 from mmo_sansio.values.clock import MINUTE, SECOND, earlier, elapsed
-from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.console.context import console
 from mmo_trio.console.permissions import Permission, PersonalDataMask, is_permitted
 from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser
@@ -82,8 +81,7 @@ async def require(permission: Permission) -> CurrentUser:
 
 async def record_action(action: str, about: str = "", **detail: object) -> None:
     """Append an audit event: what the current user is about to do."""
-    event = audit_event(console().now(), current_user().actor, action, about, **detail)
-    await console().store.admin.append_audit(event)
+    await console().audit_log.record(current_user().actor, action, about, **detail)
 
 
 async def _load_user() -> CurrentUser | None:

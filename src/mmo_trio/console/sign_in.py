@@ -7,7 +7,6 @@ import secrets
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.console import sessions
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import redirect_to
@@ -40,14 +39,12 @@ async def sign_in() -> Response:
     # Counted before the check, so that concurrent attempts are limited as well.
     limiter.record_failure(name, address, now)
     user = await _find_user(name, form.get("password", ""))
-    admin = console().store.admin
     if user is None:
-        about = {"name": name, "address": address}
-        await admin.append_audit(audit_event(now, "nobody", "sign_in_failed", **about))
+        await console().audit_log.record("nobody", "sign_in_failed", name=name, address=address)
         return await _render_form(WRONG_CREDENTIALS_TEXT, 403)
     limiter.record_success(name, address)
     actor = f"operator:{user.name}"
-    await admin.append_audit(audit_event(now, actor, "signed_in", actor, address=address))
+    await console().audit_log.record(actor, "signed_in", actor, address=address)
     response = redirect_to("overview.show")
     await sessions.begin_session(user, response)
     return response

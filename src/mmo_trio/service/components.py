@@ -18,6 +18,7 @@ from mmo_trio.pages.docs.pages import ApiDocs
 from mmo_trio.sandbox.operator_process import OperatorClient
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.storage.interface.store import Store
+from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
@@ -85,3 +86,4 @@ class Components:
     console_context: ConsoleContext
     http_metrics: HttpMetrics
     prometheus_exporter: PrometheusExporter
+    audit_head_logger: AuditHeadLogger

@@ -145,6 +145,7 @@ async def _run_components(
         async with trio.open_nursery() as workers:
             await workers.start(partial(components.workers.run, drain=drain_workers))
             engine.start_soon(components.prometheus_exporter.publish)
+            engine.start_soon(components.audit_head_logger.run)
             async with trio.open_nursery() as serving:
                 await listeners.start(serving)
                 with _running_file(resources.config, ready):
@@ -153,6 +154,7 @@ async def _run_components(
                 components.pages_context.closing.set()
                 logger.info("drain_started")
             drain_workers.set()
+        await components.audit_head_logger.log_last_head()
         engine.cancel_scope.cancel()
     logger.info("service_stopped")
 

@@ -17,6 +17,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
+from mmo_trio.admin.audit_log import AuditLog
 from mmo_trio.admin.resolution import (
     ProposalAction,
     ProposalActor,
@@ -27,7 +28,7 @@ from mmo_trio.admin.resolution import (
     next_state,
 )
 from mmo_trio.engine.one_shot import submit_once
-from mmo_trio.storage.interface.admin_types import ConsoleUser, Proposal, ProposalState, Role
+from mmo_trio.storage.interface.admin_types import AuditKey, ConsoleUser, Proposal, ProposalState, Role
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.system.clock import WallClock
 
@@ -113,7 +114,8 @@ class Case:
         self.store = MemoryStore(self.memory)
         clock = WallClock()
         self.submit = partial(submit_once, self.store, clock=clock)
-        self.resolutions = Resolutions(self.store, self.submit, clock.now, four_eyes=four_eyes)
+        self.audit_log = AuditLog(self.store.admin, AuditKey("k1", bytes(32)), clock.now)
+        self.resolutions = Resolutions(self.store, self.submit, self.audit_log, four_eyes=four_eyes)
 
     async def begin(self, *inputs: Input) -> None:
         for name in ("sam", "ann", "abe"):
@@ -240,10 +242,10 @@ async def test_of_two_who_approve_at_once_the_slower_one_undoes_nothing() -> Non
         """The other approver is done while this one is about to resolve the payment."""
         if not faster:
             faster.append(evolve(BY_SAM))
-            faster[0] = await Resolutions(case.store, hurry, WallClock().now, four_eyes=True).approve(ABE, 1)
+            faster[0] = await Resolutions(case.store, hurry, case.audit_log, four_eyes=True).approve(ABE, 1)
         return await hurry(input_)
 
-    slower = await Resolutions(case.store, submit, WallClock().now, four_eyes=True).approve(ANN, 1)
+    slower = await Resolutions(case.store, submit, case.audit_log, four_eyes=True).approve(ANN, 1)
     assert (slower.state, faster[0].state) == (DONE, DONE)
     stored = await case.store.admin.proposal(1)
     assert stored is not None
@@ -275,7 +277,7 @@ async def test_a_refusal_after_the_other_approvers_success_is_none() -> None:
             return stale
 
     slow = SlowStore(case.memory)
-    ended = await Resolutions(slow, case.submit, WallClock().now, four_eyes=True).approve(ANN, 1)
+    ended = await Resolutions(slow, case.submit, case.audit_log, four_eyes=True).approve(ANN, 1)
     assert (ended.state, ended.remark) == (DONE, None)
     assert "resolution_failed" not in [act for _, act in await case.acts()]
 

@@ -14,8 +14,11 @@ from click.testing import CliRunner, Result
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.cli import main
 from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.storage.interface.admin_types import AuditEvent
+from mmo_trio.storage.interface.audit_chain import row_hash
 from mmo_trio.storage.open_store import open_store
 
 PASSWORD = "correct horse battery"
@@ -46,10 +49,31 @@ def add(folder: Path, name: str = "ada", role: str = "admin") -> Result:
 
 async def five_events(folder: Path) -> None:
     """Rows 1 to 5 of the audit log."""
+    key = KeyRing(load_master_key(folder / "master.key", create=True)).audit_key
     async with open_store(f"sqlite:///{folder / 'gateway.db'}", serving=False) as store:
         for number in range(5):
             event = audit_event(Instant(number), "cli:somebody", "looked", f"payment:{number}", why="a test")
-            await store.admin.append_audit(event)
+            await store.admin.append_audit(event, key)
+
+
+def forge(folder: Path, *, begin: int, with_macs: bool) -> None:
+    """Change every actor from a row on and hash the log again, which needs no key; macs are kept or removed."""
+    with sqlite3.connect(folder / "gateway.db") as connection:
+        rows = connection.execute("SELECT number, at, act, about, detail, previous FROM audit ORDER BY number")
+        previous = ""
+        for number, at, action, about, detail, kept in rows.fetchall():
+            if number < begin:
+                continue
+            previous = previous or kept
+            event = AuditEvent(at, "operator:eve", action, about, detail)
+            hash = row_hash(number, event, previous)
+            values = (event.actor, previous, hash, number)
+            connection.execute("UPDATE audit SET actor = ?, previous = ?, hash = ? WHERE number = ?", values)
+            previous = hash
+        connection.execute("UPDATE audit_head SET hash = ?", (previous,))
+        if not with_macs:
+            connection.execute("UPDATE audit SET mac = NULL, key_id = NULL WHERE number >= ?", (begin,))
+    connection.close()
 
 
 def change(folder: Path, statement: str) -> None:
@@ -133,7 +157,7 @@ def test_the_kernel_says_who_logged_in(tmp_path: Path, monkeypatch: pytest.Monke
         "DELETE FROM audit",
         "UPDATE audit SET number = CASE number WHEN 3 THEN -4 ELSE -3 END WHERE number IN (3, 4)",
         "UPDATE audit SET detail = '{}' WHERE number = 5",
-        "INSERT INTO audit SELECT 6, at, actor, act, about, detail, previous, hash FROM audit LIMIT 1",
+        "INSERT INTO audit SELECT 6, at, actor, act, about, detail, previous, hash, key_id, mac FROM audit LIMIT 1",
     ],
 )
 def test_what_is_changed_removed_or_reordered_is_found(folder: Path, tampering: str) -> None:
@@ -146,6 +170,59 @@ def test_what_is_changed_removed_or_reordered_is_found(folder: Path, tampering: 
     found = mmo(folder, "audit", "verify")
     assert found.exit_code == 1, tampering
     assert "not whole" in found.output
+
+
+@pytest.mark.finding("security-16")
+@pytest.mark.parametrize("with_macs", [True, False])
+@pytest.mark.parametrize("begin", [1, 4])
+def test_a_forged_log_is_not_authentic(folder: Path, begin: int, with_macs: bool) -> None:
+    trio.run(five_events, folder)
+    forge(folder, begin=begin, with_macs=with_macs)
+    found = mmo(folder, "audit", "verify")
+    assert (found.exit_code, "authentic" in found.output) == (1, True)
+    assert mmo(folder, "audit", "verify", "--without-key").exit_code == 0
+    add(folder)
+    # With no mac left, only the line that was kept tells the forged log from one that an earlier version wrote.
+    undetected = begin == 1 and not with_macs
+    again = mmo(folder, "audit", "verify")
+    assert again.exit_code == (0 if undetected else 1)
+    assert ("authentic from row 6 on" in again.stderr) == undetected
+
+
+@pytest.mark.finding("security-16")
+def test_another_master_key_authenticates_nothing(folder: Path) -> None:
+    trio.run(five_events, folder)
+    (folder / "master.key").unlink()
+    assert mmo(folder, "audit", "verify").exit_code == 2
+    assert len(json.loads(mmo(folder, "audit", "list", "--json").stdout)) == 5
+    assert mmo(folder, "operators", "disable", "ada").exit_code == 1
+    assert add(folder).exit_code == 2
+    load_master_key(folder / "master.key", create=True)
+    found = mmo(folder, "audit", "verify")
+    assert (found.exit_code, "which this master key can't open" in found.stderr) == (1, True)
+
+
+@pytest.mark.finding("security-16")
+def test_rows_that_an_upgrade_left_unauthenticated_are_known_to_a_person(folder: Path) -> None:
+    trio.run(five_events, folder)
+    change(folder, "UPDATE audit SET mac = NULL, key_id = NULL WHERE number IN (2, 3)")
+    assert mmo(folder, "audit", "verify").exit_code == 1
+    assert mmo(folder, "audit", "verify", "--authentic-from", "3").exit_code == 1
+    found = mmo(folder, "audit", "verify", "--authentic-from", "4")
+    assert (found.exit_code, "from row 4 on" in found.stderr) == (0, True)
+    assert mmo(folder, "audit", "verify", "--authentic-from", "6").exit_code == 1
+
+
+@pytest.mark.finding("security-16")
+def test_rows_of_an_earlier_version_are_authenticated_by_the_next_row(folder: Path) -> None:
+    trio.run(five_events, folder)
+    change(folder, "UPDATE audit SET mac = NULL, key_id = NULL")
+    assert mmo(folder, "audit", "verify").exit_code == 1
+    add(folder)
+    found = mmo(folder, "audit", "verify", "--json")
+    assert json.loads(found.stdout)["authenticFrom"] == 6
+    forge(folder, begin=2, with_macs=True)
+    assert mmo(folder, "audit", "verify").exit_code == 1
 
 
 def test_a_log_that_was_forged_whole_is_found_by_an_end_that_was_kept(folder: Path) -> None:

@@ -10,11 +10,13 @@ from mmo_sansio.messages.replies import Ignored, Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
+from mmo_trio.admin.audit_log import AuditLog
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.settings import ConsoleSection
+from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from tests.runtime.console.conftest import STAFF, SignedIn
@@ -50,7 +52,7 @@ async def audit_events(sandbox: Running) -> list[tuple[str, str, str]]:
     """The audit log: who, what, to what."""
     async with open_store_of(sandbox.directory) as store:
         rows = await store.admin.audit_after(0, limit=1_000)
-        chain = AuditChainVerifier()
+        chain = AuditChainVerifier(None)
         assert chain.verify(rows) is None
         assert chain.verify_end(await store.admin.audit_head()) is None
         return [(row.event.actor, row.event.action, row.event.about) for row in rows]
@@ -272,7 +274,8 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
 def test_nothing_sends_a_callback_again() -> None:
     """Every form there is; none of them sends anything (K3)."""
     store = MemoryStore(MemoryState())
-    context = ConsoleContext(store, _nothing, lambda: Instant(0), ConsoleSection(), {}, dict, TrustedProxies())
+    audit_log = AuditLog(store.admin, AuditKey("k1", bytes(32)), lambda: Instant(0))
+    context = ConsoleContext(store, _nothing, audit_log, audit_log.now, ConsoleSection(), {}, dict, TrustedProxies())
     app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), context)
     posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}
     assert posts == {

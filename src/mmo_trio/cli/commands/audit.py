@@ -7,14 +7,13 @@ import re
 
 import click
 
+from mmo_trio.admin.audit_log import AuditVerification, verify_audit_log
+from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.admin_types import AuditHead
-from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
-from mmo_trio.storage.interface.store import Store
 
-PAGE_SIZE = 1_000
 _HEAD_PATTERN = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
@@ -43,6 +42,8 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
                     "detail": json.loads(row.event.detail),
                     "previous": row.previous_hash,
                     "hash": row.hash,
+                    "keyId": row.key_id,
+                    "mac": row.mac,
                 }
                 for row in rows
             ]
@@ -70,42 +71,49 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
     metavar="ROW:HASH",
     help="An end that was printed earlier and kept elsewhere: it has to be in the log still.",
 )
+@click.option(
+    "--without-key",
+    is_flag=True,
+    help="Verify only the chain of hashes, on a machine that must not have the master key.",
+)
+@click.option(
+    "--authentic-from",
+    metavar="ROW",
+    type=click.IntRange(min=1),
+    help="The first row that has to be authenticated; by default the first one that is.",
+)
 @target_options
 @json_option
-def verify(seen: str | None, target: CommandTarget, as_json: bool) -> None:
+def verify(
+    seen: str | None, without_key: bool, authentic_from: int | None, target: CommandTarget, as_json: bool
+) -> None:
     """Check that no row was changed, removed or put elsewhere.
 
-    Prints the end of the log. A person who can write to the database could forge all of it: keep that line where such a
-    person can't write, and give it to --seen later.
+    Prints the end of the log. A person who can write to the database could cut off the end of the log: keep that line
+    where such a person can't write, and give it to --seen later. The log of a serving gateway has such a line for every
+    hour, as audit_head.
     """
     known_head = None if seen is None else _parse_head(seen)
-    fault, end = target.with_store(lambda store: _verify_chain(store, known_head))
+    keyring = None if without_key else target.keyring()
+    found = target.with_store(
+        lambda store: verify_audit_log(store.admin, keyring, known_head, required_from=authentic_from)
+    )
+    end = f"{found.end.number}:{found.end.hash}"
     if as_json:
-        print_json({"fault": fault, "end": f"{end.number}:{end.hash}"})
-    elif fault is None:
-        click.echo(f"{end.number}:{end.hash}")
-    if fault is not None:
-        raise NegativeAnswer(f"The audit log is not whole: {fault}")
-    print_status(f"The audit log is whole: {end.number} rows.")
+        print_json({"fault": found.fault, "end": end, "authenticFrom": found.authentic_from})
+    elif found.fault is None:
+        click.echo(end)
+    if found.fault is not None:
+        raise NegativeAnswer(f"The audit log is not whole: {found.fault}")
+    print_status(f"The audit log is whole: {found.end.number} rows. {_describe_authentication(found, keyring)}")
 
 
-async def _verify_chain(store: Store, known_head: AuditHead | None) -> tuple[str | None, AuditHead]:
-    """Return the first fault (None: there is none), and the last row that was verified."""
-    chain, found = AuditChainVerifier(), known_head is None or known_head.number == 0
-    fault: str | None = None
-    while fault is None:
-        rows = await store.admin.audit_after(chain.verified_head.number, limit=PAGE_SIZE)
-        if not rows:
-            head = await store.admin.audit_head()
-            if await store.admin.audit_after(chain.verified_head.number, limit=1):
-                continue  # A row was added meanwhile.
-            fault = chain.verify_end(head)
-            break
-        fault = chain.verify(rows)
-        found = found or any(known_head == AuditHead(row.number, row.hash) for row in rows)
-    if fault is None and not found and known_head is not None:
-        fault = f"row {known_head.number} isn't the one that was seen."
-    return fault, chain.verified_head
+def _describe_authentication(found: AuditVerification, keyring: KeyRing | None) -> str:
+    if keyring is None:
+        return "Their authentication was not checked."
+    if found.authentic_from in (None, 1):
+        return "All are authentic."
+    return f"They are authentic from row {found.authentic_from} on; an earlier version wrote those before."
 
 
 def _parse_head(text: str) -> AuditHead:

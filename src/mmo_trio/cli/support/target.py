@@ -14,11 +14,12 @@ import platformdirs
 import trio
 from attrs import frozen
 
-from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.admin.audit_log import AuditLog
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
+from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import WallClock, read_offset
@@ -82,11 +83,16 @@ class CommandTarget:
         self, store: Store, action: str, about: str = "", operator: str | None = None, **detail: object
     ) -> None:
         """Append an audit event: what the command is about to do. The actor is the user of the machine; `operator`,
-        the name that was typed, is a detail."""
+        the name that was typed, is a detail. Raises SettingsError when the master key can't be read."""
         user = machine_user()
         people = {"operator": operator, "loginUser": user.login_user, "sudoUser": user.sudo_user}
-        event = audit_event(self.clock().now(), f"cli:{user.name}", action, about, **detail, **people)
-        await store.admin.append_audit(event)
+        audit_log = AuditLog(store.admin, (await self._keyring_of(store)).audit_key, self.clock().now)
+        await audit_log.record(f"cli:{user.name}", action, about, **detail, **people)
+
+    async def _keyring_of(self, store: Store) -> KeyRing:
+        """Return the keyring, with a new master key if this store has never been used with one."""
+        is_used = await store.admin.audit_head() != EMPTY_HEAD or any(each.keys for each in await store.admin.brands())
+        return self.keyring(create=not is_used)
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""

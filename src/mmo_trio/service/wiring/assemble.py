@@ -26,6 +26,7 @@ from mmo_trio.service.wiring.providers import ConfiguredAccounts, open_configure
 from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.service.wiring.workers import build_workers
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
+from mmo_trio.workers.audit_head import AuditHeadLogger
 
 
 def assemble(resources: Resources) -> Components:
@@ -56,6 +57,7 @@ def assemble(resources: Resources) -> Components:
         console_context=_console_context(resources, accounts, engine),
         http_metrics=http_metrics,
         prometheus_exporter=_prometheus_exporter(resources, accounts, workers, engine, http_metrics),
+        audit_head_logger=AuditHeadLogger(resources.audit_log),
     )
 
 
@@ -107,6 +109,7 @@ def _console_context(resources: Resources, accounts: ConfiguredAccounts, engine:
     return ConsoleContext(
         resources.store,
         engine.submit,
+        resources.audit_log,
         resources.clock.now,
         resources.settings.console,
         resources.provider_titles,

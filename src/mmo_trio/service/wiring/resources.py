@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Span
+from mmo_trio.admin.audit_log import AuditLog
 from mmo_trio.brands.apply import apply_brands_file
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.http.client.client import HttpClient, tls_context
@@ -41,6 +42,10 @@ class Resources:
     @property
     def settings(self) -> Settings:
         return self.config.settings
+
+    @property
+    def audit_log(self) -> AuditLog:
+        return AuditLog(self.store.admin, self.keyring.audit_key, self.clock.now)
 
     @property
     def limits(self) -> LimitsSection:

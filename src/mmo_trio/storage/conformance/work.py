@@ -14,6 +14,7 @@ from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, cre
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
+    AuditKey,
     ConsoleSession,
     ConsoleUser,
     CountDimension,
@@ -28,6 +29,7 @@ from mmo_trio.storage.interface.admin_types import (
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.shared.payment_index import position_of
 
+AUDIT_KEY = AuditKey("k1", bytes(32))
 ADA = ConsoleUser("ada", Role.ADMIN, "$hash", NOON)
 FAILED_ATTEMPT = DeliveryAttempt(DeliveryOutcome.NON_2XX, "https://merchant.example/results", 500, 12)
 
@@ -38,18 +40,30 @@ async def check_audit_log(open_store: OpenStore) -> None:
         assert (await store.admin.audit_head()).number == 0
         for number in range(1, 6):
             about = f"payment:{number % 2}"
-            row = await store.admin.append_audit(AuditEvent(after_noon(number), "operator:ada", "looked", about))
+            event = AuditEvent(after_noon(number), "operator:ada", "looked", about)
+            row = await store.admin.append_audit(event, AUDIT_KEY)
             assert row.number == number
     async with open_store() as store:
         rows = await store.admin.audit_after(0, limit=10)
-        chain = AuditChainVerifier()
+        chain = AuditChainVerifier([AUDIT_KEY])
         assert chain.verify(rows) is None
         assert chain.verify_end(await store.admin.audit_head()) is None
+        assert chain.authentic_from == 1
         newest = await store.admin.audit(limit=2)
         assert [row.number for row in newest] == [5, 4]
         assert [row.number for row in await store.admin.audit(before=4, limit=2)] == [3, 2]
         assert [row.number for row in await store.admin.audit(about="payment:0")] == [4, 2]
         assert [row.number for row in await store.admin.audit_after(3, limit=1)] == [4]
+
+
+async def check_sealed_audit_keys(open_store: OpenStore) -> None:
+    """Sealed audit keys are kept by their ids, and replaced."""
+    async with open_store() as store:
+        assert await store.admin.sealed_audit_keys() == {}
+        for id, sealed in (("one", b"1"), ("two", b"2"), ("one", b"\x00")):
+            await store.admin.save_audit_key(id, sealed)
+    async with open_store() as store:
+        assert await store.admin.sealed_audit_keys() == {"one": b"\x00", "two": b"2"}
 
 
 async def check_users_and_sessions(open_store: OpenStore) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
@@ -12,6 +12,7 @@ from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
     AuditHead,
+    AuditKey,
     AuditRow,
     Backlog,
     BrandRecord,
@@ -153,7 +154,7 @@ class AdminStore(Protocol):
 
     # The audit log
 
-    async def append_audit(self, event: AuditEvent) -> AuditRow:
+    async def append_audit(self, event: AuditEvent, key: AuditKey) -> AuditRow:
         """Append an event to the audit log; the action waits for this first."""
         ...
 
@@ -169,6 +170,14 @@ class AdminStore(Protocol):
 
     async def audit_head(self) -> AuditHead:
         """Return where the log ends."""
+        ...
+
+    async def sealed_audit_keys(self) -> Mapping[str, bytes]:
+        """Return the audit keys of earlier master keys by their ids, sealed with a later master key."""
+        ...
+
+    async def save_audit_key(self, id: str, sealed: bytes) -> None:
+        """Keep a sealed audit key; replace the one with this id."""
         ...
 
     # Users of the console, their sessions and proposals

@@ -92,6 +92,19 @@ class AuditRow:
     """The hash of the row before; for the first row that of an empty log."""
     hash: str
     """SHA-256 of the row's canonical content, in hexadecimal; see `audit_chain.row_hash`."""
+    key_id: str | None = None
+    """Names the key of `mac`; None in a row that a version without keys wrote."""
+    mac: str | None = None
+    """Authenticates the row and all rows before it, in hexadecimal; see `audit_chain.row_mac`."""
+
+
+@frozen
+class AuditKey:
+    """The key with which a gateway authenticates the rows of its audit log."""
+
+    id: str
+    """A fingerprint of the key, which reveals nothing about it."""
+    secret: bytes = field(repr=False)
 
 
 @frozen

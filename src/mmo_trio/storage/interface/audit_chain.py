@@ -1,16 +1,19 @@
 """The audit log's chain of hashes: pure, and simple enough to be checked with a few lines in any language.
 
 A row's hash is the SHA-256 of the JSON array `[number, at, actor, act, about, detail, previous]`: no spaces, no
-non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as the text that it is.
+non-ASCII characters but as `\\uXXXX`, `at` in microseconds since 1970, `detail` as the text that it is. Its `mac` is
+the HMAC-SHA256 (RFC 2104) of `NUMBER:HASH` with a key that comes from the master key. As the hash depends on all rows
+before, so does the mac: without the key nobody can write a row, or change an earlier one, unnoticed.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditRow
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey, AuditRow
 
 EMPTY_HEAD = AuditHead(0, "0" * 64)
 """The end of an empty log, which its first row follows."""
@@ -22,18 +25,31 @@ def row_hash(number: int, event: AuditEvent, previous_hash: str) -> str:
     return sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
-def next_row(head: AuditHead, event: AuditEvent) -> AuditRow:
+def row_mac(key: AuditKey, head: AuditHead) -> str:
+    """Return the message authentication code of a row, in hexadecimal."""
+    return hmac.digest(key.secret, f"{head.number}:{head.hash}".encode("ascii"), "sha256").hex()
+
+
+def next_row(head: AuditHead, event: AuditEvent, key: AuditKey) -> AuditRow:
     """Return the row that follows."""
     number = head.number + 1
-    return AuditRow(number, event, head.hash, row_hash(number, event, head.hash))
+    hash = row_hash(number, event, head.hash)
+    return AuditRow(number, event, head.hash, hash, key.id, row_mac(key, AuditHead(number, hash)))
 
 
 class AuditChainVerifier:
     """Follows the rows of a log in order and finds the first that was changed, taken out or put elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Sequence[AuditKey] | None, *, required_from: int | None = None) -> None:
+        """`keys` are all keys that the log was ever written with; None leaves the rows' macs unchecked. Every row must
+        have a mac from the row `required_from` on; None stands for the first row that has one."""
         self.verified_head = EMPTY_HEAD
         """The last row that was verified."""
+        self.authentic_from: int | None = None
+        """The first row from which on all have a mac; None when there is none. A mac also covers all rows before it, as
+        they were when it was written."""
+        self._required_from = required_from
+        self._keys = None if keys is None else {each.id: each for each in keys}
 
     def verify(self, rows: Iterable[AuditRow]) -> str | None:
         """Return a sentence that says what is wrong; None when nothing is."""
@@ -45,13 +61,34 @@ class AuditChainVerifier:
                 return f"row {row.number} doesn't follow the row before it."
             if row.hash != row_hash(row.number, row.event, row.previous_hash):
                 return f"row {row.number} was changed."
+            if fault := self._verify_mac(row):
+                return fault
             self.verified_head = AuditHead(row.number, row.hash)
+        return None
+
+    def _verify_mac(self, row: AuditRow) -> str | None:
+        if self._keys is None or row.number < (self._required_from or 0):
+            return None
+        if row.key_id is None or row.mac is None:
+            if self.authentic_from is None and self._required_from is None:
+                return None
+            return f"row {row.number} isn't authenticated: it was written without the gateway's master key."
+        key = self._keys.get(row.key_id)
+        if key is None:
+            return f"row {row.number} was authenticated with the key {row.key_id}, which this master key can't open."
+        if not hmac.compare_digest(row.mac.encode(), row_mac(key, AuditHead(row.number, row.hash)).encode()):
+            return f"row {row.number} was changed: it isn't authentic."
+        if self.authentic_from is None:
+            self.authentic_from = row.number
         return None
 
     def verify_end(self, head: AuditHead) -> str | None:
         """Return what is wrong with the end of the log, once all rows are verified; None when nothing is."""
-        if self.verified_head == head:
-            return None
-        return (
-            f"the log ends with row {self.verified_head.number}, and row {head.number} was written: its end is missing."
-        )
+        if self.verified_head != head:
+            return (
+                f"the log ends with row {self.verified_head.number}, and row {head.number} was written: its end is"
+                " missing."
+            )
+        if self._keys is not None and self.authentic_from is None and head.number:
+            return "no row is authenticated: only an earlier version, or somebody without the master key, writes that."
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from attrs import define, evolve, field
 
@@ -150,9 +150,9 @@ class MemoryAdminStore:
     async def open_provider(self, name: str) -> bool:
         return (await self._memory()).closed_providers.pop(name, None) is not None
 
-    async def append_audit(self, event: admin_types.AuditEvent) -> admin_types.AuditRow:
+    async def append_audit(self, event: admin_types.AuditEvent, key: admin_types.AuditKey) -> admin_types.AuditRow:
         log = (await self._state()).audit
-        log.append(next_row(_audit_head(log), event))
+        log.append(next_row(_audit_head(log), event, key))
         return log[-1]
 
     async def audit(
@@ -169,6 +169,12 @@ class MemoryAdminStore:
 
     async def audit_head(self) -> admin_types.AuditHead:
         return _audit_head((await self._state()).audit)
+
+    async def sealed_audit_keys(self) -> Mapping[str, bytes]:
+        return dict((await self._state()).audit_keys)
+
+    async def save_audit_key(self, id: str, sealed: bytes) -> None:
+        (await self._state()).audit_keys[id] = sealed
 
     async def add_user(self, user: admin_types.ConsoleUser) -> bool:
         return (await self._state()).operators.setdefault(user.name, user) is user

@@ -31,6 +31,7 @@ class MemoryAdminState:
     sessions: dict[bytes, ConsoleSession] = Factory(dict)
     proposals: list[Proposal] = Factory(list)
     audit: list[AuditRow] = Factory(list)
+    audit_keys: dict[str, bytes] = Factory(dict)
     breaker_changes: list[BreakerChange] = Factory(list)
 
     def record_breaker(self, saved: BreakerSaved, at: Instant) -> None:

@@ -87,6 +87,8 @@ class SqlAdminStore:
     audit = _reading(audit_log.audit)
     audit_after = _reading(audit_log.audit_after)
     audit_head = _reading(audit_log.audit_head)
+    sealed_audit_keys = _reading(audit_log.sealed_audit_keys)
+    save_audit_key = _writing(audit_log.save_audit_key)
 
     add_user = _writing(console_users.add_user)
     replace_user = _writing(console_users.replace_user)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditRow
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey, AuditRow
 from mmo_trio.storage.interface.audit_chain import next_row
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select
 
-_AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash"
+_AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash, key_id, mac"
 
 
-def append_audit(event: AuditEvent) -> SqlQuery[AuditRow]:
+def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
     """Append a row; its update of the head keeps other processes waiting until it is committed."""
     rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
     [(number, hash)] = rows
-    row = next_row(AuditHead(number - 1, hash), event)
+    row = next_row(AuditHead(number - 1, hash), event, key)
     yield from execute(
-        f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         row.number,
         event.at,
         event.actor,
@@ -26,6 +26,8 @@ def append_audit(event: AuditEvent) -> SqlQuery[AuditRow]:
         event.detail,
         row.previous_hash,
         row.hash,
+        row.key_id,
+        row.mac,
     )
     yield from execute("UPDATE audit_head SET hash = ?", row.hash)
     return row
@@ -55,5 +57,19 @@ def audit_head() -> SqlQuery[AuditHead]:
     return AuditHead(*rows[0])
 
 
+def sealed_audit_keys() -> SqlQuery[Mapping[str, bytes]]:
+    """Return the sealed keys by their ids."""
+    return dict((yield from execute("SELECT id, sealed FROM audit_keys")))
+
+
+def save_audit_key(id: str, sealed: bytes) -> SqlQuery[None]:
+    """Add or replace a sealed key."""
+    yield from execute(
+        "INSERT INTO audit_keys (id, sealed) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed",
+        id,
+        sealed,
+    )
+
+
 def _parse_audit_row(row: Row) -> AuditRow:
-    return AuditRow(row[0], AuditEvent(*row[1:6]), row[6], row[7])
+    return AuditRow(row[0], AuditEvent(*row[1:6]), *row[6:])

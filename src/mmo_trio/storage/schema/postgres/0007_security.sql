@@ -1,2 +1,28 @@
 -- When the key was said to be known to somebody else: nothing is sent any more for payments that it made.
 ALTER TABLE api_keys ADD COLUMN leaked_at bigint;
+
+-- The audit log's rows are authenticated: `mac` is an HMAC of the number and the hash, `key_id` names its key. Rows of
+-- earlier versions have neither. `audit_keys` holds the audit keys of earlier master keys, sealed with the present one.
+ALTER TABLE audit ADD COLUMN key_id text;
+ALTER TABLE audit ADD COLUMN mac text;
+
+CREATE TABLE audit_keys (
+    id text PRIMARY KEY,
+    sealed bytea NOT NULL
+);
+
+-- The second factors of console users. `sealed` is the secret in use, `pending` one that is not confirmed yet;
+-- `last_step` is the last accepted step of time. A recovery code is removed when it is used.
+CREATE TABLE second_factors (
+    operator text PRIMARY KEY,
+    sealed bytea,
+    confirmed_at bigint,
+    last_step bigint NOT NULL DEFAULT 0,
+    pending bytea
+);
+
+CREATE TABLE recovery_codes (
+    operator text NOT NULL,
+    digest bytea NOT NULL,
+    PRIMARY KEY (operator, digest)
+);

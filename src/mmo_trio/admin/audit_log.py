@@ -1,0 +1,94 @@
+"""Writes the audit log, whose rows are authenticated with a key of the gateway's keyring, and verifies it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from mmo_sansio.values.clock import Instant
+from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.storage.interface.admin import AdminStore
+from mmo_trio.storage.interface.admin_types import AuditHead, AuditKey
+from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
+
+PAGE_SIZE = 1_000
+"""Rows that are read and verified at a time."""
+
+
+@frozen
+class AuditLog:
+    """Appends events to the audit log of a store."""
+
+    store: AdminStore
+    key: AuditKey
+    now: Callable[[], Instant]
+
+    async def record(self, actor: str, action: str, about: str = "", **detail: object) -> None:
+        """Append an event: what the actor is about to do. Raises what the store raises."""
+        await self.store.append_audit(audit_event(self.now(), actor, action, about, **detail), self.key)
+
+
+@frozen
+class AuditVerification:
+    """The result of a verification of the whole log."""
+
+    fault: str | None
+    """A sentence that says what is wrong; None when nothing is."""
+    end: AuditHead
+    """The last row that was verified."""
+    authentic_from: int | None
+    """The first row that was authenticated with a key; None when there is none, or no key to check with."""
+
+
+async def verify_audit_log(
+    store: AdminStore, keyring: KeyRing | None, known_head: AuditHead | None = None, *, required_from: int | None = None
+) -> AuditVerification:
+    """Verify the log from its first row; `known_head` is an end that was seen earlier and has to be in it still, and
+    `required_from` the first row that must be authentic, by default the first that claims to be.
+
+    Without a keyring only the chain of hashes is verified. Raises SealError when an earlier audit key can't be opened.
+    """
+    keys = None if keyring is None else await load_audit_keys(store, keyring)
+    chain, found = AuditChainVerifier(keys, required_from=required_from), known_head is None or known_head.number == 0
+    fault: str | None = None
+    while fault is None:
+        rows = await store.audit_after(chain.verified_head.number, limit=PAGE_SIZE)
+        if not rows:
+            head = await store.audit_head()
+            if await store.audit_after(chain.verified_head.number, limit=1):
+                continue  # A row was added meanwhile.
+            fault = chain.verify_end(head)
+            break
+        fault = chain.verify(rows)
+        found = found or any(known_head == AuditHead(row.number, row.hash) for row in rows)
+    if fault is None and not found and known_head is not None:
+        fault = f"row {known_head.number} isn't the one that was seen."
+    return AuditVerification(fault, chain.verified_head, chain.authentic_from)
+
+
+async def load_audit_keys(store: AdminStore, keyring: KeyRing) -> Sequence[AuditKey]:
+    """Return all keys that the log was ever written with: the keyring's, and those of earlier master keys."""
+    sealed_keys = await store.sealed_audit_keys()
+    earlier = [AuditKey(id, keyring.unseal_secret(_owner(id), sealed)) for id, sealed in sealed_keys.items()]
+    return [*keyring.audit_keys, *earlier]
+
+
+async def reseal_audit_keys(store: AdminStore, keyring: KeyRing) -> None:
+    """Seal the audit keys of all earlier master keys with the keyring's current one, so that old rows stay verifiable
+    when the earlier master keys are gone."""
+    for key in await load_audit_keys(store, keyring):
+        if key.id != keyring.audit_key.id:
+            await store.save_audit_key(key.id, keyring.seal_secret(_owner(key.id), key.secret))
+
+
+async def authenticate_audit_log(audit_log: AuditLog) -> None:
+    """Append a row if an earlier version wrote the last one, so that the rows before can't be changed unnoticed."""
+    newest = await audit_log.store.audit(limit=1)
+    if newest and newest[0].mac is None:
+        await audit_log.record("gateway", "audit_log_authenticated")
+
+
+def _owner(key_id: str) -> str:
+    return f"audit key {key_id}"

@@ -1,0 +1,28 @@
+"""A serving gateway logs where its audit log ends, so that `mmo audit verify --seen` has something to compare."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.console_browser import ConsoleBrowser, add_users
+from tests.support.mmo_process import COMMAND, mmo, serving_process
+
+WITH_JSON = ("env", "MMO_LOG_FORMAT=json", *COMMAND)
+
+
+@pytest.mark.finding("security-16")
+async def test_the_log_of_a_process_holds_the_end_of_the_audit_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    places = [word for listener in ("api", "pages", "console") for word in (f"--{listener}", "127.0.0.1:0")]
+    async with serving_process("sandbox", "--data", tmp_path, *places, log=log, command=WITH_JSON) as gateway:
+        await add_users(tmp_path, ada="admin")
+        person = ConsoleBrowser(gateway.ready["console"])
+        await person.sign_in("ada")
+        await person.post("/sign-out")
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    ends = [each["end"] for each in lines if each["event"] == "audit_head"]
+    assert [each.partition(":")[0] for each in ends] == ["0", "2"]
+    assert (await mmo("audit", "verify", "--seen", ends[-1], "--data", tmp_path)).strip() == ends[-1]

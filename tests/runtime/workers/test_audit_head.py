@@ -1,0 +1,96 @@
+"""The end of the audit log is logged every hour, and a log that no longer holds it is reported."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from mmo_sansio.values.clock import Instant
+from mmo_trio.admin.audit_log import AuditLog
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey
+from mmo_trio.storage.interface.audit_chain import next_row
+from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.workers.audit_head import INTERVAL_S, AuditHeadLogger
+
+KEY = AuditKey("k1", bytes(32))
+EVENT = AuditEvent(Instant(1), "operator:ada", "looked")
+
+
+@pytest.fixture
+def memory() -> MemoryState:
+    """The state of the store."""
+    return MemoryState()
+
+
+@pytest.fixture
+def audit_log(memory: MemoryState) -> AuditLog:
+    """An audit log with two rows."""
+    return AuditLog(MemoryStore(memory).admin, KEY, lambda: Instant(1))
+
+
+async def run_for(head_logger: AuditHeadLogger, seconds: float) -> None:
+    with trio.move_on_after(seconds):
+        await head_logger.run()
+
+
+@pytest.mark.finding("security-16")
+async def test_the_end_is_logged_at_the_start_every_hour_and_at_the_stop(
+    audit_log: AuditLog, autojump_clock: MockClock
+) -> None:
+    head_logger = AuditHeadLogger(audit_log)
+    with capture_logs() as lines:
+        await audit_log.record("operator:ada", "looked")
+        await run_for(head_logger, INTERVAL_S * 2 + 1)
+        await audit_log.record("operator:ada", "looked")
+        await head_logger.log_last_head()
+    head = await audit_log.store.audit_head()
+    assert [each["event"] for each in lines] == ["audit_head"] * 4
+    assert [each["end"][:2] for each in lines] == ["1:", "1:", "1:", "2:"]
+    assert lines[-1]["end"] == f"2:{head.hash}"
+
+
+@pytest.mark.finding("security-16")
+async def test_a_log_whose_end_was_cut_off_is_reported(
+    audit_log: AuditLog, memory: MemoryState, autojump_clock: MockClock
+) -> None:
+    for _ in range(3):
+        await audit_log.record("operator:ada", "looked")
+    head_logger = AuditHeadLogger(audit_log)
+    with capture_logs() as lines:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run_for, head_logger, INTERVAL_S * 3 + 1)
+            await trio.sleep(INTERVAL_S / 2)
+            seen = await audit_log.store.audit_head()
+            del memory.admin.audit[1:]
+            await audit_log.record("operator:eve", "looked")
+            await audit_log.record("operator:eve", "looked")
+    changed = [each for each in lines if each["event"] == "audit_log_changed"]
+    assert [(each["log_level"], each["seen"]) for each in changed] == [("error", f"3:{seen.hash}")]
+
+
+async def test_a_log_of_an_earlier_version_is_authenticated_at_the_start(
+    audit_log: AuditLog, memory: MemoryState, autojump_clock: MockClock
+) -> None:
+    await run_for(AuditHeadLogger(audit_log), 1)
+    assert memory.admin.audit == []
+    row = next_row(await audit_log.store.audit_head(), EVENT, KEY)
+    memory.admin.audit.append(type(row)(row.number, row.event, row.previous_hash, row.hash))
+    for _ in range(2):
+        await run_for(AuditHeadLogger(audit_log), 1)
+    assert [(each.event.action, each.mac is None) for each in memory.admin.audit] == [
+        ("looked", True),
+        ("audit_log_authenticated", False),
+    ]
+
+
+async def test_a_store_that_cannot_answer_stops_nothing(audit_log: AuditLog, autojump_clock: MockClock) -> None:
+    head_logger = AuditHeadLogger(audit_log)
+    store = MemoryStore(MemoryState())
+    await store.aclose()
+    closed = AuditHeadLogger(AuditLog(store.admin, KEY, lambda: Instant(1)))
+    with capture_logs() as lines:
+        await run_for(closed, 1)
+        await run_for(head_logger, 1)
+    assert [each["event"] for each in lines] == ["audit_head_unavailable"] * 2 + ["audit_head"]
