@@ -22,6 +22,7 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values import clock
 from mmo_sansio.values.model import Transaction
+from mmo_trio.brands.keyring import load_master_key
 from mmo_trio.cli import main
 from mmo_trio.cli.commands.serve import announce_sandbox
 from mmo_trio.cli.support.machine_user import machine_user
@@ -78,6 +79,7 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
     trio.run(fill, f"sqlite:///{folder}/gateway.db", INPUTS)
+    load_master_key(folder / "master.key", create=True)
     return folder
 
 
