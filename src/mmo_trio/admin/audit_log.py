@@ -32,7 +32,7 @@ class AuditLog:
 
 @frozen
 class AuditVerification:
-    """The result of a verification of the whole log."""
+    """Says what a verification of the whole log has found."""
 
     fault: str | None
     """A sentence that says what is wrong; None when nothing is."""
