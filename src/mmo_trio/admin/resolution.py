@@ -18,7 +18,7 @@ from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.stuck import contradicting_entry
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
-from mmo_trio.admin.audit_log import AuditLog
+from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
 from mmo_trio.storage.interface.store import Store
 

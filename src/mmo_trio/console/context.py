@@ -9,7 +9,7 @@ from quart import current_app
 
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import Instant
-from mmo_trio.admin.audit_log import AuditLog
+from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.console.sign_in_limit import SignInLimiter

@@ -6,7 +6,7 @@ import structlog
 import trio
 from attrs import define
 
-from mmo_trio.admin.audit_log import AuditLog, authenticate_audit_log
+from mmo_trio.admin.auditing import AuditLog, authenticate_audit_log
 from mmo_trio.storage.interface.admin_types import AuditHead
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable

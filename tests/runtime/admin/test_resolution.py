@@ -17,7 +17,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
-from mmo_trio.admin.audit_log import AuditLog
+from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import (
     ProposalAction,
     ProposalActor,

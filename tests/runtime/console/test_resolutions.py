@@ -10,7 +10,7 @@ from mmo_sansio.messages.replies import Ignored, Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
-from mmo_trio.admin.audit_log import AuditLog
+from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
 from mmo_trio.console.context import ConsoleContext

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.admin.audit_log import AuditLog
+from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey
 from mmo_trio.storage.interface.audit_chain import next_row
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore

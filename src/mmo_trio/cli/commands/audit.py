@@ -7,7 +7,7 @@ import re
 
 import click
 
-from mmo_trio.admin.audit_log import AuditVerification, verify_audit_log
+from mmo_trio.admin.auditing import AuditVerification, verify_audit_log
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table

@@ -14,7 +14,7 @@ import platformdirs
 import trio
 from attrs import frozen
 
-from mmo_trio.admin.audit_log import AuditLog
+from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.settings import Settings, load_settings

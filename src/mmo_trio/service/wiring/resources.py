@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Span
-from mmo_trio.admin.audit_log import AuditLog
+from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.apply import apply_brands_file
 from mmo_trio.brands.keyring import KeyRing, load_master_key
 from mmo_trio.http.client.client import HttpClient, tls_context

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.admin.audit_log import AuditLog, reseal_audit_keys, verify_audit_log
+from mmo_trio.admin.auditing import AuditLog, reseal_audit_keys, verify_audit_log
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 

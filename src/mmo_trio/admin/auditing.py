@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from attrs import frozen
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import audit_event
-from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import AuditHead, AuditKey
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 
 PAGE_SIZE = 1_000
 """Rows that are read and verified at a time."""
+
+
+class SecretKeys(Protocol):
+    """The keys of the gateway that staff's data needs; see :class:`mmo_trio.brands.keys.KeyRing`."""
+
+    @property
+    def audit_key(self) -> AuditKey: ...
+    @property
+    def audit_keys(self) -> Sequence[AuditKey]: ...
+    def seal_secret(self, owner: str, secret: bytes) -> bytes: ...
+    def unseal_secret(self, owner: str, sealed: bytes) -> bytes: ...
 
 
 @frozen
@@ -43,15 +54,18 @@ class AuditVerification:
 
 
 async def verify_audit_log(
-    store: AdminStore, keyring: KeyRing | None, known_head: AuditHead | None = None, *, required_from: int | None = None
+    store: AdminStore, keys: SecretKeys | None, known_head: AuditHead | None = None, *, required_from: int | None = None
 ) -> AuditVerification:
     """Verify the log from its first row; `known_head` is an end that was seen earlier and has to be in it still, and
     `required_from` the first row that must be authentic, by default the first that claims to be.
 
-    Without a keyring only the chain of hashes is verified. Raises SealError when an earlier audit key can't be opened.
+    Without keys only the chain of hashes is verified. Raises SealError when an earlier audit key can't be opened.
     """
-    keys = None if keyring is None else await load_audit_keys(store, keyring)
-    chain, found = AuditChainVerifier(keys, required_from=required_from), known_head is None or known_head.number == 0
+    audit_keys = None if keys is None else await load_audit_keys(store, keys)
+    chain, found = (
+        AuditChainVerifier(audit_keys, required_from=required_from),
+        known_head is None or known_head.number == 0,
+    )
     fault: str | None = None
     while fault is None:
         rows = await store.audit_after(chain.verified_head.number, limit=PAGE_SIZE)
@@ -68,19 +82,19 @@ async def verify_audit_log(
     return AuditVerification(fault, chain.verified_head, chain.authentic_from)
 
 
-async def load_audit_keys(store: AdminStore, keyring: KeyRing) -> Sequence[AuditKey]:
-    """Return all keys that the log was ever written with: the keyring's, and those of earlier master keys."""
+async def load_audit_keys(store: AdminStore, keys: SecretKeys) -> Sequence[AuditKey]:
+    """Return all keys that the log was ever written with: the current ones, and those of earlier master keys."""
     sealed_keys = await store.sealed_audit_keys()
-    earlier = [AuditKey(id, keyring.unseal_secret(_owner(id), sealed)) for id, sealed in sealed_keys.items()]
-    return [*keyring.audit_keys, *earlier]
+    earlier = [AuditKey(id, keys.unseal_secret(_owner(id), sealed)) for id, sealed in sealed_keys.items()]
+    return [*keys.audit_keys, *earlier]
 
 
-async def reseal_audit_keys(store: AdminStore, keyring: KeyRing) -> None:
-    """Seal the audit keys of all earlier master keys with the keyring's current one, so that old rows stay verifiable
+async def reseal_audit_keys(store: AdminStore, keys: SecretKeys) -> None:
+    """Seal the audit keys of all earlier master keys with the current one, so that old rows stay verifiable
     when the earlier master keys are gone."""
-    for key in await load_audit_keys(store, keyring):
-        if key.id != keyring.audit_key.id:
-            await store.save_audit_key(key.id, keyring.seal_secret(_owner(key.id), key.secret))
+    for key in await load_audit_keys(store, keys):
+        if key.id != keys.audit_key.id:
+            await store.save_audit_key(key.id, keys.seal_secret(_owner(key.id), key.secret))
 
 
 async def authenticate_audit_log(audit_log: AuditLog) -> None:
