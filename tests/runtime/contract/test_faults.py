@@ -199,8 +199,8 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wires]:
     """The connections of the store that is opened next."""
     wires = Wires()
 
-    def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sqlite3.Connection:
-        found = sqlite_connection.connect(path, create=create, query_only=query_only)
+    def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
+        found = sqlite_connection.connect(path, query_only=query_only)
         wires.opened.append(found)
         return found
 

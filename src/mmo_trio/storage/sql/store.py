@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ _SELECT_KEY_OWNER = """
 """
 
 
-class SqlStore:
+class SqlStore(ABC):
     """The part of a :class:`mmo_trio.storage.interface.store.Store` that is written once for all SQL databases."""
 
     def __init__(self, schema: SqlSchema, read: RunQuery, write: RunWrite) -> None:
@@ -68,17 +69,17 @@ class SqlStore:
     async def brand_record(self, brand: str) -> BrandRecord | None:
         return await self._brand_coalescer(brand)
 
+    @abstractmethod
     async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:
         """Return the parsed rows of one statement, without the cost of a conversation."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
         """Return for each look-up the transaction object of the brand's transaction, still with its checksum."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
         """Return each of these brands with its keys, the oldest first."""
-        raise NotImplementedError
 
 
 def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:

@@ -1,10 +1,7 @@
-"""Opens connections to the SQLite file: their settings, the meaning of their errors, and the lock of its serving
-process."""
+"""Opens connections to the SQLite file: their settings, and the meaning of their errors."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
-from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable
 from mmo_trio.storage.sql.statements import Row, SqlStatement
 
 T = TypeVar("T")
@@ -45,14 +42,9 @@ _RECONNECT_CODES = {
 _CORRUPTION_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
-def connect(path: Path, *, create: bool = False, query_only: bool = False) -> sqlite3.Connection:
-    """Open a connection in autocommit mode, so that the caller writes BEGIN and COMMIT. `create` makes the file, for
-    its owner only; SQLite gives the same mode to its log."""
-    if create:
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        except OSError as error:
-            raise StoreUnavailable(f"{path} can't be opened: {error.strerror}") from error
+def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
+    """Open a connection in autocommit mode, so that the caller writes BEGIN and COMMIT. The file must exist; SQLite
+    gives its mode to its log."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=rw",
         uri=True,
@@ -93,30 +85,6 @@ def translate_errors() -> Iterator[None]:
         if code in _CORRUPTION_CODES:
             raise StoreCorrupt(f"SQLite: {error}: restore a backup, or run `mmo db check`") from error
         raise
-
-
-class ServingLock:
-    """Holds `<database>.lock` as long as this process serves the file; the system releases it with the process."""
-
-    def __init__(self, path: Path) -> None:
-        """Raises StoreUnusable when another process serves the file, StoreUnavailable when there is no place for it."""
-        lock_path = path.with_name(path.name + ".lock")
-        try:
-            self._descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StoreUnavailable(f"{lock_path} can't be opened: {error}") from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._descriptor)
-            raise StoreUnusable(
-                f"another process serves {path}: stop it first, or give this one a database of its"
-                " own (several processes on one database need PostgreSQL)"
-            ) from error
-
-    def release(self) -> None:
-        """Let other processes serve the file."""
-        os.close(self._descriptor)
 
 
 def run_statement(connection: sqlite3.Connection, statement: SqlStatement) -> Sequence[Row]:

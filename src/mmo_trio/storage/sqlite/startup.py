@@ -9,7 +9,8 @@ from pathlib import Path
 import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.sqlite.connection import ServingLock, connect, translate_errors
+from mmo_trio.storage.sqlite.connection import connect, translate_errors
+from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, create_file, real_path, require_one_name
 from mmo_trio.storage.sqlite.migrations import migrate, scripts, stored_version
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
 
@@ -22,7 +23,7 @@ async def open_sqlite(
 
     The one serving process migrates the schema and claims what its predecessor left. A command may open the file at the
     same time: the serving process claims the durable intents that it writes. Raises StoreUnusable when another process
-    serves the file or its schema isn't ours, StoreUnavailable when it can't be opened.
+    serves the file, its schema isn't ours or it has several names, StoreUnavailable when it can't be opened.
     """
     store = await trio.to_thread.run_sync(_open_in_thread, Path(path), serving, timeout_s)
     try:
@@ -33,12 +34,16 @@ async def open_sqlite(
 
 
 def _open_in_thread(path: Path, serving: bool, timeout_s: float) -> SqliteStore:
+    path = real_path(path)
     with translate_errors(), ExitStack() as undo:
+        create_file(path)
         lock = None
         if serving:
             lock = ServingLock(path)
             undo.callback(lock.release)
-        writer = connect(path, create=True)
+        require_one_name(path)
+        files = OpenFiles(path)
+        writer = connect(path)
         undo.callback(writer.close)
         version = stored_version(writer)
         if not serving and 0 < version < max(scripts()):
@@ -48,5 +53,6 @@ def _open_in_thread(path: Path, serving: bool, timeout_s: float) -> SqliteStore:
         migrate(writer)
         if serving:  # What a dead process had claimed is free.
             writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
+        files.record()
         undo.pop_all()
-    return SqliteStore(path, writer, lock, timeout_s)
+    return SqliteStore(path, writer, files, lock, timeout_s)

@@ -24,7 +24,8 @@ from mmo_trio.storage.sql.statements import Row, SqlQuery, run_query
 from mmo_trio.storage.sql.store import SqlStore
 from mmo_trio.storage.sqlite import queries
 from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch
-from mmo_trio.storage.sqlite.connection import ServingLock, SqliteCall, connect, run_statement, translate_errors
+from mmo_trio.storage.sqlite.connection import SqliteCall, connect, run_statement, translate_errors
+from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, require_space
 from mmo_trio.storage.sqlite.writer import SqliteWriter, WriteAttempt
 
 T = TypeVar("T")
@@ -57,13 +58,19 @@ class SqliteStore(SqlStore):
     """None, as one process has the file to itself."""
 
     def __init__(
-        self, path: Path, writer: sqlite3.Connection, serving_lock: ServingLock | None, timeout_s: float
+        self,
+        path: Path,
+        writer: sqlite3.Connection,
+        files: OpenFiles,
+        serving_lock: ServingLock | None,
+        timeout_s: float,
     ) -> None:
         super().__init__(SQLITE_SCHEMA, self._read_query, self._write_query)
         self._path = path
+        self._files = files
         self._timeout_s = timeout_s
         self._serving_lock = serving_lock
-        self._writer = SqliteWriter(path, writer, timeout_s)
+        self._writer = SqliteWriter(path, files, writer, timeout_s)
         self._idle_readers: list[sqlite3.Connection] = []
         self._read_limiter = trio.CapacityLimiter(READERS_MAX)
         self._is_closed = False
@@ -116,7 +123,8 @@ class SqliteStore(SqlStore):
         return await self._read(lambda c: [queries.find_brand(c, brand) for brand in brands])
 
     async def check(self) -> None:
-        await self._writer.write(lambda c: advance_latest_stamp(c, Instant(0)))
+        """Begin and commit an empty transaction, which writes nothing, and look at the files and the disk."""
+        await self._writer.write(lambda _: self._check_files())
 
     async def integrity_errors(self) -> Sequence[str]:
         """Return a sentence for each error in the file. Reads all of it."""
@@ -160,6 +168,7 @@ class SqliteStore(SqlStore):
         """Run all statements in one snapshot, with a deadline that SQLite itself checks."""
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
+        self._files.require_in_place()
         deadline = time.monotonic() + self._timeout_s
         with translate_errors():
             connection = self._acquire_reader()
@@ -180,7 +189,12 @@ class SqliteStore(SqlStore):
         try:
             return self._idle_readers.pop()
         except IndexError:
+            self._files.verify()
             return connect(self._path, query_only=True)
+
+    def _check_files(self) -> None:
+        self._files.verify()
+        require_space(self._path)
 
     def _check_integrity(self) -> Sequence[str]:
         with translate_errors():

@@ -14,6 +14,7 @@ import trio
 from mmo_sansio.messages.intents import IntentKey
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sqlite.connection import SqliteCall, connect, must_reconnect_after, primary_code, translate_errors
+from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 
 T = TypeVar("T")
@@ -22,8 +23,9 @@ T = TypeVar("T")
 class SqliteWriter:
     """Owns the one connection that writes."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, timeout_s: float) -> None:
+    def __init__(self, path: Path, files: OpenFiles, connection: sqlite3.Connection, timeout_s: float) -> None:
         self._path = path
+        self._files = files
         self._is_closed = False
         self.connection: sqlite3.Connection | None = connection
         """None after an error, until the next write opens another."""
@@ -77,6 +79,7 @@ class SqliteWriter:
                     result = call(connection)
                     attempt.begin_commit()
                     self._commit(connection)
+                    self._files.verify_committed()
                 except BaseException as error:
                     self._roll_back(connection, error)
                     raise
@@ -102,14 +105,27 @@ class SqliteWriter:
             broken = True
         if broken:
             self.connection = None
+            self._files.forget_log()
             connection.close()
 
     def _require_connection(self) -> sqlite3.Connection:
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
+        if not self._files.in_place:
+            self._files.verify()
         if self.connection is None:
-            self.connection = connect(self._path)
+            self.connection = self._reconnect()
         return self.connection
+
+    def _reconnect(self) -> sqlite3.Connection:
+        connection = connect(self._path)
+        try:
+            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()  # Opens the log.
+            self._files.record()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 class WriteAttempt:

@@ -13,6 +13,7 @@ from mmo_sansio.values.model import Stage
 from mmo_trio.storage.sql.serialization import serialize_object, serialize_order, serialize_progress
 from mmo_trio.storage.sqlite import migrations, open_sqlite
 from mmo_trio.storage.sqlite.connection import connect
+from mmo_trio.storage.sqlite.files import create_file
 
 
 async def test_payments_of_before_are_found_by_number_and_receipt(
@@ -22,7 +23,8 @@ async def test_payments_of_before_are_found_by_number_and_receipt(
     order, progress = kept.order, kept.progress
     every = migrations.scripts()
     file = tmp_path / "gateway.db"
-    with connect(file, create=True) as connection:
+    create_file(file)
+    with connect(file) as connection:
         older = {number: script for number, script in every.items() if number < 4}
         monkeypatch.setattr(migrations, "scripts", lambda: older)
         migrations.migrate(connection)

@@ -151,11 +151,13 @@ async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_servi
     with trio.fail_after(30):
         async with open_sqlite(path, serving=True) as store:
             await creates(store, 0)
-            assert store._writer.connection is not None
-            store._writer.connection.close()
-            store._writer.connection = sqlite3.connect(
-                path, factory=Failing, isolation_level=None, check_same_thread=False
+            before, store._writer.connection = (
+                store._writer.connection,
+                sqlite3.connect(path, factory=Failing, isolation_level=None, check_same_thread=False),
             )
+            store._writer.connection.execute("SELECT 1 FROM sqlite_schema")  # So that the log outlives the other one.
+            assert before is not None
+            before.close()
             with pytest.raises(OutcomeUnknown):
                 await creates(store, 1)
             await creates(store, 2)

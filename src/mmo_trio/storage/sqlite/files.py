@@ -1,0 +1,170 @@
+"""Watches the files of a served database: which process may serve them, and whether they are still where they were.
+
+SQLite keeps what it has open when somebody removes or replaces a file: it would go on to commit into a file that nobody
+finds again. And two processes that come to one file by different names must find one lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
+
+FileIdentity: TypeAlias = tuple[int, int]
+"""The device and inode of a file, which no name changes."""
+
+_LOCKED_BYTE: Final = 1 << 62
+"""A byte of the database file that SQLite never locks; no file is as long."""
+FREE_BYTES_MIN: Final = 16 * 1024 * 1024
+"""Bytes that the disk must have free: the write-ahead log grows by 8 MB before it is emptied, and the database grows
+when that happens."""
+
+_LOG_SUFFIXES: Final = ("-wal", "-shm")
+
+
+def real_path(path: Path) -> Path:
+    """Return the file's own path, whichever links lead to it."""
+    return Path(os.path.realpath(path))
+
+
+def create_file(path: Path) -> None:
+    """Make an empty file for its owner only, unless there is one. Raises StoreUnavailable.
+
+    An existing file is not opened: closing it would end the locks that SQLite holds on it in this process."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise StoreUnavailable(f"{path} can't be opened: {error.strerror}") from error
+
+
+class ServingLock:
+    """Is held as long as this process serves the file; the system releases it with the process.
+
+    The lock is on the database file itself, so it is found by every name of the file. `<database>.lock` is locked as
+    well: earlier versions look only there, and so does a system without locks of an open file (OFD)."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises StoreUnusable when another process serves the file, StoreUnavailable when it can't be opened."""
+        self._descriptors: list[int] = []
+        try:
+            self._lock_beside(path)
+            self._lock_itself(path)
+        except BlockingIOError as error:
+            self.release()
+            raise StoreUnusable(
+                f"another process serves {path}: stop it first, or give this one a database of its"
+                " own (several processes on one database need PostgreSQL)"
+            ) from error
+        except OSError as error:
+            self.release()
+            raise StoreUnavailable(f"{path} can't be locked: {error}") from error
+
+    def _lock_beside(self, path: Path) -> None:
+        descriptor = self._open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _lock_itself(self, path: Path) -> None:
+        if hasattr(fcntl, "F_OFD_SETLK"):
+            wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _LOCKED_BYTE, 1, 0)
+            fcntl.fcntl(self._open(path, os.O_RDWR), fcntl.F_OFD_SETLK, wanted)
+
+    def _open(self, path: Path, flags: int) -> int:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        self._descriptors.append(descriptor)
+        return descriptor
+
+    def release(self) -> None:
+        """Let other processes serve the file. Only to be called once SQLite has closed it."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+def require_one_name(path: Path) -> None:
+    """Raise StoreUnusable for a file with several names: under each, SQLite would keep another write-ahead log."""
+    if path.stat().st_nlink > 1:
+        raise StoreUnusable(
+            f"{path} has several names (hard links), and would have another log under each: remove all but one of them"
+        )
+
+
+def require_space(path: Path) -> None:
+    """Raise StoreUnavailable when the disk is nearly full. Does not see a limit of the user or process."""
+    found = os.statvfs(path)
+    free_blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+    free_bytes = free_blocks * found.f_frsize
+    if found.f_blocks and free_bytes < FREE_BYTES_MIN:
+        raise StoreUnavailable(
+            f"the disk of {path} has only {free_bytes} bytes free; at least {FREE_BYTES_MIN} are needed"
+        )
+
+
+class OpenFiles:
+    """Knows which files SQLite has open, and whether their names still lead to them.
+
+    Only the thread that writes calls `record` and `forget_log`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._log_paths = [f"{path}{suffix}" for suffix in _LOG_SUFFIXES]
+        self._database = _identity(self._path)
+        self._log: Sequence[FileIdentity | None] | None = None
+        """The write-ahead log and its index; None while SQLite may have closed them."""
+        self.in_place = True
+        """Whether they were in their places when last looked at."""
+
+    def record(self) -> None:
+        """Note the log that SQLite has just opened. Raises StoreUnavailable when the files are no longer in place."""
+        if self._log is None:
+            self._log = self._log_identities()
+        self.verify()
+
+    def forget_log(self) -> None:
+        """Expect another log from the next connection on, as SQLite removes it with its last connection."""
+        if self.look():
+            self._log = None
+
+    def look(self) -> bool:
+        """Return whether each file is in its place."""
+        self.in_place = _identity(self._path) == self._database and (
+            self._log is None or self._log_identities() == self._log
+        )
+        return self.in_place
+
+    def verify(self) -> None:
+        """Raise StoreUnavailable when a file is not in its place."""
+        if not self.look():
+            raise StoreUnavailable(self._description)
+
+    def verify_committed(self) -> None:
+        """Raise OutcomeUnknown when what was just committed may be in a file that nobody finds again."""
+        if not self.look():
+            raise OutcomeUnknown(self._description)
+
+    def require_in_place(self) -> None:
+        """Raise StoreUnavailable when the files were not in place at the last look, without another one."""
+        if not self.in_place:
+            raise StoreUnavailable(self._description)
+
+    def _log_identities(self) -> Sequence[FileIdentity | None]:
+        return [_identity(each) for each in self._log_paths]
+
+    @property
+    def _description(self) -> str:
+        return (
+            f"{self._path} or its -wal or -shm was removed or replaced while it was served: put it back,"
+            " or stop the gateway and restore a backup"
+        )
+
+
+def _identity(path: str) -> FileIdentity | None:
+    with suppress(OSError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return None
