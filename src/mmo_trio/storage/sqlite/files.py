@@ -54,7 +54,7 @@ class ServingLock:
         """Raises StoreUnusable when another process serves the file, StoreUnavailable when it can't be opened."""
         self._descriptors: list[int] = []
         try:
-            self._lock_beside(path)
+            self._lock_companion(path)
             self._lock_itself(path)
         except BlockingIOError as error:
             self.release()
@@ -66,7 +66,7 @@ class ServingLock:
             self.release()
             raise StoreUnavailable(f"{path} can't be locked: {error}") from error
 
-    def _lock_beside(self, path: Path) -> None:
+    def _lock_companion(self, path: Path) -> None:
         descriptor = self._open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
