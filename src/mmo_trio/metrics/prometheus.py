@@ -32,6 +32,7 @@ from mmo_trio.metrics.process_files import ProcessMetricsFiles
 from mmo_trio.storage.interface.admin_types import Backlog
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
 from mmo_trio.system.latency import LatencyHistogram
+from mmo_trio.system.logs import OUTPUT
 from mmo_trio.workers.delivery.callbacks import CallbackStatistics
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderCounts, ProviderStatistics
@@ -120,6 +121,7 @@ class PrometheusExporter:
     def _own_families(self, backlog: Backlog | None) -> Iterator[Metric]:
         build = {"version": __version__, "python": platform.python_version()}
         yield _gauge("mmo_build_info", "Version of the gateway; always 1.", (build, 1))
+        yield _counter("mmo_log_lines_dropped", "Log lines that could not be written.", ({}, OUTPUT.dropped))
         yield from _http_request_metrics(self.http_metrics)
         yield from _engine_metrics(self.engine())
         yield from _store_metrics(backlog)

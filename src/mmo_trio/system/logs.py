@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import structlog
 from attrs import frozen
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.system.log_output import LogOutput
+
+logger = structlog.get_logger(__name__)
+
+OUTPUT: Final = LogOutput()
+"""Where this process writes its log."""
 
 
 def configure_logs(*, log_format: str, level: str) -> None:
     """Write events of at least this level in this format; see `LogSection`. The last call wins."""
     number = logging.getLevelNamesMapping()[level.upper()]
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _OutputHandler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_COMMON_PROCESSORS],
@@ -33,20 +39,41 @@ def configure_logs(*, log_format: str, level: str) -> None:
     structlog.configure(
         processors=[*_COMMON_PROCESSORS, *_final_processors(log_format)],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=_StderrLogger,
+        logger_factory=_OutputLogger,
     )
 
 
+@contextmanager
+def logs_in_background() -> Iterator[None]:
+    """Let nothing wait for who reads the log while the block lasts; a process that forks must not be in it."""
+    with OUTPUT.in_background(_report_dropped):
+        yield
+
+
+def _report_dropped(lines: int) -> None:
+    logger.warning("log_lines_dropped", lines=lines)
+
+
+class _OutputHandler(logging.Handler):
+    """Writes the records of libraries."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        try:
+            OUTPUT.write(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+
 @frozen
-class _StderrLogger:
+class _OutputLogger:
     """Writes the events of one module."""
 
     name: str
 
     def write(self, line: str) -> None:
-        """Write a line; an unwritable log is ignored, so that no work stops."""
-        with suppress(OSError, ValueError):
-            sys.stderr.write(f"{line}\n")
+        """Write a line; one that cannot be written is counted, so that no work stops."""
+        OUTPUT.write(line)
 
     debug = info = warning = error = critical = write
 

@@ -18,7 +18,7 @@ from mmo_trio.cli.support.target import Command, default_data_directory, find_ta
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, check_plaintext_http, check_production
 from mmo_trio.system.clock import BootClock
-from mmo_trio.system.logs import configure_logs
+from mmo_trio.system.logs import configure_logs, logs_in_background
 
 GC_THRESHOLD = 20_000
 """The number of new objects after which the garbage collector examines the youngest."""
@@ -112,7 +112,8 @@ def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | No
         tune_interpreter()
 
     apply_log_settings(config.settings)
-    trio.run(partial(run_service, config, on_ready=report_ready), clock=BootClock())
+    with logs_in_background():
+        trio.run(partial(run_service, config, on_ready=report_ready), clock=BootClock())
 
 
 def run_supervised(config: ServiceConfig, read_settings: Callable[[], Settings]) -> None:

@@ -32,6 +32,7 @@ from mmo_trio.settings import Settings, SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import BootClock, WallClock
+from mmo_trio.system.logs import logs_in_background
 
 logger = structlog.get_logger(__name__)
 
@@ -133,7 +134,8 @@ class _ProcessJobs:
         async def serve() -> None:
             await run_service(config, on_ready=report_serving, inherited=inherited)
 
-        return self.run_reporting_errors(partial(trio.run, serve, clock=BootClock()))
+        with logs_in_background():
+            return self.run_reporting_errors(partial(trio.run, serve, clock=BootClock()))
 
     def run_sandbox_operator(self, link: SupervisorLink) -> int:
         """Run as the simulated operator, and return its exit code."""
@@ -153,7 +155,8 @@ class _ProcessJobs:
                         if number == signal.SIGTERM:
                             nursery.cancel_scope.cancel()
 
-        return self.run_reporting_errors(partial(trio.run, serve))
+        with logs_in_background():
+            return self.run_reporting_errors(partial(trio.run, serve))
 
 
 def _has_sandbox(settings: Settings) -> bool:
