@@ -28,10 +28,15 @@ _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _INTEGER: Final = re.compile(r"([+-]?)([0-9]++)")
 _FILTERS: Final = ("from", "to", "type", "method", "status", "pageSize")
 _REQUIRED: Final = ("from", "to")
-_NAMES: Final = frozenset({*_FILTERS, "page"})
-_ENCODED_NAMES: Final = {name.encode(): name for name in _NAMES}
-_NAME_BYTES_MAX: Final = 3 * max(map(len, _NAMES))
-"""Bytes of the longest name of ours with every letter percent-encoded."""
+_NAMES: Final = (*_FILTERS, "page")
+
+
+def _spellings(name: str) -> bytes:
+    """Return the expression that matches every spelling of a name, with any of its letters percent-encoded."""
+    return b"".join(b"(?:%b|%%(?i:%02x))" % (letter.encode(), ord(letter)) for letter in name)
+
+
+_NAME: Final = re.compile(b"|".join(b"(" + _spellings(name) + b")" for name in _NAMES))
 _PAIR: Final = re.compile(rb"[^&]++")
 _TYPES: Final = tuple(each.value for each in Type)
 _STATUSES: Final = tuple(each.value for each in Status)
@@ -102,21 +107,10 @@ def _parameters(query: bytes) -> Mapping[str, list[bytes]]:
     parameters: dict[str, list[bytes]] = {}
     for pair in _PAIR.findall(query.replace(b"+", b" ")):
         encoded, _, value = pair.partition(b"=")
-        name = _ENCODED_NAMES.get(encoded)
-        if name is None and b"%" in encoded and len(encoded) <= _NAME_BYTES_MAX:
-            name = _decode_name(encoded)
-        if name is not None:
-            parameters.setdefault(name, []).append(value)
+        name = _NAME.fullmatch(encoded)
+        if name is not None and name.lastindex is not None:
+            parameters.setdefault(_NAMES[name.lastindex - 1], []).append(value)
     return parameters
-
-
-def _decode_name(encoded: bytes) -> str | None:
-    """Return the name of ours that is percent-encoded like this; None for any other."""
-    try:
-        name = percent_decode(encoded)
-    except ValueError:
-        return None
-    return name if name in _NAMES else None
 
 
 def _text(
