@@ -33,13 +33,11 @@ USED_BY_DECORATOR = (
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "Hypercorn reads these settings of its configuration": (
         "accesslog",
-        "certfile",
         "errorlog",
         "h11_max_incomplete_size",
         "h2_max_header_list_size",
         "include_server_header",
         "keep_alive_timeout",
-        "keyfile",
         "read_timeout",
         "ssl_handshake_timeout",
     ),

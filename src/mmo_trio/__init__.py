@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from mmo_trio.http.asgi.app import asgi_app
     from mmo_trio.http.asgi.hypercorn_server import serve_app
     from mmo_trio.http.handler import Handler
-    from mmo_trio.service.process import http2_listener, run_service
+    from mmo_trio.service.listeners import http2_listener
+    from mmo_trio.service.process import run_service
     from mmo_trio.settings.errors import SettingsError
     from mmo_trio.settings.load import load_settings
     from mmo_trio.settings.sections import Settings
@@ -56,7 +57,7 @@ _MODULES = {
     "Store": "storage.interface.store",
     "StoreKind": "storage.open_store",
     "asgi_app": "http.asgi.app",
-    "http2_listener": "service.process",
+    "http2_listener": "service.listeners",
     "load_settings": "settings.load",
     "open_store": "storage.open_store",
     "run_service": "service.process",

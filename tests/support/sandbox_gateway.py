@@ -15,7 +15,8 @@ from attrs import Factory, define
 from mmo_sansio.providers.registry import ProviderKind
 from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.service.process import ExtraListener, run_service
+from mmo_trio.service.listeners import ExtraListener
+from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask

@@ -12,82 +12,22 @@ import json
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Protocol
 
 import structlog
 import trio
-from attrs import define, frozen
-from quart_trio import QuartTrio
 
-from mmo_trio.console.app import create_console_app
-from mmo_trio.http.asgi.app import asgi_app
-from mmo_trio.http.asgi.hypercorn_server import serve_app
-from mmo_trio.http.server.listener import serve_http
-from mmo_trio.pages.app import create_pages_app
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.service.components import Components
-from mmo_trio.service.sockets import (
-    Certificates,
-    Inherited,
-    open_certificates,
-    open_listening_sockets,
-    socket_url,
-    to_listener,
-)
+from mmo_trio.service.listeners import ExtraListener, Http2Listener, Listeners, Shutdown
+from mmo_trio.service.sockets import Certificates, Inherited, open_certificates, open_listening_sockets, socket_url
+from mmo_trio.service.stop_signals import STOP_SIGNALS, ignore_repeated_stops
 from mmo_trio.service.wiring import Resources, assemble, build_resources, prepare_store
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.service import RUNNING_FILE, ServiceAddresses, ServiceConfig
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.system.ids import request_id_generator
 
 logger = structlog.get_logger(__name__)
-
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-@define(eq=False)
-class Shutdown:
-    """Says when a gateway is to end, and how gently."""
-
-    requested: trio.Event
-    idle_grace_s: float = 0.0
-    """Seconds that idle connections have then for one last request."""
-
-
-class ExtraListener(Protocol):
-    """Serves something of the gateway until `drain` is set."""
-
-    async def __call__(
-        self, components: Components, *, drain: trio.Event, task_status: trio.TaskStatus[None]
-    ) -> None: ...
-
-
-def http2_listener(listener: trio.SocketListener, *, certificate: tuple[str, str] | None = None) -> ExtraListener:
-    """Return a further listener that serves the merchant API under Hypercorn, for HTTP/2.
-
-    `certificate` names the files of a chain and its key; None serves clear HTTP.
-    """
-
-    async def serve(components: Components, *, drain: trio.Event, task_status: trio.TaskStatus[None]) -> None:
-        app = asgi_app(
-            components.api,
-            error_docs_url=components.api.merchant_api.settings.error_docs_url,
-            mint_request_id=request_id_generator(),
-            limits=components.listener_limits,
-            metrics=components.http_metrics,
-        )
-        await serve_app(
-            app,
-            listener,
-            limits=components.listener_limits,
-            drain=drain,
-            certificate=certificate,
-            task_status=task_status,
-        )
-
-    return serve
 
 
 async def run_service(
@@ -98,43 +38,51 @@ async def run_service(
     extra_listeners: Sequence[ExtraListener] = (),
     inherited: Inherited | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or `drain`, then drain; SIGHUP reloads the certificate.
+    """Serve until SIGTERM, SIGINT or `drain`, then drain; SIGHUP reloads the certificates.
 
-    With `drain` given no signal is handled. `extra_listeners` open and close together with the service's own. A worker
-    process serves on the sockets that it has `inherited`, ends also when its supervisor is gone, and ends gently on
-    SIGUSR2. Raises SettingsError, StoreUnusable or StoreUnavailable when the service can't begin.
+    With `drain` given no signal is handled; else a process that was asked to end ignores further requests until it
+    ends. `extra_listeners` open and close together with the service's own. A worker process serves on the sockets that
+    it has `inherited`, ends also when its supervisor is gone, and ends gently on SIGUSR2. Raises SettingsError,
+    StoreUnusable or StoreUnavailable when the service can't begin.
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
     shutdown = Shutdown(trio.Event() if drain is None else drain)
     settings = config.settings
     certificates = open_certificates(settings.listen)
-    async with (
-        open_store(settings.database.url, serving=True, kinds=settings.store_kinds) as store,
-        trio.open_nursery() as signals,
-    ):
-        if drain is None:
-            idle_grace_s = None
-            if inherited is not None:
-                idle_grace_s = to_seconds(settings.limits.drain_timeout) / 2
-                signals.start_soon(_stop_with_parent, inherited.parent_pipe, shutdown)
-            await signals.start(_handle_signals, shutdown, certificates, idle_grace_s)
-        if inherited is None:
-            listening_sockets = open_listening_sockets(settings.listen)
-        else:
-            listening_sockets = inherited.listening_sockets
-        try:
-            resources = build_resources(config, store, listener_urls(config, listening_sockets))
-            listeners = _Listeners(assemble(resources), listening_sockets, certificates, shutdown, extra_listeners)
-            await _run_components(resources, listeners, on_ready)
-        finally:
-            for each in listening_sockets.values():
-                each.close()
-        signals.cancel_scope.cancel()
+    with ignore_repeated_stops(shutdown.requested) if drain is None else nullcontext():
+        async with (
+            open_store(settings.database.url, serving=True, kinds=settings.store_kinds) as store,
+            trio.open_nursery() as signals,
+        ):
+            if drain is None:
+                idle_grace_s = None
+                if inherited is not None:
+                    idle_grace_s = to_seconds(settings.limits.drain_timeout) / 2
+                    signals.start_soon(_stop_with_parent, inherited.parent_pipe, shutdown)
+                renewable = [
+                    certificates,
+                    *(each.certificates for each in extra_listeners if isinstance(each, Http2Listener)),
+                ]
+                await signals.start(_handle_signals, shutdown, [each for each in renewable if each], idle_grace_s)
+            if inherited is None:
+                listening_sockets = open_listening_sockets(settings.listen)
+            else:
+                listening_sockets = inherited.listening_sockets
+            try:
+                resources = build_resources(config, store, listener_urls(config, listening_sockets))
+                listeners = Listeners(
+                    assemble(resources), settings, listening_sockets, certificates, shutdown, extra_listeners
+                )
+                await _run_components(resources, listeners, on_ready)
+            finally:
+                for each in listening_sockets.values():
+                    each.close()
+            signals.cancel_scope.cancel()
 
 
 async def _run_components(
-    resources: Resources, listeners: _Listeners, on_ready: Callable[[ServiceAddresses], None]
+    resources: Resources, listeners: Listeners, on_ready: Callable[[ServiceAddresses], None]
 ) -> None:
     """Run listeners inside workers inside the engine; each level ends before the outer one."""
     components, shutdown = listeners.components, listeners.shutdown
@@ -159,56 +107,6 @@ async def _run_components(
     logger.info("service_stopped")
 
 
-@frozen
-class _Listeners:
-    """Serve merchants, payers and staff until the shutdown is requested."""
-
-    components: Components
-    listening_sockets: Mapping[str, socket.socket]
-    certificates: Certificates | None
-    shutdown: Shutdown
-    extra_listeners: Sequence[ExtraListener]
-
-    async def start(self, nursery: trio.Nursery) -> None:
-        """Return once all listeners accept connections."""
-        parts = self.components
-        pages = create_pages_app(parts.pages_context, api_docs=parts.api_docs, sandbox=parts.sandbox_context)
-        console = create_console_app(parts.prometheus_exporter, parts.console_context)
-        certificate = None if self.certificates is None else self.certificates.files
-        await nursery.start(self._serve_api)
-        await nursery.start(self._serve_app, "pages", pages, certificate)
-        await nursery.start(self._serve_app, "console", console, None)
-        for extra in self.extra_listeners:
-            await nursery.start(partial(extra, parts, drain=self.shutdown.requested))
-
-    async def _serve_api(self, *, task_status: trio.TaskStatus[None]) -> None:
-        api = self.components.api
-        await serve_http(
-            api,
-            [to_listener(self.listening_sockets["api"])],
-            limits=self.components.listener_limits,
-            error_docs_url=api.merchant_api.settings.error_docs_url,
-            mint_request_id=request_id_generator(),
-            drain=self.shutdown.requested,
-            idle_grace_s=lambda: self.shutdown.idle_grace_s,
-            metrics=self.components.http_metrics,
-            tls=None if self.certificates is None else self.certificates.context,
-            task_status=task_status,
-        )
-
-    async def _serve_app(
-        self, name: str, app: QuartTrio, certificate: tuple[str, str] | None, *, task_status: trio.TaskStatus[None]
-    ) -> None:
-        await serve_app(
-            app,
-            to_listener(self.listening_sockets[name]),
-            limits=self.components.listener_limits,
-            drain=self.shutdown.requested,
-            certificate=certificate,
-            task_status=task_status,
-        )
-
-
 def listener_urls(config: ServiceConfig, listening_sockets: Mapping[str, socket.socket]) -> ServiceAddresses:
     """Return the addresses of a gateway that listens on these sockets."""
     tls = config.settings.listen.tls_certificate is not None
@@ -221,7 +119,7 @@ def listener_urls(config: ServiceConfig, listening_sockets: Mapping[str, socket.
 
 async def _handle_signals(
     shutdown: Shutdown,
-    certificates: Certificates | None,
+    certificates: Sequence[Certificates],
     idle_grace_s: float | None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -242,14 +140,14 @@ async def _handle_signals(
                 shutdown.requested.set()
 
 
-def _reload_certificates(certificates: Certificates | None) -> None:
-    if certificates is None:
-        return
-    try:
-        certificates.reload()
-        logger.info("certificate_reloaded")
-    except SettingsError as error:
-        logger.error("certificate_reload_failed", error=str(error))
+def _reload_certificates(certificates: Sequence[Certificates]) -> None:
+    """Read the certificates of all listeners again; a bad one keeps its old context and affects no other."""
+    for each in certificates:
+        try:
+            each.reload()
+            logger.info("certificate_reloaded")
+        except SettingsError as error:
+            logger.error("certificate_reload_failed", error=str(error))
 
 
 async def _stop_with_parent(parent_pipe: int, shutdown: Shutdown) -> None:

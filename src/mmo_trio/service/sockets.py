@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -69,9 +69,10 @@ def socket_url(listening_socket: socket.socket, *, tls: bool) -> str:
 class Certificates:
     """Holds the TLS context of the listeners; `reload` reads its files again."""
 
-    def __init__(self, certificate: Path, key: Path) -> None:
-        """Read the files. Raises SettingsError when they can't be used."""
+    def __init__(self, certificate: Path | str, key: Path | str, protocols: Sequence[str] = ("http/1.1",)) -> None:
+        """Read the files; `protocols` are offered to clients (ALPN). Raises SettingsError when they can't be used."""
         self.files = (str(certificate), str(key))
+        self._protocols = list(protocols)
         self._context = self._read()
 
     def context(self) -> ssl.SSLContext:
@@ -85,7 +86,7 @@ class Certificates:
     def _read(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols(self._protocols)
         try:
             context.load_cert_chain(*self.files)
         except (OSError, ssl.SSLError) as error:

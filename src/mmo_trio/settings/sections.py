@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from attrs import field, fields, frozen, has
+from attrs import evolve, field, fields, frozen, has
 
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.http.listener_limits import DEFAULT_LISTENER_LIMITS, ListenerLimits
@@ -105,7 +105,12 @@ class ListenSection:
     proxy_trusted: tuple[Network, ...] = setting(
         NETWORKS, (), "Proxies in front of the gateway whose `X-Forwarded-*` are trusted (A6)."
     )
-    allow_clear: bool = setting(SWITCH, False, "Whether clear HTTP may be served beyond this machine.")
+    allow_clear: bool = setting(SWITCH, False, "Whether clear HTTP may be served beyond this machine, to anybody.")
+    hsts: Span | None = setting(
+        SPAN_OR_OFF,
+        Span(365 * clock.DAY),
+        'How long browsers may use only TLS after a visit, where TLS is the gateway\'s own; "off": no such rule.',
+    )
 
 
 @frozen
@@ -161,6 +166,12 @@ class LimitsSection:
     connections_per_address: int = setting(
         COUNT, _LISTENER.connections_per_address, "Open connections from one address, or from one /64 of IPv6."
     )
+    pages_connections: int = setting(
+        COUNT, 2048, "Open connections to the pages in all; one address may have half of them."
+    )
+    console_connections: int = setting(
+        COUNT, 256, "Open connections to the console in all; one address may have half of them."
+    )
     write_buffer: int = setting(
         SIZE,
         2 * _LISTENER.write_buffer_bytes,
@@ -179,8 +190,26 @@ class LimitsSection:
         return Terms(self.pending_timeout, self.idempotency_window, self.page_session)
 
     @property
+    def pages_listener_limits(self) -> ListenerLimits:
+        """Return the limits of the pages listener."""
+        return self._limits_for_people(self.pages_connections)
+
+    @property
+    def console_listener_limits(self) -> ListenerLimits:
+        """Return the limits of the console listener."""
+        return self._limits_for_people(self.console_connections)
+
+    def _limits_for_people(self, connections: int) -> ListenerLimits:
+        return evolve(
+            self.listener_limits,
+            connections=connections,
+            connections_per_address=min(self.connections_per_address, max(1, connections // 2)),
+            write_buffer_bytes=self.write_buffer // 4,
+        )
+
+    @property
     def listener_limits(self) -> ListenerLimits:
-        """Return the limits of each listener."""
+        """Return the limits of the API listener."""
         return ListenerLimits(
             handshake_timeout_s=to_seconds(self.handshake_timeout),
             idle_timeout_s=to_seconds(self.idle_timeout),

@@ -17,7 +17,7 @@ import pytest
 import trio
 from attrs import evolve, frozen
 
-from mmo_trio.service.process import http2_listener
+from mmo_trio.service.listeners import http2_listener
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import Answer, Client
 from tests.support.merchant import ROOT, TIMEOUT_S

@@ -157,13 +157,16 @@ async def shown_certificate(port: int) -> bytes | None:
         return found
 
 
+@pytest.mark.finding("hostile-F4")
 async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None:
     files = f'[listen]\ntls_certificate = "{directory}/chain.pem"\ntls_key = "{directory}/key.pem"'
     text = (directory / "mmo.toml").read_text(encoding="utf-8").replace("[listen]", files)
     (directory / "mmo.toml").write_text(text, encoding="utf-8")
     first = give_certificate(directory)
     async with service(directory) as running:
-        assert await shown_certificate(running.port) == first
+        pages_port = int(running.ready["pages"].rsplit(":", 1)[1])
+        for port in (running.port, pages_port):
+            assert await shown_certificate(port) == first
         second = give_certificate(directory)
         running.process.send_signal(signal.SIGHUP)
         log = directory / "log"
@@ -171,7 +174,18 @@ async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None
         for _, pid in served(log):
             async with stopped(pid):
                 assert await shown_certificate(running.port) == second
+                assert await shown_certificate(pages_port) == second
         assert len(served(log)) == WORKERS
+
+
+@pytest.mark.finding("hostile-F12")
+async def test_however_often_it_is_asked_to_end_it_ends_cleanly(directory: Path) -> None:
+    async with service(directory) as running:
+        with trio.fail_after(TIMEOUT_S):
+            while running.process.poll() is None:
+                running.process.terminate()
+                await trio.sleep(0.002)
+        assert running.process.returncode == 0
 
 
 async def test_a_killed_worker_is_replaced_and_nobody_is_refused(directory: Path) -> None:

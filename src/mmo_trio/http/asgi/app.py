@@ -25,7 +25,7 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
 from mmo_sansio.http.request_head import check_head, to_origin_form
 from mmo_sansio.values.problems import Problem, ProblemError
-from mmo_trio.http.handler import Admitted, Handler, RequestContext
+from mmo_trio.http.handler import Admitted, AdmittedStream, Handler, RequestContext
 from mmo_trio.http.rejections import BODY_TIMEOUT, HandlerContext, body_too_large
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_fields
@@ -107,6 +107,7 @@ class _AsgiExchange:
         response = await self.asgi_context.handler.admit(
             RequestHead(head.method, to_origin_form(head.target), head.headers), context
         )
+        assert not isinstance(response, AdmittedStream)  # `asgi_app` takes no handler that streams.
         if isinstance(response, Admitted):
             response = await response.respond(await self._read_body(head, response.body_limit))
         if isinstance(response, Problem):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -32,19 +32,18 @@ async def serve_app(
     *,
     limits: ListenerLimits,
     drain: trio.Event,
-    certificate: tuple[str, str] | None = None,
+    tls: Callable[[], ssl.SSLContext] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve HTTP/1.1 and HTTP/2 on this listener until `drain` is set, and close the listener.
 
-    Requests in flight may then take `limits.drain_timeout_s`. `certificate` names the files of a chain and its key;
-    None serves in the clear."""
-    config = _hypercorn_config(limits, certificate)
+    Requests in flight may then take `limits.drain_timeout_s`. `tls` is called at every connection, so a renewed
+    certificate needs no restart; its context should offer `h2` (ALPN). None serves in the clear."""
+    config = _hypercorn_config(limits)
     deadlines = _WriteDeadlines(limits.write_timeout_s)
     wrapper = ASGIWrapper(_ShieldedSend(app, deadlines))
     lifespan = Lifespan(wrapper, config, {})
     context = WorkerContext(None)
-    tls = config.create_ssl_context()
     handle = partial(_serve_connection, wrapper, config, context, tls, deadlines)
     async with trio.open_nursery() as lifespan_nursery:
         await lifespan_nursery.start(lifespan.handle_lifespan)
@@ -64,7 +63,7 @@ async def serve_app(
         lifespan_nursery.cancel_scope.cancel()
 
 
-def _hypercorn_config(limits: ListenerLimits, certificate: tuple[str, str] | None) -> Config:
+def _hypercorn_config(limits: ListenerLimits) -> Config:
     config = Config()
     config.accesslog = None
     config.errorlog = None
@@ -76,8 +75,6 @@ def _hypercorn_config(limits: ListenerLimits, certificate: tuple[str, str] | Non
     # It would also count while a request is answered, which may take long; everything else that a client may delay has
     # a deadline without it: the head is part of idling, the body is the app's.
     config.read_timeout = None
-    if certificate is not None:
-        config.certfile, config.keyfile = certificate
     return config
 
 
@@ -85,16 +82,16 @@ async def _serve_connection(
     app: ASGIWrapper,
     config: Config,
     context: WorkerContext,
-    tls: ssl.SSLContext | None,
+    tls: Callable[[], ssl.SSLContext] | None,
     write_deadlines: _WriteDeadlines,
     accepted: trio.SocketStream,
 ) -> None:
     """Let Hypercorn serve one connection; whatever it raises ends this connection only."""
     transport = _DeadlineStream(accepted, write_deadlines)
     stream: Any = transport
-    if tls is not None:
-        stream = trio.SSLStream(transport, tls, server_side=True, https_compatible=True)
     try:
+        if tls is not None:
+            stream = trio.SSLStream(transport, tls(), server_side=True, https_compatible=True)
         await TCPServer(app, config, context, ConnectionState({}), stream)
     except Exception as error:
         logger.error("connection_failed", fault=describe_fault(error))

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TypeAlias
 
+import structlog
 from quart import Response, request
 from quart_trio import QuartTrio
 
 from mmo_trio.system.fault_report import describe_fault
+
+logger = structlog.get_logger(__name__)
 
 BODY_BYTES_MAX = 64 * 1024
 
@@ -48,4 +51,4 @@ class WebApp(QuartTrio):
         """
         fault = exception_info[1]
         description = "" if fault is None else describe_fault(fault)
-        self.logger.error("%s %s failed: %s", request.method, request.url_rule, description)
+        logger.error("page_request_failed", method=request.method, route=str(request.url_rule), fault=description)

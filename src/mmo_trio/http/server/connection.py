@@ -22,11 +22,12 @@ from attrs import Factory, field, frozen
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.problems import Problem
-from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.http.handler import Admitted, AdmittedStream, RequestContext
 from mmo_trio.http.rejections import BODY_TIMEOUT, HEAD_TIMEOUT, HandlerContext
 from mmo_trio.http.responses import CONTINUE_RESPONSE, response_bytes
 from mmo_trio.http.server.connection_table import ConnectionTable
 from mmo_trio.http.server.request_reader import ParsedHead, RequestReader
+from mmo_trio.http.server.response_writer import PieceWriter
 from mmo_trio.http.server.write_budget import SMALL_RESPONSE_BYTES, WriteBudget
 from mmo_trio.http.streams import LingeringStream
 from mmo_trio.system.fault_report import describe_fault
@@ -46,6 +47,8 @@ class ListenerContext(HandlerContext):
     """Once it is set, the next response on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
     """Gives the context of one connection; None for clear HTTP."""
+    extra_fields: bytes = b""
+    """Whole field lines that every response has."""
     write_budget: WriteBudget = field(
         default=Factory(lambda self: WriteBudget(self.limits.write_buffer_bytes), takes_self=True)
     )
@@ -74,6 +77,7 @@ class ServerConnection:
         self._timeout_problem: Problem | None = None
         self._request_context = RequestContext("", client, listener_context.tls is not None)
         self._started_at = 0.0
+        self._extra_fields = listener_context.extra_fields
 
     def close_at(self, deadline: float) -> None:
         """Close an idle connection at this moment of Trio's time."""
@@ -128,7 +132,10 @@ class ServerConnection:
         parsed_head: ParsedHead | None = None
         try:
             parsed_head = await self._read_head()
-            response, may_follow = await self._call_handler(parsed_head, context)
+            admitted = await self._listener_context.handler.admit(parsed_head.head, context)
+            if isinstance(admitted, AdmittedStream):
+                return await self._stream_response(parsed_head, admitted)
+            response, may_follow = await self._complete(parsed_head, admitted)
             data = self._response_bytes(response, parsed_head, may_follow)
         except _ClientDisconnected:
             raise
@@ -163,18 +170,59 @@ class ServerConnection:
             for start in range(0, len(rest), LARGE_BODY_BYTES):
                 await self._stream.send_all(memoryview(rest)[start : start + LARGE_BODY_BYTES])
 
-    async def _call_handler(self, parsed_head: ParsedHead, context: RequestContext) -> tuple[HttpResponse, bool]:
+    async def _complete(
+        self, parsed_head: ParsedHead, admitted: HttpResponse | Problem | Admitted
+    ) -> tuple[HttpResponse, bool]:
         """Return the handler's response, and whether another request may follow it."""
-        response = await self._listener_context.handler.admit(parsed_head.head, context)
-        if isinstance(response, Admitted):
-            body = await self._read_body(parsed_head, response.body_limit)
-            response, is_read = await response.respond(body), True
+        if isinstance(admitted, Admitted):
+            body = await self._read_body(parsed_head, admitted.body_limit)
+            response, is_read = await admitted.respond(body), True
         else:
-            is_read = self._reader.skip_body()
+            response, is_read = admitted, self._reader.skip_body()
         if isinstance(response, Problem):
-            response = self._listener_context.reject(response, context)
+            response = self._listener_context.reject(response, self._request_context)
         is_draining = self._listener_context.drain.is_set()
         return response, is_read and parsed_head.keep_alive and not is_draining
+
+    async def _stream_response(self, parsed_head: ParsedHead, admitted: AdmittedStream) -> bool:
+        """Let the handler write its response in pieces; return whether another request may follow it."""
+        body = await self._read_body(parsed_head, admitted.body_limit)
+
+        def connection(may_follow: bool) -> bytes:
+            may_follow = may_follow and parsed_head.keep_alive and not self._listener_context.drain.is_set()
+            return _connection_field(parsed_head, may_follow)
+
+        writer = PieceWriter(
+            self._send_piece,
+            self._stream.receive_some,
+            self._request_context.request_id,
+            connection,
+            self._extra_fields,
+            parsed_head.head.method == "HEAD",
+            parsed_head.version == b"1.0",
+        )
+        try:
+            await admitted.respond(body, writer)
+        except Exception as error:
+            if writer.status is None:
+                raise
+            if not writer.is_lost:
+                logger.error("connection_failed", fault=describe_fault(error))
+            return False
+        finally:
+            if writer.status is not None:
+                duration_s = trio.current_time() - self._started_at
+                self._listener_context.metrics.count_response(self._request_context, writer.status, duration_s)
+        return writer.is_complete and connection(True) != b"close"
+
+    async def _send_piece(self, head: bytes, piece: bytes, is_stream: bool) -> None:
+        """Send a piece of a response. Each piece of a stream has a deadline of its own; other responses have one."""
+        deadline = self._cancel_scope.deadline
+        if len(piece) <= LARGE_BODY_BYTES:
+            await self._send_response(head + piece, b"")
+        else:
+            await self._send_response(head, piece)
+        self._cancel_scope.deadline = math.inf if is_stream else min(deadline, self._cancel_scope.deadline)
 
     async def _read_head(self) -> ParsedHead:
         while (parsed_head := self._reader.next_head()) is None:
@@ -223,14 +271,11 @@ class ServerConnection:
             await self._stream.aclose()
 
     def _response_bytes(self, response: HttpResponse, parsed_head: ParsedHead | None, keep_alive: bool) -> bytes:
-        connection = b"close"
-        if keep_alive:
-            is_old = parsed_head is not None and parsed_head.version == b"1.0"
-            connection = b"keep-alive" if is_old else b""
         return response_bytes(
             response,
             request_id=self._request_context.request_id,
-            connection=connection,
+            connection=_connection_field(parsed_head, keep_alive),
+            extra=self._extra_fields,
             without_body=len(response.body) > LARGE_BODY_BYTES or _is_head_request(parsed_head),
         )
 
@@ -247,3 +292,10 @@ class ServerConnection:
 
 def _is_head_request(parsed_head: ParsedHead | None) -> bool:
     return parsed_head is not None and parsed_head.head.method == "HEAD"
+
+
+def _connection_field(parsed_head: ParsedHead | None, keep_alive: bool) -> bytes:
+    """Return the value of `Connection`; empty where the version of HTTP implies it (RFC 9112 section 9.3)."""
+    if not keep_alive:
+        return b"close"
+    return b"keep-alive" if parsed_head is not None and parsed_head.version == b"1.0" else b""

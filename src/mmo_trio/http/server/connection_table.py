@@ -38,9 +38,14 @@ class ConnectionTable:
     def __len__(self) -> int:
         return len(self._connections)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit of connections in all is reached."""
+        return len(self._connections) >= self._limits.connections
+
     def has_room_for(self, client: str) -> bool:
         """Return whether the limits allow one more connection from this address."""
-        return len(self._connections) < self._limits.connections and (
+        return not self.is_full and (
             self._per_network[subscriber_network(client)] < self._limits.connections_per_address or not client
         )
 

@@ -1,4 +1,4 @@
-"""Accepts the connections of the merchant API, serves each in its own task, and drains.
+"""Accepts the connections of one listener, serves each in its own task, and drains.
 
 The listener survives a lack of descriptors, applies the limits on connections, and ends in one of two ways: cancelled,
 it breaks all connections off; drained, it answers what it has begun."""
@@ -16,9 +16,10 @@ from attrs import field, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.values.problems import UNAVAILABLE
-from mmo_trio.http.handler import Handler
-from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.http.handler import StreamingHandler
+from mmo_trio.http.request_metrics import HttpMetrics, LogRateLimit
 from mmo_trio.http.responses import response_bytes
+from mmo_trio.http.server.accept_rules import AcceptRules
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_table import ConnectionTable
 from mmo_trio.http.streams import LingeringStream
@@ -32,11 +33,17 @@ ACCEPT_PAUSE_S: Final = 0.1
 BUSY_REJECTIONS_MAX: Final = 64
 """503 responses that are sent concurrently; further connections are closed without a response."""
 
+PAUSE_LINES_PER_SECOND: Final = 1.0
+"""Log lines about pauses in accepting."""
+FOREIGN_CLIENT_LINES_PER_SECOND: Final = 1 / 60
+"""Log lines about clients that may not connect."""
+DEFAULT_ACCEPT_RULES: Final = AcceptRules()
+
 TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem("Too many connections are open; send the request again soon.")
 
 
 async def serve_http(
-    handler: Handler,
+    handler: StreamingHandler,
     listeners: Sequence[trio.SocketListener],
     *,
     limits: ListenerLimits,
@@ -45,6 +52,8 @@ async def serve_http(
     drain: trio.Event,
     idle_grace_s: Callable[[], float] = lambda: 0.0,
     tls: Callable[[], ssl.SSLContext] | None = None,
+    accept_rules: AcceptRules = DEFAULT_ACCEPT_RULES,
+    extra_fields: bytes = b"",
     metrics: HttpMetrics | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -54,8 +63,8 @@ async def serve_http(
     connections. `tls` is called at every connection, so a renewed certificate needs no restart; None serves in the
     clear. `mint_request_id` gives each request its id. `idle_grace_s` is called when the drain begins: idle connections
     stay open for so long, because a client that sends just then would find its connection closed. Their next response
-    is their last in any case. `metrics` counts requests and logs rejections; with None only internal errors are
-    logged."""
+    is their last in any case. `extra_fields` holds whole field lines for every response. `metrics` counts requests and
+    logs rejections; with None only internal errors are logged."""
     table = ConnectionTable(limits)
     context = ListenerContext(
         handler,
@@ -66,9 +75,10 @@ async def serve_http(
         table,
         drain,
         tls,
+        extra_fields,
     )
     async with trio.open_nursery() as connections:
-        acceptor = _Acceptor(context, connections)
+        acceptor = _Acceptor(context, connections, accept_rules)
         async with trio.open_nursery() as accepting:
             for listener in listeners:
                 accepting.start_soon(acceptor.accept_from, listener)
@@ -86,20 +96,33 @@ class _Acceptor:
 
     listener_context: ListenerContext
     connection_nursery: trio.Nursery
+    rules: AcceptRules
     busy_rejections: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(BUSY_REJECTIONS_MAX))
+    pause_log: LogRateLimit = field(factory=lambda: LogRateLimit(PAUSE_LINES_PER_SECOND, 1))
+    foreign_client_log: LogRateLimit = field(factory=lambda: LogRateLimit(FOREIGN_CLIENT_LINES_PER_SECOND, 1))
 
     async def accept_from(self, listener: trio.SocketListener) -> None:
         """Accept until cancelled, then close the listener; a lack of descriptors only pauses accepting."""
         async with listener:
             while True:
                 try:
-                    self._accept(await listener.accept())
+                    accepted = await listener.accept()
                 except OSError as error:
                     if error.errno not in OUT_OF_RESOURCES:
                         raise
-                    logger.warning("accept_paused", error=errno.errorcode[error.errno])
-                    self.listener_context.connection_table.shorten_idle_timeout()
-                    await trio.sleep(ACCEPT_PAUSE_S)
+                    await self._pause(errno.errorcode[error.errno])
+                    continue
+                if self.rules.has_descriptor(accepted.socket.fileno()):
+                    self._accept(accepted)
+                else:
+                    accepted.socket.close()
+                    await self._pause("reserve")
+
+    async def _pause(self, cause: str) -> None:
+        if self.pause_log.acquire(trio.current_time()) is not None:
+            logger.warning("accept_paused", error=cause)
+        self.listener_context.connection_table.shorten_idle_timeout()
+        await trio.sleep(ACCEPT_PAUSE_S)
 
     def _accept(self, accepted: trio.SocketStream) -> None:
         transport = LingeringStream(accepted.socket)
@@ -107,7 +130,10 @@ class _Acceptor:
         table = self.listener_context.connection_table
         if client is None:
             transport.close()
-        elif table.has_room_for(client):
+        elif not self.rules.permits_client(client):
+            self._log_foreign_client()
+            transport.close()
+        elif table.has_room_for(client) or (not table.is_full and self.rules.is_proxy(client)):
             connection = ServerConnection(self.listener_context, transport, client)
             table.add(connection)
             self.connection_nursery.start_soon(connection.run)
@@ -116,6 +142,11 @@ class _Acceptor:
             self.connection_nursery.start_soon(self._reject_busy, transport, client)
         else:
             transport.close()
+
+    def _log_foreign_client(self) -> None:
+        suppressed = self.foreign_client_log.acquire(trio.current_time())
+        if suppressed is not None:
+            logger.warning("foreign_client_refused", suppressed=suppressed)
 
     async def _reject_busy(self, transport: LingeringStream, client: str) -> None:
         """Send a 503 for lack of room; the request is not read, so nothing of it was stored (P5)."""

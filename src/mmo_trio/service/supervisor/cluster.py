@@ -23,8 +23,9 @@ import trio
 from attrs import define, evolve
 
 from mmo_trio.sandbox.operator_process import OperatorProcess, operator_socket_path
-from mmo_trio.service.process import STOP_SIGNALS, listener_urls, run_service
+from mmo_trio.service.process import listener_urls, run_service
 from mmo_trio.service.sockets import Inherited, open_certificates, open_listening_sockets
+from mmo_trio.service.stop_signals import STOP_SIGNALS
 from mmo_trio.service.supervisor.policy import SupervisorState
 from mmo_trio.service.supervisor.processes import ProcessJob, Supervisor, SupervisorLink, run_in_child
 from mmo_trio.service.wiring import build_resources, operator_journal_file, prepare_store

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 import structlog
 from attrs import Factory, define, field, frozen
 
+from mmo_trio.service.stop_signals import STOP_SIGNALS
 from mmo_trio.service.supervisor import events
 from mmo_trio.service.supervisor.policy import SupervisorState, Transition, begin, next_due, transition
 
@@ -160,7 +161,9 @@ class Supervisor:
 
     @contextmanager
     def _open_signal_pipe(self) -> Iterator[int]:
-        """Open a pipe into which the number of every signal to this process is written."""
+        """Open a pipe into which the number of every signal to this process is written.
+
+        Once the service ends, further requests to end are ignored."""
         read_end, write_end = os.pipe()
         for end in (read_end, write_end):
             os.set_blocking(end, False)
@@ -171,7 +174,8 @@ class Supervisor:
         finally:
             signal.set_wakeup_fd(-1)
             for number, handler in before.items():
-                signal.signal(number, handler)
+                is_ending = self._exit is not None and number in STOP_SIGNALS
+                signal.signal(number, signal.SIG_IGN if is_ending else handler)
             for end in (read_end, write_end):
                 os.close(end)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import gc
 import itertools
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 import trio
@@ -35,7 +34,7 @@ RIGHT = (b"x-api-key", b"right")
 
 @asynccontextmanager
 async def http2_app(
-    limits: ListenerLimits | None = None, *, certificate: tuple[str, str] | None = None
+    limits: ListenerLimits | None = None, *, tls: Callable[[], ssl.SSLContext] | None = None
 ) -> AsyncIterator[RunningListener]:
     """The app under Hypercorn with a small service behind it, as long as the block lasts."""
     limits = limits or ListenerLimits()
@@ -45,9 +44,7 @@ async def http2_app(
     app = asgi_app(here.service, error_docs_url=ERROR_DOCS, mint_request_id=ids.__next__, limits=limits)
 
     async def serve(task_status: trio.TaskStatus[None]) -> None:
-        await serve_app(
-            app, listener, limits=limits, drain=here.drain, certificate=certificate, task_status=task_status
-        )
+        await serve_app(app, listener, limits=limits, drain=here.drain, tls=tls, task_status=task_status)
         here.ended.set()
 
     with trio.fail_after(10):
@@ -281,16 +278,15 @@ async def test_below_the_handler_hypercorn_answers(name: str) -> None:
         await trio.aclose_forcefully(client.stream)
 
 
-async def test_under_tls_http2_is_agreed_on(tmp_path: Path) -> None:
+async def test_under_tls_http2_is_agreed_on() -> None:
     authority = trustme.CA()
-    leaf = authority.issue_cert("localhost")
-    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
-    chain.write_bytes(b"".join(each.bytes() for each in leaf.cert_chain_pems))
-    key.write_bytes(leaf.private_key_pem.bytes())
+    offering = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(offering)
+    offering.set_alpn_protocols(["h2", "http/1.1"])
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     trusting.set_alpn_protocols(["h2"])
-    async with http2_app(certificate=(str(chain), str(key))) as app:
+    async with http2_app(tls=lambda: offering) as app:
         tcp = await trio.open_tcp_stream("127.0.0.1", app.port)
         tls = trio.SSLStream(tcp, trusting, server_hostname="localhost", https_compatible=True)
         async with tls:

@@ -1,0 +1,113 @@
+"""Serves an ASGI application behind the gateway's own listener (ASGI HTTP specification 2.3).
+
+The listener reads the whole body first, within its limit and deadline, so the application gets it in one message. A
+response with a Content-Length is sent with it, any other one in chunks. The lifespan of the application is not run, and
+neither WebSocket nor HTTP/2 is spoken."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+import trio
+from attrs import define, frozen
+from hypercorn.typing import (
+    ASGIReceiveEvent,
+    ASGISendEvent,
+    ConnectionState,
+    HTTPDisconnectEvent,
+    HTTPRequestEvent,
+    HTTPScope,
+)
+
+from mmo_sansio.http.messages import Headers, RequestHead
+from mmo_trio.http.handler import AdmittedStream, RequestContext, ResponseWriter
+
+LISTENER_FIELDS: Final = frozenset(
+    {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"transfer-encoding", b"x-request-id"}
+)
+"""Fields that the listener writes itself, whatever the application says."""
+
+
+class IncompleteResponse(Exception):
+    """The application has ended without a complete response."""
+
+
+@frozen
+class AsgiHost:
+    """Handles every request of a listener by an ASGI application."""
+
+    app: Any
+    """The application, a callable with `scope`, `receive` and `send`."""
+    body_limit: int
+    """Bytes that the body of a request may have."""
+
+    async def admit(self, head: RequestHead, context: RequestContext) -> AdmittedStream:
+        """Admit every request; the application routes and authenticates it."""
+
+        async def respond(body: bytes, writer: ResponseWriter) -> None:
+            exchange = _Exchange(writer, body)
+            await self.app(_scope(head, context), exchange.receive, exchange.send)
+            if not (exchange.is_finished or exchange.is_client_gone):
+                raise IncompleteResponse
+
+        return AdmittedStream(self.body_limit, respond)
+
+
+@define(eq=False)
+class _Exchange:
+    """Translates one exchange between the application's messages and the listener."""
+
+    writer: ResponseWriter
+    body: bytes
+    is_read: bool = False
+    is_finished: bool = False
+    is_client_gone: bool = False
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """Return the request with its whole body, and afterwards wait for the client to disconnect."""
+        if not self.is_read:
+            self.is_read = True
+            return HTTPRequestEvent(type="http.request", body=self.body, more_body=False)
+        await self.writer.wait_disconnected()
+        self.is_client_gone = True
+        return HTTPDisconnectEvent(type="http.disconnect")
+
+    async def send(self, event: ASGISendEvent) -> None:
+        """Write a message of the application to the client."""
+        if event["type"] == "http.response.start":
+            fields = tuple((name.lower(), value) for name, value in event["headers"])
+            kept = tuple(field for field in fields if field[0] not in LISTENER_FIELDS)
+            await self.writer.begin(event["status"], kept, length=_content_length(fields))
+        elif event["type"] == "http.response.body" and not self.is_finished:
+            if event.get("body"):
+                await self.writer.write(event["body"])
+            if not event.get("more_body"):
+                await self.writer.finish()
+                self.is_finished = True
+        await trio.lowlevel.checkpoint_if_cancelled()
+
+
+def _content_length(fields: Headers) -> int | None:
+    lengths = [value for name, value in fields if name == b"content-length"]
+    return int(lengths[0]) if lengths else None
+
+
+def _scope(head: RequestHead, context: RequestContext) -> HTTPScope:
+    raw_path, _, query = head.target.partition(b"?")
+    return HTTPScope(
+        type="http",
+        asgi={"spec_version": "2.3", "version": "3.0"},
+        http_version="1.1",
+        method=head.method,
+        scheme="https" if context.is_secure else "http",
+        path=unquote_to_bytes(raw_path).decode("utf-8", "replace"),
+        raw_path=raw_path,
+        query_string=query,
+        root_path="",
+        headers=list(head.headers),
+        client=(context.client, 0),
+        server=None,
+        state=ConnectionState({}),
+        extensions={},
+    )

@@ -1,0 +1,184 @@
+"""The listeners of a gateway: pages and console keep the same limits as the API."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import trio
+import trustme
+from structlog.testing import capture_logs
+
+from mmo_trio.http.streams import LingeringStream
+from mmo_trio.service.listeners import Http2Listener, http2_listener
+from mmo_trio.settings import SettingsError
+from tests.support.http_listener import Client, get
+from tests.support.mmo_process import serving_process
+from tests.support.sandbox_gateway import Running, serving
+
+SOON = "200ms"
+LISTENERS = ("api", "pages", "console")
+PEOPLE = ("pages", "console")
+PATHS = {"api": b"/healthz", "pages": b"/", "console": b"/sign-in"}
+
+
+async def connect(running: Running, name: str) -> Client:
+    """A new connection to one of its listeners."""
+    return Client(await trio.open_tcp_stream("127.0.0.1", _port(getattr(running.ready, name))))
+
+
+def _port(url: str) -> int:
+    return urlsplit(url).port or 0
+
+
+@pytest.mark.finding("security-3")
+async def test_pages_and_console_count_their_connections(tmp_path: Path) -> None:
+    limits = {"MMO_LIMITS_CONNECTIONS_PER_ADDRESS": "3"}
+    async with serving(tmp_path, environment=limits) as running:
+        for name in PEOPLE:
+            idle = [await connect(running, name) for _ in range(3)]
+            one_more = await connect(running, name)
+            with trio.fail_after(5):
+                assert (await one_more.answer()).status == 503
+            assert (await idle[0].ask(get(PATHS[name]))).status == 200
+            for client in (*idle, one_more):
+                await trio.aclose_forcefully(client.stream)
+
+
+@pytest.mark.finding("security-3")
+async def test_one_address_may_have_half_of_the_console(tmp_path: Path) -> None:
+    limits = {"MMO_LIMITS_CONSOLE_CONNECTIONS": "4", "MMO_LIMITS_PAGES_CONNECTIONS": "6"}
+    async with serving(tmp_path, environment=limits) as running:
+        for name, most in (("console", 2), ("pages", 3)):
+            clients = [await connect(running, name) for _ in range(most + 1)]
+            with trio.fail_after(5):
+                assert (await clients[-1].answer()).status == 503
+            for client in clients:
+                await trio.aclose_forcefully(client.stream)
+
+
+@pytest.mark.finding("security-3")
+@pytest.mark.parametrize("name", PEOPLE)
+async def test_pages_and_console_have_a_deadline_for_the_head(tmp_path: Path, name: str) -> None:
+    async with serving(tmp_path, environment={"MMO_LIMITS_HEAD_TIMEOUT": SOON}) as running:
+        client = await connect(running, name)
+        await client.send(b"GET / HTTP/1.1\r\nHo")
+        with trio.fail_after(5):
+            assert (await client.answer()).status == 408
+            await client.stream.aclose()
+
+
+@pytest.mark.finding("security-3")
+@pytest.mark.parametrize("name", LISTENERS)
+async def test_no_listener_speaks_http2(tmp_path: Path, name: str) -> None:
+    async with serving(tmp_path) as running:
+        client = await connect(running, name)
+        await client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        with trio.fail_after(5):
+            assert (await client.answer()).status == 400
+            await client.stream.aclose()
+
+
+@pytest.mark.finding("security-3", "security-29")
+async def test_under_tls_only_http_1_1_is_agreed_on_and_browsers_are_told_to_stay(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    settings = write_certificate(authority, tmp_path)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    trusting.set_alpn_protocols(["h2", "http/1.1"])
+    async with serving(tmp_path, environment=settings) as running:
+        for name in ("api", "pages"):
+            client = await connect(running, name)
+            tls = trio.SSLStream(client.stream, trusting, server_hostname="localhost")
+            await tls.do_handshake()
+            assert tls.selected_alpn_protocol() == "http/1.1"
+            answer = await Client(tls).ask(get(PATHS[name]))
+            assert answer.headers["strict-transport-security"] == f"max-age={365 * 24 * 3600}"
+            await trio.aclose_forcefully(tls)
+        console = await connect(running, "console")
+        assert "strict-transport-security" not in (await console.ask(get(PATHS["console"]))).headers
+        await console.stream.aclose()
+
+
+@pytest.mark.finding("security-29")
+async def test_the_rule_for_browsers_can_be_switched_off(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    settings = write_certificate(authority, tmp_path) | {"MMO_LISTEN_HSTS": "off"}
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    async with serving(tmp_path, environment=settings) as running:
+        client = await connect(running, "pages")
+        tls = trio.SSLStream(client.stream, trusting, server_hostname="localhost")
+        assert "strict-transport-security" not in (await Client(tls).ask(get(PATHS["pages"]))).headers
+        await trio.aclose_forcefully(tls)
+
+
+@pytest.mark.finding("security-14")
+@pytest.mark.parametrize("name", LISTENERS)
+async def test_behind_a_proxy_nobody_else_is_served_in_the_clear(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {f"MMO_LISTEN_{each.upper()}": "0.0.0.0:0" for each in LISTENERS}
+    settings["MMO_LISTEN_PROXY_TRUSTED"] = "192.0.2.1"
+    async with serving(tmp_path, environment=settings) as running:
+        for peer, is_served in (("192.0.2.1", True), ("127.0.0.1", True), ("192.0.2.9", False)):
+            with monkeypatch.context() as patch, capture_logs() as lines:
+                patch.setattr(LingeringStream, "peer_address", lambda _, peer=peer: peer)
+                client = await connect(running, name)
+                with trio.fail_after(5):
+                    if is_served:
+                        assert (await client.ask(get(PATHS[name]))).status == 200
+                    else:
+                        assert await client.is_closed()
+                assert ("foreign_client_refused" in str(lines)) == (not is_served)
+                await trio.aclose_forcefully(client.stream)
+
+
+@pytest.mark.finding("security-14")
+async def test_clear_http_for_everybody_has_to_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"MMO_LISTEN_PROXY_TRUSTED": "192.0.2.1", "MMO_LISTEN_ALLOW_CLEAR": "true"}
+    async with serving(tmp_path, environment=settings) as running:
+        monkeypatch.setattr(LingeringStream, "peer_address", lambda _: "192.0.2.9")
+        client = await connect(running, "api")
+        assert (await client.ask(get(PATHS["api"]))).status == 200
+        await trio.aclose_forcefully(client.stream)
+
+
+@pytest.mark.finding("hostile-F4")
+async def test_the_certificate_of_the_http2_listener_can_be_read_again(tmp_path: Path) -> None:
+    write_certificate(trustme.CA(), tmp_path)
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    files = (str(tmp_path / "chain.pem"), str(tmp_path / "key.pem"))
+    http2 = http2_listener(listener, certificate=files)
+    assert isinstance(http2, Http2Listener)
+    assert http2.certificates is not None
+    before = http2.certificates.context()
+    http2.certificates.reload()
+    assert http2.certificates.context() is not before
+    with pytest.raises(SettingsError):
+        http2_listener(listener, certificate=(str(tmp_path / "none.pem"), files[1]))
+    await listener.aclose()
+
+
+def write_certificate(authority: trustme.CA, directory: Path) -> dict[str, str]:
+    """Write a certificate for localhost; return the settings that name it."""
+    made = authority.issue_cert("localhost")
+    (directory / "key.pem").write_bytes(made.private_key_pem.bytes())
+    (directory / "chain.pem").write_bytes(b"".join(each.bytes() for each in made.cert_chain_pems))
+    return {
+        "MMO_LISTEN_TLS_CERTIFICATE": str(directory / "chain.pem"),
+        "MMO_LISTEN_TLS_KEY": str(directory / "key.pem"),
+    }
+
+
+@pytest.mark.finding("hostile-F12")
+async def test_however_often_it_is_asked_to_end_it_ends_cleanly(tmp_path: Path) -> None:
+    free = [f"--{name}=127.0.0.1:0" for name in LISTENERS]
+    async with serving_process("sandbox", "--data", tmp_path, *free, log=tmp_path / "log") as running:
+        with trio.fail_after(30):
+            while running.process.poll() is None:
+                running.process.terminate()
+                await trio.sleep(0.002)
+        assert running.process.returncode == 0
