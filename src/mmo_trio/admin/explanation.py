@@ -50,9 +50,15 @@ class TimelineEntry:
     description: str
 
 
-def timeline(history: PaymentHistory) -> list[TimelineEntry]:
-    """Return the journal's lines and the suspense entries of a payment, in order of time."""
-    lines = [TimelineEntry(each.at, each.actor, _journal_text(each)) for each in history.journal]
+def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[TimelineEntry]:
+    """Return the journal's lines and the suspense entries of a payment, in order of time.
+
+    Without free text, the words of operators and of staff, which may contain anything, are left out.
+    """
+    lines = [
+        TimelineEntry(each.at, each.actor, _journal_text(each, with_free_text=with_free_text))
+        for each in history.journal
+    ]
     lines += [
         TimelineEntry(each.first_at, f"provider:{each.provider}", _suspense_text(each))
         for each in history.suspense
@@ -91,13 +97,29 @@ _INPUT_TEXTS = {
 }
 
 
-def _journal_text(line: JournalEntry) -> str:
+HIDDEN_TEXT = "hidden from your role"
+"""Stands for free text that is left out."""
+
+_PLAIN_MEMBERS = frozenset(
+    (
+        *("amount", "durationMs", "errorCode", "finalAmount", "method", "nativeCode", "operation"),
+        *("outcome", "providerReference", "source", "status", "suspense"),
+    )
+)
+"""The members of a journal line's detail that are no free text; what is not listed here counts as free text."""
+
+
+def _journal_text(line: JournalEntry, *, with_free_text: bool) -> str:
     words = [_INPUT_TEXTS.get(line.input_name, line.input_name)]
     if line.stage_after is not None and line.stage_after != line.stage_before:
         before = line.stage_before or "nothing"
         words.append(f"[{before} → {line.stage_after}]")
     details = json.loads(line.detail)
-    members = ", ".join(f"{name} {value}" for name, value in details.items() if value not in (None, ""))
+    members = ", ".join(
+        f"{name} {value if with_free_text or name in _PLAIN_MEMBERS else HIDDEN_TEXT}"
+        for name, value in details.items()
+        if value not in (None, "")
+    )
     if members:
         words.append(f"({members})")
     return " ".join(words)

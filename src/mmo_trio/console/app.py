@@ -8,7 +8,7 @@ from werkzeug.exceptions import HTTPException
 from mmo_trio.console import overview, payments, providers, resolutions, sign_in, work_lists
 from mmo_trio.console.context import EXTENSION, ConsoleContext
 from mmo_trio.console.parameters import redirect_to
-from mmo_trio.console.permissions import Permission
+from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import NotSignedIn, authenticate
 from mmo_trio.console.views import format_json, format_response_body, format_utc_seconds
 from mmo_trio.http.asgi.web_app import WebApp
@@ -42,7 +42,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         "pretty_json": format_json,
         "response_text": format_response_body,
     }
-    app.jinja_env.globals["Permission"] = Permission
+    app.jinja_env.globals |= {"Permission": Permission, "MASKED": MASKED}
     for pages in BLUEPRINTS:
         app.register_blueprint(pages)
     app.register_error_handler(NotSignedIn, _to_sign_in)

@@ -25,9 +25,10 @@ from mmo_trio.console.parameters import (
     query_argument,
 )
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import current_user
+from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
 from mmo_trio.console.views import format_utc_seconds, list_payment_fields, to_audit_cells
 from mmo_trio.storage.interface.admin_types import PaymentFilter
+from mmo_trio.system.masking import mask_number
 
 pages = Blueprint("payments", __name__)
 
@@ -64,6 +65,9 @@ async def search() -> str:
     found = await console().store.admin.search_payments(
         text, msisdn=digits if may_see else None, before=before, limit=PAGE_SIZE
     )
+    if may_see and digits is not None:
+        references = [each.reference for each in found.transactions]
+        await record_action(PERSONAL_DATA_VIEWED, "search", number=mask_number(digits), payments=references)
     return await render_template(
         "found.html",
         rows=found.transactions,
@@ -80,14 +84,19 @@ async def show_payment(reference: str) -> str:
     store, mask = console().store, current_user().mask
     history = await load_payment_history(store, transaction)
     proposals = await store.admin.proposals(about=transaction.reference)
-    rows = await store.admin.audit(about=f"payment:{transaction.reference}", limit=PAGE_SIZE)
+    about = f"payment:{transaction.reference}"
+    await record_view(about)
+    rows = await store.admin.audit(about=about, limit=PAGE_SIZE)
     return await render_template(
         "payment.html",
         payment=transaction,
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
         conclusions=[mask.text(each) for each in conclusions(history)],
-        timeline=[(format_utc_seconds(each.at), each.actor, mask.text(each.description)) for each in timeline(history)],
+        timeline=[
+            (format_utc_seconds(each.at), each.actor, mask.text(each.description))
+            for each in timeline(history, with_free_text=mask.can_see_personal_data)
+        ],
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,

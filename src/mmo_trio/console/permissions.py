@@ -8,10 +8,9 @@ from types import MappingProxyType
 
 from attrs import frozen
 
+from mmo_trio.admin.explanation import HIDDEN_TEXT
 from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.system.masking import mask_name, mask_number, mask_query, mask_text
-
-HIDDEN_TEXT = "hidden from your role"
 
 
 class Permission(StrEnum):
@@ -59,13 +58,17 @@ class PersonalDataMask:
         return text if self.can_see_personal_data or text is None else mask_name(text)
 
     def text(self, text: str) -> str:
-        """Mask the personal data in free text."""
+        """Mask the numbers and e-mail addresses in a text that is not hidden as a whole."""
         return text if self.can_see_personal_data else mask_text(text)
 
     def url(self, url: str) -> str:
         """Mask the query of a merchant's URL."""
         return url if self.can_see_personal_data else mask_query(url)
 
-    def third_party_text(self, text: str | None) -> str | None:
-        """Hide the text of a provider or a merchant, which may contain anything."""
+    def free_text(self, text: str | None) -> str | None:
+        """Hide what a provider, a merchant or a colleague wrote about a payment, which may contain anything."""
         return text if self.can_see_personal_data or not text else HIDDEN_TEXT
+
+
+MASKED = PersonalDataMask(can_see_personal_data=False)
+"""The mask of lists: nobody sees personal data there, so that the audit log can say whose data a user saw."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hmac
+import json
 import secrets
+from collections.abc import Sequence
 from hashlib import sha256
 
 from attrs import frozen
@@ -21,6 +23,10 @@ SESSION_COOKIE = "mmo_console"
 FORM_COOKIE = "mmo_console_form"
 """Holds the secret of the sign-in form's token, as there is no session yet."""
 FORM_FIELD = "form_token"
+PERSONAL_DATA_VIEWED = "personal_data_viewed"
+"""The action of a user who sees a payer's number, name or other personal data unmasked."""
+VIEWS_READ_MAX = 50
+"""Audit rows that are searched for an earlier view of the same session."""
 
 
 @frozen
@@ -40,6 +46,11 @@ class CurrentUser:
     def actor(self) -> str:
         """Return the user's name in the audit log."""
         return f"operator:{self.account.name}"
+
+    @property
+    def session_name(self) -> str:
+        """Return the session's name in the audit log, of which its token can't be learnt."""
+        return self.session.digest[:4].hex()
 
     @property
     def mask(self) -> PersonalDataMask:
@@ -82,6 +93,25 @@ async def require(permission: Permission) -> CurrentUser:
 async def record_action(action: str, about: str = "", **detail: object) -> None:
     """Append an audit event: what the current user is about to do."""
     await console().audit_log.record(current_user().actor, action, about, **detail)
+
+
+async def record_view(about: str, entries: Sequence[int] = ()) -> None:
+    """Record that the current user is about to see this personal data, once in a session; a user who sees it masked is
+    not recorded. `entries` are the ids of what a list shows: each is recorded once."""
+    user = current_user()
+    if not user.has_permission(Permission.SEE_PERSONAL_DATA):
+        return
+    seen = set[int]()
+    for row in await console().store.admin.audit(about=about, limit=VIEWS_READ_MAX):
+        detail = json.loads(row.event.detail)
+        if row.event.action == PERSONAL_DATA_VIEWED and detail.get("session") == user.session_name:
+            if not entries:
+                return
+            seen.update(detail["entries"])
+    if not entries:
+        await record_action(PERSONAL_DATA_VIEWED, about, session=user.session_name)
+    elif unseen := [each for each in entries if each not in seen]:
+        await record_action(PERSONAL_DATA_VIEWED, about, session=user.session_name, entries=unseen)
 
 
 async def _load_user() -> CurrentUser | None:

@@ -39,7 +39,7 @@ def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Seq
         ("Asked for", str(order.requested)),
         ("Settled", progress.final and str(progress.final)),
         ("Fee", data and data.fee and str(data.fee)),
-        ("Labels", order.labels and mask.text(order.labels)),
+        ("Labels", order.labels and mask.free_text(order.labels)),
         ("Created", format_utc_seconds(order.created_at)),
         ("Sent to the provider", format_utc_seconds(progress.submitted_at and order.to_utc(progress.submitted_at))),
         ("Expires", format_utc_seconds(order.to_utc(order.expires_at))),
@@ -48,14 +48,14 @@ def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Seq
         ("Error", progress.error_code),
         ("Meaning", progress.error_message),
         ("Provider's error", data and _provider_error_text(data.error_code, data.error_message, mask)),
-        ("Provider's data on the customer", data and mask.third_party_text(data.party_data)),
+        ("Provider's data on the customer", data and mask.free_text(data.party_data)),
         ("resultUrl", order.result_url and mask.url(order.result_url)),
     ]
     return [(name, str(value)) for name, value in rows if value]
 
 
 def _provider_error_text(code: str | None, message: str | None, mask: PersonalDataMask) -> str:
-    return " ".join(mask.text(each) for each in (code, message) if each)
+    return " ".join(each for each in (code and mask.text(code), mask.free_text(message)) if each)
 
 
 def format_response_body(body: bytes) -> str:
@@ -67,8 +67,16 @@ def format_response_body(body: bytes) -> str:
 def to_audit_cells(row: AuditRow, mask: PersonalDataMask) -> tuple[str, str, str, str, str]:
     """Return the time, actor, action, subject and detail of an audit event."""
     event = row.event
-    at = format_utc_seconds(event.at)
-    return at, event.actor, event.action, event.about, mask.text(event.detail)
+    members = {
+        name: value if name in _PLAIN_MEMBERS or not isinstance(value, str) else mask.free_text(value)
+        for name, value in json.loads(event.detail).items()
+    }
+    at, detail = format_utc_seconds(event.at), json.dumps(members, ensure_ascii=False)
+    return at, event.actor, event.action, event.about, mask.text(detail)
+
+
+_PLAIN_MEMBERS = frozenset({"loginUser", "operator", "outcome", "proposedBy", "role", "session", "wanted"})
+"""The members of an audit event's detail that are no free text."""
 
 
 def format_json(text: str) -> str:

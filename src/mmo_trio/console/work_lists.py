@@ -16,7 +16,7 @@ from mmo_trio.console.parameters import (
     split_page,
 )
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import record_action, require
+from mmo_trio.console.sessions import record_action, record_view, require
 
 pages = Blueprint("work_lists", __name__)
 
@@ -39,6 +39,8 @@ async def suspense() -> str:
     before = parse_row_number(request.args.get("before"))
     found = await console().store.admin.suspense_entries(with_closed=with_closed, before=before, limit=PAGE_SIZE + 1)
     shown, last = split_page(found)
+    if shown:
+        await record_view("suspense", [each.id for each in shown])
     return await render_template("suspense.html", entries=shown, next_page=last and last.id, with_closed=with_closed)
 
 

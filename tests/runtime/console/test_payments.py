@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
+from functools import partial
 
 import pytest
 
+from mmo_sansio.messages.changes import Change, JournalEntry, SuspenseReason, SuspenseRecorded
+from mmo_sansio.messages.replies import Ignored
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
+from mmo_trio.admin.explanation import HIDDEN_TEXT
 from tests.runtime.console.conftest import SignedIn
+from tests.support.console_browser import open_store_of
 from tests.support.sandbox_gateway import Running
 
 NUMBER = "254700000101"
+NEVER = "254700000130"
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{123457*1000003}}"
 READ_AS_A_TEMPLATE = str(123457 * 1000003)
 
@@ -102,6 +113,88 @@ async def test_personal_data_is_masked_unless_the_role_allows(sandbox: Running, 
         shown = any(secret in page for page in pages)
         assert shown == (name == "sam"), secret
     assert "333" in pages[0]
+
+
+@pytest.mark.finding("security-28")
+@pytest.mark.parametrize("name", ["vera", "sam"])
+async def test_the_words_of_operators_and_staff_are_hidden_from_viewers(
+    sandbox: Running, signed_in: SignedIn, name: str
+) -> None:
+    refused = (await made(sandbox, payer={"id": "c", "msisdn": NUMBER}))["gatewayReference"]
+    await ended(sandbox, refused)
+    stuck = (await made(sandbox, payer={"id": "c", "msisdn": NEVER}, labels={"for": "Wanjiru"}))["gatewayReference"]
+    async with open_store_of(sandbox.directory) as store:
+        [words] = [
+            json.loads(each.detail)["nativeMessage"]
+            for each in await store.admin.timeline(refused)
+            if each.input_name == "ProviderFailed"
+        ]
+    sam, who = await signed_in("sam"), await signed_in(name)
+    await sam.post(
+        f"/payments/{stuck}/resolutions", outcome="success", reason="Wanjiru phoned", evidence="Wanjiru's receipt"
+    )
+    pages = [html.unescape((await who.get(f"/payments/{each}")).body.decode()) for each in (refused, stuck)]
+    proposals = html.unescape((await who.get("/resolutions")).body.decode())
+    assert words
+    assert (words in pages[0]) == (name == "sam")
+    assert all(("Wanjiru" in page) == (name == "sam") for page in (pages[1], proposals))
+    assert all((HIDDEN_TEXT in page) == (name == "vera") for page in (*pages, proposals))
+
+
+async def views(sandbox: Running) -> list[tuple[str, str, str]]:
+    """Who saw whose personal data: the actor, the subject, and the details besides the session."""
+    async with open_store_of(sandbox.directory) as store:
+        events = [row.event for row in await store.admin.audit_after(0, limit=1_000)]
+    found = []
+    for each in events:
+        if each.action == "personal_data_viewed":
+            detail = {name: value for name, value in json.loads(each.detail).items() if name != "session"}
+            found.append((each.actor, each.about, json.dumps(detail, ensure_ascii=False)))
+    return found
+
+
+@pytest.mark.finding("security-20")
+async def test_the_audit_log_says_who_saw_whose_personal_data(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = (await made(sandbox, payer={"id": "c", "msisdn": "254711222333"}))["gatewayReference"]
+    await ended(sandbox, reference)
+    sam, vera = await signed_in("sam"), await signed_in("vera")
+    for who in (sam, vera):
+        assert b"254711222333" not in (await who.get("/payments")).body
+    assert await views(sandbox) == []
+    for who in (sam, sam, vera, await signed_in("sam")):
+        assert (b"254711222333" in (await who.get(f"/payments/{reference}")).body) == (who is not vera)
+    seen = ("operator:sam", f"payment:{reference}", "{}")
+    assert await views(sandbox) == [seen, seen]
+    assert b"personal_data_viewed" in (await vera.get(f"/payments/{reference}")).body
+    await sam.post("/search", text="+254 711 222 333")
+    await vera.post("/search", text="+254 711 222 333")
+    await sam.post("/search", text=reference)
+    search = json.dumps({"number": "•••••••••333", "payments": [reference]}, ensure_ascii=False)
+    assert await views(sandbox) == [seen, seen, ("operator:sam", "search", search)]
+
+
+@pytest.mark.finding("security-20")
+async def test_the_audit_log_says_who_saw_the_suspense_book(sandbox: Running, signed_in: SignedIn) -> None:
+    sam, vera = await signed_in("sam"), await signed_in("vera")
+    for who in (sam, vera):
+        await who.get("/suspense")
+    assert await views(sandbox) == []
+    expected = []
+    for number in (1, 2):
+        recorded = SuspenseRecorded(
+            Instant(number), SuspenseReason.LATE_RESULT, "sandbox", f'{{"result": {number}}}', None, None
+        )
+        line = JournalEntry(Instant(number), "ProviderFailed", "provider:sandbox", None, None, None, None, "{}")
+        async with open_store_of(sandbox.directory) as store:
+            await store.transact(Reads(), partial(_decide, (recorded, line)))
+        for who in (sam, sam, vera):
+            await who.get("/suspense")
+        expected.append(("operator:sam", "suspense", json.dumps({"entries": [number]})))
+        assert await views(sandbox) == expected
+
+
+def _decide(changes: tuple[Change, ...], _: Ledger) -> tuple[Decision, ...]:
+    return (Decision(Ignored("late"), changes),)
 
 
 def _with_query(sandbox: Running) -> str:

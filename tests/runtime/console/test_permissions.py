@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Status
 from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.admin.explanation import HIDDEN_TEXT
 from mmo_trio.console.charts import (
     HEIGHT,
     MARGIN_LEFT,
@@ -22,7 +23,7 @@ from mmo_trio.console.charts import (
 )
 from mmo_trio.console.parameters import parse_phone_number
 from mmo_trio.console.passwords import UnusablePassword, hash_password, verify_password
-from mmo_trio.console.permissions import HIDDEN_TEXT, PERMISSIONS, Permission, PersonalDataMask, is_permitted
+from mmo_trio.console.permissions import PERMISSIONS, Permission, PersonalDataMask, is_permitted
 from mmo_trio.console.sign_in_limit import FAILURES_PER_ADDRESS_MAX, FAILURES_PER_NAME_MAX, WINDOW, SignInLimiter
 from mmo_trio.storage.interface.admin_types import PaymentCount, Role
 from mmo_trio.storage.shared.payment_counts import latency_class
@@ -49,12 +50,12 @@ def test_personal_data_is_masked_for_users_who_may_not_see_it() -> None:
     assert masked.number("123") == "•••"
     assert masked.name("Zoë") == "Z•••"
     assert masked.name(None) is None
-    assert masked.third_party_text("any words") == HIDDEN_TEXT
-    assert masked.third_party_text(None) is None
+    assert masked.free_text("any words") == HIDDEN_TEXT
+    assert masked.free_text(None) is None
     assert masked.url("https://m.example/r?customer=7") == "https://m.example/r?…"
     assert masked.text("call +254700000007 or a@b.example") == "call ••••••••••007 or •••@•••"
     assert mask_text("HTTP 200 after 12345 ms") == "HTTP 200 after 12345 ms"
-    for shown in (plain.number("254700000007"), plain.third_party_text("254700000007")):
+    for shown in (plain.number("254700000007"), plain.free_text("254700000007")):
         assert shown == "254700000007"
 
 

@@ -77,7 +77,8 @@ async def test_a_second_user_approves(sandbox: Running, signed_in: SignedIn) -> 
     shown = (await abe.get(f"/payments/{reference}")).body.decode()
     assert "operator:ann, approved by abe" in shown
     about = f"payment:{reference}"
-    assert [each for each in await audit_events(sandbox) if each[2] == about] == [
+    events = [each for each in await audit_events(sandbox) if each[2] == about]
+    assert [each for each in events if each[1] != "personal_data_viewed"] == [
         ("operator:ann", "resolution_proposed", about),
         ("operator:ann", "refused", about),
         ("operator:abe", "resolution_approved", about),
