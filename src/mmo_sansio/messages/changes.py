@@ -11,7 +11,7 @@ from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Status, Transaction
 
 
 @frozen
@@ -22,6 +22,9 @@ class ReferenceConsumed:
     merchant_reference: str
     gateway_reference: str
     at: Instant
+    earlier: Status = Status.FAILED
+    """How the payments before under this reference ended, as all of them have: SUCCESS when one was paid, FAILED when
+    none was, or there were none."""
 
 
 @frozen

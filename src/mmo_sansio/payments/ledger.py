@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias, assert_never
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.messages.changes import (
     BreakerSaved,
@@ -22,7 +22,7 @@ from mmo_sansio.messages.changes import (
 )
 from mmo_sansio.messages.intents import DurableIntent, Intent, IntentKey, PollProvider
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Status, Transaction
 
 ReferenceKey: TypeAlias = tuple[str, str]
 """(brand, merchantReference)."""
@@ -37,6 +37,7 @@ class Reads:
 
     transactions: frozenset[str] = frozenset()
     references: frozenset[ReferenceKey] = frozenset()
+    """The transaction of the newest use of a reference is loaded with it."""
     deposits: frozenset[DepositKey] = frozenset()
     """The transaction that a deposit became is loaded with it."""
     intents: frozenset[IntentKey] = frozenset()
@@ -58,10 +59,13 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
 
 @frozen
 class ReferenceUse:
-    """Names the newest use of a merchantReference."""
+    """Names the newest use of a merchantReference, and says how those before it ended."""
 
     gateway_reference: str
     at: Instant
+    earlier: Status = Status.FAILED
+    """PENDING while a payment before is pending, else SUCCESS when one was paid; FAILED when all of them failed, or
+    there are none."""
 
 
 class NotPrefetched(AssertionError):
@@ -86,6 +90,20 @@ class Ledger:
     """The intents that are scheduled and not concluded."""
     not_before: Instant = Instant(0)
     """No transaction may be created with an earlier stamp: the records up to here have been served (R7)."""
+
+    def working_set(self, reads: Reads) -> Ledger:
+        """Return what is read and nothing else, with the transactions of known deposits and of the newest uses of
+        references."""
+        deposits = {key: self.deposits[key] for key in reads.deposits & self.deposits.keys()}
+        references = {key: self.references[key] for key in reads.references & self.references.keys()}
+        wanted = reads.transactions.union(deposits.values(), (each.gateway_reference for each in references.values()))
+        return Ledger(
+            prefetched=evolve(reads, transactions=wanted),
+            transactions={key: self.transactions[key] for key in wanted & self.transactions.keys()},
+            references=references,
+            deposits=deposits,
+            intents={key: self.intents[key] for key in reads.intents & self.intents.keys()},
+        )
 
     def transaction(self, gateway_reference: str) -> Transaction | None:
         """Return the transaction with this reference, if there is one."""
@@ -130,8 +148,8 @@ class Ledger:
 
     def _apply(self, change: Change) -> None:
         match change:
-            case ReferenceConsumed(brand, merchant_reference, gateway_reference, at):
-                self.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at)
+            case ReferenceConsumed(brand, merchant_reference, gateway_reference, at, earlier):
+                self.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, earlier)
             case DepositRecorded(provider, provider_reference, gateway_reference):
                 assert (provider, provider_reference) not in self.deposits
                 self.deposits[provider, provider_reference] = gateway_reference

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import assert_never
 
 from attrs import field, frozen
 
@@ -100,10 +101,40 @@ class Source(StrEnum):
 
 
 class ReferenceReuse(StrEnum):
-    """Says whether a brand may use a merchantReference again (C12)."""
+    """Says when a merchantReference may be used again after its window (C12)."""
 
-    AFTER_WINDOW = "after_window"
+    UNLESS_PAID = "unless_paid"
+    """Only where every earlier payment under it has failed."""
     NEVER = "never"
+    AFTER_WINDOW = "after_window"
+    """Unless a payment under it is pending, even if one was paid."""
+
+
+@frozen
+class ReusePolicy:
+    """Holds a brand's choice for each type of payment (C12). The result of a pay-out that failed may still turn out to
+    be a success, so by default only pay-ins are tried again."""
+
+    payin: ReferenceReuse = ReferenceReuse.UNLESS_PAID
+    payout: ReferenceReuse = ReferenceReuse.NEVER
+    tax: ReferenceReuse = ReferenceReuse.NEVER
+
+    @classmethod
+    def same_for_all(cls, reuse: ReferenceReuse) -> ReusePolicy:
+        """Return the policy that makes the same choice for each type."""
+        return cls(reuse, reuse, reuse)
+
+    def for_type(self, type: Type) -> ReferenceReuse:
+        """Return the choice for a new payment of this type."""
+        match type:
+            case Type.PAYIN:
+                return self.payin
+            case Type.PAYOUT:
+                return self.payout
+            case Type.TAX:
+                return self.tax
+            case _:
+                assert_never(type)
 
 
 @frozen
@@ -149,7 +180,7 @@ class Brand:
     """Where results of offline deposits are sent; None: nowhere (S4)."""
     host: str | None = None
     """A host of the brand's own, on which only its keys work (A6)."""
-    reference_reuse: ReferenceReuse = ReferenceReuse.AFTER_WINDOW
+    reference_reuse: ReusePolicy = ReusePolicy()
     redirect_schemes: frozenset[str] = frozenset()
     """Schemes beyond http and https that redirect URLs may have, e.g. an app's (C8)."""
     result_hosts: tuple[str, ...] = ()

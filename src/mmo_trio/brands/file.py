@@ -19,7 +19,7 @@ from mmo_sansio.http.egress_rules import (
     parse_url,
 )
 from mmo_sansio.values.currencies import CURRENCIES
-from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 from mmo_trio.settings.errors import SettingsError, near_match
 
@@ -142,7 +142,7 @@ def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressR
         enabled=enabled,
         push_result_url=_parse_push_result_url(table, rules),
         host=_parse_host(table),
-        reference_reuse=_parse_reference_reuse(table),
+        reference_reuse=_parse_reuse_policy(table),
         redirect_schemes=_parse_redirect_schemes(table),
         result_hosts=_parse_result_hosts(table),
     )
@@ -169,11 +169,21 @@ def _parse_host(table: _TomlTable) -> str | None:
     return target.host
 
 
-def _parse_reference_reuse(table: _TomlTable) -> ReferenceReuse:
-    value = table.values.get("reference_reuse", ReferenceReuse.AFTER_WINDOW.value)
+def _parse_reuse_policy(table: _TomlTable) -> ReusePolicy:
+    """Parse one choice for every type of payment, or a table with a choice for each; the rest has the default."""
+    value = table.values.get("reference_reuse", {})
+    if not isinstance(value, dict):
+        return ReusePolicy.same_for_all(_parse_reuse(table, "reference_reuse", value))
+    types = [each.value for each in Type]
+    choices = _TomlTable(f"{table.location}, reference_reuse", value)
+    choices.allow_only(types)
+    return ReusePolicy(**{type: _parse_reuse(choices, type, value[type]) for type in types if type in value})
+
+
+def _parse_reuse(table: _TomlTable, key: str, value: object) -> ReferenceReuse:
     known = [each.value for each in ReferenceReuse]
     if value not in known:
-        table.fail("reference_reuse", f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
+        table.fail(key, f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
     return ReferenceReuse(value)
 
 

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse, ReusePolicy
 from mmo_sansio.values.money import Money
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, plan_brands
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
@@ -90,7 +90,7 @@ def test_a_whole_brand_is_read() -> None:
         enabled=False,
         push_result_url="https://merchant.example/push",
         host="acme.example",
-        reference_reuse=ReferenceReuse.NEVER,
+        reference_reuse=ReusePolicy.same_for_all(ReferenceReuse.NEVER),
         redirect_schemes=frozenset({"acmeapp"}),
         result_hosts=("*.shop.example", "pay.acme.example"),
     )
@@ -100,6 +100,22 @@ def test_what_is_left_out_has_its_default() -> None:
     (configured,) = read(SMALL)
     assert configured == ConfiguredBrand(Brand("acme", "Acme Ltd", ()), ())
     assert read("") == ()
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.finding("security-6")
+def test_reuse_is_chosen_for_all_types_or_for_each() -> None:
+    chosen = {
+        'reference_reuse = "unless_paid"': ReusePolicy.same_for_all(ReferenceReuse.UNLESS_PAID),
+        'reference_reuse = "after_window"': ReusePolicy.same_for_all(ReferenceReuse.AFTER_WINDOW),
+        'reference_reuse.payout = "unless_paid"': ReusePolicy(payout=ReferenceReuse.UNLESS_PAID),
+        'reference_reuse = { payin = "never", tax = "unless_paid" }': ReusePolicy(
+            ReferenceReuse.NEVER, ReferenceReuse.NEVER, ReferenceReuse.UNLESS_PAID
+        ),
+    }
+    for line, policy in chosen.items():
+        (configured,) = read(SMALL + line)
+        assert configured.brand.reference_reuse == policy, line
 
 
 WRONG = [
@@ -117,7 +133,10 @@ WRONG = [
     (SMALL + 'host = "acme.example/x"', "more than a name"),
     (SMALL + 'host = "acme.example:8443"', "more than a name"),
     (SMALL + 'host = "a b"', "Give a host name only"),
-    (SMALL + 'reference_reuse = "sometimes"', "after_window, never"),
+    (SMALL + 'reference_reuse = "sometimes"', "Use one of: unless_paid, never, after_window"),
+    (SMALL + 'reference_reuse.payout = "sometimes"', "brand acme, reference_reuse, payout: 'sometimes' is none"),
+    (SMALL + 'reference_reuse.payouts = "never"', "Did you mean payout?"),
+    (SMALL + "reference_reuse = 15", "15 is none"),
     (SMALL + 'redirect_schemes = ["javascript"]', "dangerous"),
     (SMALL + 'redirect_schemes = ["DATA"]', "dangerous"),
     (SMALL + 'redirect_schemes = ["vbscript"]', "dangerous"),

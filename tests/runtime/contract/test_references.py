@@ -61,10 +61,11 @@ async def test_of_fifty_at_the_same_moment_one_is_taken(sandbox: Running) -> Non
 
 
 @pytest.mark.spec("C12", "L2", "V1")
-async def test_after_fifteen_minutes_a_reference_may_be_used_again_and_finds_the_newest(sandbox: Running) -> None:
+async def test_after_fifteen_minutes_a_pay_in_that_failed_may_be_tried_again_and_is_found(sandbox: Running) -> None:
     merchant = sandbox.merchant
-    first = await merchant.accepted()
+    first = await merchant.accepted(scenario="cancelled")
     reference = first["merchantReference"]
+    assert (await merchant.ended(first["gatewayReference"]))["status"] == "failed"
     await sandbox.advance("14m30s")
     _assert_duplicate(await merchant.create(merchantReference=reference), "row 81")
     await sandbox.advance("30s")
@@ -73,12 +74,41 @@ async def test_after_fifteen_minutes_a_reference_may_be_used_again_and_finds_the
     found = (await merchant.get(f"status/mref/{reference}")).json
     assert found["gatewayReference"] == second["gatewayReference"] != first["gatewayReference"]
     assert (await merchant.status(first["gatewayReference"]))["merchantReference"] == reference
+    assert (await merchant.ended(second["gatewayReference"]))["status"] == "success"
+    await sandbox.advance("1d")
+    _assert_duplicate(await merchant.create(merchantReference=reference), "paid")
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.finding("security-6")
+async def test_sixteen_minutes_later_the_same_pay_out_is_refused(sandbox: Running) -> None:
+    """Whether it is pending, paid or failed; a pay-in that is pending is refused as well."""
+    merchant = sandbox.merchant
+    sent = []
+    for operation, scenario in (
+        ("direct/payout", "never"),
+        ("direct/payout", "success"),
+        ("direct/payout", "cancelled"),
+        ("direct/payin", "never"),
+    ):
+        taken = await merchant.accepted(operation, scenario=scenario)
+        if scenario != "never":
+            await merchant.ended(taken["gatewayReference"])
+        sent.append((operation, taken))
+    await sandbox.advance("16m")
+    for operation, taken in sent:
+        answer = await merchant.create(operation, merchantReference=taken["merchantReference"])
+        _assert_duplicate(answer, (operation, taken))
+        found = (await merchant.get(f"status/mref/{taken['merchantReference']}")).json
+        assert found["gatewayReference"] == taken["gatewayReference"]
 
 
 @pytest.mark.spec("C12", "V1")
 async def test_the_window_is_a_setting(serve: Serve) -> None:
     async with serve(environment={"MMO_LIMITS_IDEMPOTENCY_WINDOW": "2h"}) as sandbox:
-        reference = (await sandbox.merchant.accepted())["merchantReference"]
+        first = await sandbox.merchant.accepted(scenario="cancelled")
+        reference = first["merchantReference"]
+        await sandbox.merchant.ended(first["gatewayReference"])
         await sandbox.advance("1h59m")
         _assert_duplicate(await sandbox.merchant.create(merchantReference=reference))
         await sandbox.advance("1m")
@@ -95,6 +125,7 @@ api_keys = ["the-key-of-strict"]
 [[brand]]
 id = "other"
 name = "Other"
+reference_reuse = "after_window"
 api_keys = ["the-key-of-other"]
 {METHOD}
 """
@@ -117,6 +148,7 @@ async def test_references_are_each_brands_own_and_a_brand_may_refuse_reuse_for_e
         assert_problem(strangers, 404, "not_found", note="row 96")
         assert anonymous(strangers) == anonymous(nobodys), "row 96"
 
+        assert (await other.ended(second["gatewayReference"]))["status"] == "success"
         await sandbox.advance("3650d")
         _assert_duplicate(await strict.create(merchantReference=reference), "row 83")
         assert (await other.create(merchantReference=reference)).status == 200, "row 83"

@@ -109,20 +109,6 @@ def histories(draw: st.DrawFn) -> list[Stamped]:
     return history
 
 
-def loaded(ledger: Ledger, wanted: Reads) -> Ledger:
-    """What a store loads: the keys that are read, and with a deposit the transaction that it
-    became."""
-    deposits = {key: ledger.deposits[key] for key in wanted.deposits if key in ledger.deposits}
-    names = wanted.transactions | set(deposits.values())
-    return Ledger(
-        wanted,
-        {name: ledger.transactions[name] for name in names if name in ledger.transactions},
-        {key: ledger.references[key] for key in wanted.references if key in ledger.references},
-        deposits,
-        {key: ledger.intents[key] for key in wanted.intents if key in ledger.intents},
-    )
-
-
 def copied(ledger: Ledger) -> Ledger:
     return Ledger(
         ledger.prefetched,
@@ -162,7 +148,7 @@ def test_law_1_decide_looks_only_at_what_it_reads(history: list[Stamped]) -> Non
     ledger = Ledger()
     for each, now in history:
         decision = decide(ledger, each, now=now)
-        assert decide(loaded(ledger, reads(each)), each, now=now) == decision
+        assert decide(ledger.working_set(reads(each)), each, now=now) == decision
         ledger.apply(decision.changes, decision.intents)
 
 
@@ -222,7 +208,7 @@ def test_law_5_any_batches_end_in_the_same_ledger(history: list[Stamped], data: 
     while rest:
         size = data.draw(st.integers(1, len(rest)))
         batch, rest = rest[:size], rest[size:]
-        working = loaded(durable, merge_reads(reads(each) for each, _ in batch))
+        working = durable.working_set(merge_reads(reads(each) for each, _ in batch))
         made = []
         for each, now in batch:
             decision = decide(working, each, now=now)
@@ -308,7 +294,7 @@ def test_a_change_that_does_not_fit_raises() -> None:
 def test_a_working_set_can_conclude_an_intent_that_it_was_not_given() -> None:
     """Beginning a submission looks at no intent, and ends one all the same."""
     ledger, _ = one_by_one([(a_create_payment(A), START)])
-    working = loaded(ledger, reads(a_begin_submission(A)))
+    working = ledger.working_set(reads(a_begin_submission(A)))
     begun = decide(working, a_begin_submission(A), now=later(START, Span(1)))
     for each in (working, ledger):
         each.apply(begun.changes, begun.intents)

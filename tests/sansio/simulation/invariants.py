@@ -28,7 +28,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values import clock, problems
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import ReferenceReuse, Source, Stage, Transaction
+from mmo_sansio.values.model import ReferenceReuse, Source, Stage, Status, Transaction
 from tests.sansio.simulation.records import Walk
 
 if TYPE_CHECKING:
@@ -100,20 +100,32 @@ def a_creation_is_whole(given: CreatePayment, decision: Decision, now: Instant) 
 def a_reference_is_taken_once_in_its_window(
     world: Simulation, given: CreatePayment, decision: Decision, now: Instant
 ) -> None:
-    """6: at most one accepted creation of a brand's reference in any window, and no refusal without
-    its cause."""
-    used = [
-        each.order.created_at
+    """6: at most one accepted creation of a brand's reference in any window, after it only as its policy allows,
+    and no refusal without its cause."""
+    before = [
+        each
         for each in world.ledger.transactions.values()
         if each.order.merchant_reference == given.draft.merchant_reference and each.order.brand == given.brand.id
     ]
-    forever = given.brand.reference_reuse is ReferenceReuse.NEVER
-    is_taken = bool(used) and (forever or now - max(used) < WINDOW)
+    outcomes = {each.status for each in before}
+    is_guarded = any(now - each.order.created_at < WINDOW for each in before)
+    is_refused = (
+        bool(before)
+        and not {
+            ReferenceReuse.UNLESS_PAID: outcomes == {Status.FAILED},
+            ReferenceReuse.NEVER: False,
+            ReferenceReuse.AFTER_WINDOW: Status.PENDING not in outcomes,
+        }[given.brand.reference_reuse.for_type(given.draft.operation.type)]
+    )
     if isinstance(decision.reply, Accepted):
-        assert not is_taken, "a reference was taken twice within its window"
+        assert not is_guarded, "a reference was taken twice within its window"
+        assert Status.PENDING not in outcomes, "a pending payment was repeated"
+        assert not is_refused, "a reference was taken against the brand's policy"
+        world.tally["taken again after a failure"] += bool(before)
     elif isinstance(decision.reply, Rejected):
         is_called_taken = decision.reply.problem.status == problems.DUPLICATE_REFERENCE.status
-        assert is_taken or not is_called_taken, "a free reference was refused"
+        assert is_guarded or is_refused or not is_called_taken, "a free reference was refused"
+        world.tally["refused after the window"] += is_called_taken and not is_guarded
 
 
 def a_gateway_reference_is_used_once(world: Simulation, made: Transaction) -> None:

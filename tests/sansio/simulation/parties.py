@@ -33,7 +33,7 @@ from mmo_sansio.testing import (
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Brand, Operation, ReferenceReuse, Source, Status, Terms
+from mmo_sansio.values.model import Brand, Operation, ReferenceReuse, ReusePolicy, Source, Status, Terms
 from tests.sansio.simulation.records import Walk, page
 
 if TYPE_CHECKING:
@@ -46,8 +46,15 @@ METHODS = (
 )
 BRANDS: tuple[Brand, ...] = (
     a_brand(methods=METHODS),
-    a_brand(id="duka", methods=METHODS, push_result_url=None),
-    a_brand(id="soko", methods=METHODS, reference_reuse=ReferenceReuse.NEVER),
+    a_brand(
+        id="duka",
+        methods=METHODS,
+        push_result_url=None,
+        reference_reuse=ReusePolicy(payout=ReferenceReuse.AFTER_WINDOW, tax=ReferenceReuse.AFTER_WINDOW),
+    ),
+    a_brand(
+        id="soko", methods=METHODS, reference_reuse=ReusePolicy(ReferenceReuse.AFTER_WINDOW, ReferenceReuse.UNLESS_PAID)
+    ),
 )
 TERMS = (Terms(), Terms(), Terms(page_session=None), Terms(pending_timeout=clock.HOUR))
 OPERATIONS = (
@@ -104,7 +111,7 @@ class Parties:
     def create(self) -> None:
         """A merchant wants a payment; brands use each other's references without knowing."""
         brand = self.random.choice(BRANDS)
-        self.world.insist(self.a_wish(brand, f"order-{self.random.randrange(60)}"))
+        self.world.insist(self.a_wish(brand, f"order-{self.random.randrange(120)}"))
 
     def reuse_a_reference(self) -> None:
         """The same brand sends a reference again, often at the very edge of the window."""

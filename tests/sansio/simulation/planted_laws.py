@@ -34,7 +34,7 @@ from mmo_sansio.payments.decision import Decision, reject
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_sansio.values.model import Progress, Source, Stage, Transaction
+from mmo_sansio.values.model import Progress, Source, Stage, Status, Transaction
 from mmo_sansio.values.problems import DUPLICATE_REFERENCE
 
 Law: TypeAlias = Callable[[Ledger, Input, Instant], Decision]
@@ -75,6 +75,26 @@ def reuse_a_microsecond_late(ledger: Ledger, given: Input, now: Instant) -> Deci
         window = Span(given.terms.idempotency_window + clock.MICROSECOND)
         given = evolve(given, terms=evolve(given.terms, idempotency_window=window))
     return decide(ledger, given, now=now)
+
+
+def only_the_newest_use_counts(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """How the payments before the newest one ended is forgotten."""
+    if not isinstance(given, CreatePayment):
+        return decide(ledger, given, now=now)
+    uses = {key: evolve(use, earlier=Status.FAILED) for key, use in ledger.references.items()}
+    return decide(evolve(ledger, references=uses), given, now=now)
+
+
+def what_is_pending_counts_as_failed(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """After the window nobody looks at how the payment ended."""
+    if not isinstance(given, CreatePayment):
+        return decide(ledger, given, now=now)
+    ended = {
+        name: evolve(each, progress=evolve(each.progress, stage=Stage.FAILED))
+        for name, each in ledger.transactions.items()
+        if each.order.merchant_reference == given.draft.merchant_reference
+    }
+    return decide(evolve(ledger, transactions={**ledger.transactions, **ended}), given, now=now)
 
 
 def a_result_after_the_end_is_applied(ledger: Ledger, given: Input, now: Instant) -> Decision:
@@ -236,6 +256,8 @@ def settled_amounts_are_rounded(ledger: Ledger, given: Input, now: Instant) -> D
 LAWS: tuple[tuple[Law, str], ...] = (
     (reuse_a_millisecond_early, "a reference was taken twice within its window"),
     (reuse_a_microsecond_late, "a free reference was refused"),
+    (only_the_newest_use_counts, "a reference was taken against the brand's policy"),
+    (what_is_pending_counts_as_failed, "a pending payment was repeated"),
     (a_result_after_the_end_is_applied, "a terminal transaction moved"),
     (expires_an_hour_early, "early"),
     (a_failed_callback_is_tried_again, "callbacks and ends don't match"),

@@ -124,15 +124,7 @@ def any_batches_end_in_the_same_ledger(world: Simulation) -> None:
         size = world.random.randrange(1, 20)
         batch, rest = rest[:size], rest[size:]
         expected = merge_reads(reads(given) for given, _, _ in batch)
-        known = {key: durable.deposits[key] for key in expected.deposits & durable.deposits.keys()}
-        names = (expected.transactions | set(known.values())) & durable.transactions.keys()
-        working = Ledger(
-            expected,
-            {name: durable.transactions[name] for name in names},
-            {key: durable.references[key] for key in expected.references & durable.references.keys()},
-            known,
-            {key: durable.intents[key] for key in expected.intents & durable.intents.keys()},
-        )
+        working = durable.working_set(expected)
         made = []
         for given, now, _ in batch:
             decision = world.law(working, given, now=now)

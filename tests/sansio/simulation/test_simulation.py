@@ -10,7 +10,7 @@ from mmo_sansio.values.model import Stage
 from tests.sansio.simulation.play import play, play_all, report
 from tests.sansio.simulation.world import Simulation
 
-SEEDS = 2_000
+SEEDS = 2_400
 SEEN_MIN = 100
 """What happened less often than this in the whole run has not been tried."""
 
@@ -45,6 +45,8 @@ FAULTS = {
     "resolved by hand",
     "reuse",
     "reuse at the edge of the window",
+    "refused after the window",
+    "taken again after a failure",
     "stray",
     "took back its never received",
     "walk finished",

@@ -5,27 +5,16 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from mmo_sansio.messages.changes import ReferenceConsumed, TransactionCreated
+from mmo_sansio.messages.changes import TransactionCreated
 from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.decision import Decision, reject
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.reference_reuse import consume_reference
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Moment, elapsed, later
-from mmo_sansio.values.model import (
-    Brand,
-    Method,
-    Operation,
-    Order,
-    Page,
-    Party,
-    Progress,
-    ReferenceReuse,
-    Stage,
-    Terms,
-    Transaction,
-)
+from mmo_sansio.values.model import Brand, Method, Operation, Order, Page, Party, Progress, Stage, Terms, Transaction
 from mmo_sansio.values.money import AmountError, Money, to_money
 from mmo_sansio.values.problems import FieldError, Problem
 
@@ -37,10 +26,12 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
             return reject(problem)
         case offer:
             pass
-    if _is_duplicate(ledger, input_, now=now):
-        return reject(_duplicate_problem(input_.draft.merchant_reference))
+    match consume_reference(ledger, input_, now=now):
+        case Problem() as problem:
+            return reject(problem)
+        case used:
+            pass
     transaction = _initial_transaction(_build_order(input_, offer, now=now))
-    used = ReferenceConsumed(input_.brand.id, input_.draft.merchant_reference, input_.gateway_reference, now.time)
     intents = (SubmitToProvider(input_.gateway_reference),) if transaction.order.page is None else ()
     return Decision(Accepted(transaction.order), (used, TransactionCreated(transaction)), intents)
 
@@ -81,22 +72,6 @@ def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
     if amount.minor > limits.maximum.minor:
         return problems.ABOVE_MAXIMUM.problem(f"The amount {amount} is above the maximum of {limits.maximum}.")
     return _SelectedMethod(method, amount)
-
-
-def _is_duplicate(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> bool:
-    used = ledger.reference_use(input_.brand.id, input_.draft.merchant_reference)
-    if used is None:
-        return False
-    if input_.brand.reference_reuse is ReferenceReuse.NEVER:
-        return True
-    return elapsed(used.at, now.time) < input_.terms.idempotency_window
-
-
-def _duplicate_problem(merchant_reference: str) -> Problem:
-    return problems.DUPLICATE_REFERENCE.problem(
-        f"The merchantReference '{merchant_reference}' was used before."
-        " Look the payment up by it, or send a new reference."
-    )
 
 
 def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Moment) -> Order:

@@ -10,6 +10,7 @@ import click
 from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.model import Type
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.file import read_brands_file
@@ -98,7 +99,8 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     if as_json:
         print_json(members)
         return
-    simple = ((k, v) for k, v in members.items() if k not in ("methods", "keys"))
+    reuse = ", ".join(f"{type} {each.replace('_', ' ')}" for type, each in members["referenceReuse"].items())
+    simple = ((k, v) for k, v in {**members, "referenceReuse": reuse}.items() if k not in ("methods", "keys"))
     print_table(("member", "value"), simple)
     click.echo()
     print_table(
@@ -216,7 +218,7 @@ async def find_brand(store: Store, id: str) -> BrandRecord:
     raise NegativeAnswer(f"There is no brand {id}. `mmo brands list` shows those there are.")
 
 
-def brand_to_json(record: BrandRecord) -> dict[str, object]:
+def brand_to_json(record: BrandRecord) -> dict[str, Any]:
     """Return a brand as a JSON object: its keys by number, never themselves (A5)."""
     brand = record.brand
     return {
@@ -225,7 +227,7 @@ def brand_to_json(record: BrandRecord) -> dict[str, object]:
         "enabled": brand.enabled,
         "pushResultUrl": brand.push_result_url,
         "host": brand.host,
-        "referenceReuse": brand.reference_reuse,
+        "referenceReuse": {each.value: brand.reference_reuse.for_type(each) for each in Type},
         "redirectSchemes": sorted(brand.redirect_schemes),
         "resultHosts": list(brand.result_hosts),
         "methods": [

@@ -26,6 +26,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     queries.check_empty_store,
     queries.check_payment_survives_restart,
     batches.check_reference_is_consumed,
+    batches.check_paid_reference_is_never_used_again,
     batches.check_batches_equal_single_inputs,
     batches.check_batch_is_atomic,
     batches.check_unread_keys_are_not_visible,

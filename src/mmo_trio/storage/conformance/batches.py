@@ -19,6 +19,7 @@ from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.ledger import Ledger, NotPrefetched, Reads
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
+from mmo_sansio.values.model import Operation, ReferenceReuse, ReusePolicy
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.conformance.driver import (
     NOON,
@@ -29,13 +30,23 @@ from mmo_trio.storage.conformance.driver import (
     intent_key,
     submit_batch,
 )
-from mmo_trio.storage.conformance.inputs import DELIVERED, PAYER, brand, creation, random_inputs, reference, succeeded
+from mmo_trio.storage.conformance.inputs import (
+    DELIVERED,
+    PAYER,
+    brand,
+    creation,
+    failed,
+    random_inputs,
+    reference,
+    succeeded,
+)
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.interface.store import Store
 
 
 async def check_reference_is_consumed(open_store: OpenStore) -> None:
-    """A reuse within the window is rejected, across batches and within one; after it the newest use counts (C12)."""
+    """A reuse is rejected within the window and while the payment is pending, across batches and within one; after both
+    the newest use counts (C12)."""
 
     def use(number: int) -> Input:
         return creation(number, merchant_reference="order-1")
@@ -44,9 +55,15 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
     async with open_store() as store:
         one, two = await submit_batch(store, (use(1), NOON), (use(2), after_noon(1)))
         (three,) = await submit_batch(store, (use(3), earlier(window_end, Span(1))))
-        (four,) = await submit_batch(store, (use(4), window_end))
-        replies = [type(each) for each in (one, two, three, four)]
-        assert replies == [Accepted, Rejected, Rejected, Accepted]
+        pending, _, _, four = await submit_batch(
+            store,
+            (use(9), window_end),
+            (BeginSubmission(reference(1)), later(window_end, Span(1))),
+            (succeeded(1), later(window_end, Span(2))),
+            (use(4), later(window_end, Span(3))),
+        )
+        replies = [type(each) for each in (one, two, three, pending, four)]
+        assert replies == [Accepted, Rejected, Rejected, Rejected, Accepted]
         assert await store.transaction(reference(2)) is None
         newest = await store.transaction(reference(4))
         assert newest is not None
@@ -54,8 +71,49 @@ async def check_reference_is_consumed(open_store: OpenStore) -> None:
         assert found == transaction_object(newest)
         both = await store.admin.find_transactions(reference="order-1")
         assert [each.reference for each in both] == [reference(4), reference(1)]
-        (five,) = await submit_batch(store, (use(5), later(window_end, Span(1))))
+        (five,) = await submit_batch(store, (use(5), later(window_end, Span(4))))
         assert isinstance(five, Rejected)
+
+
+async def check_paid_reference_is_never_used_again(open_store: OpenStore) -> None:
+    """`unless_paid` looks at every payment under the reference, not only at the newest; each use knows how those
+    before it ended, in a batch and from the store (C12)."""
+    loose, strict = ReusePolicy.same_for_all(ReferenceReuse.AFTER_WINDOW), ReusePolicy()
+
+    def use(number: int, policy: ReusePolicy, operation: Operation = Operation.DIRECT_PAYIN) -> Input:
+        given = creation(number, merchant_reference="order-1", operation=operation)
+        return evolve(given, brand=evolve(given.brand, reference_reuse=policy))
+
+    def after_hours(hours: int, more: int = 0) -> Instant:
+        return after_noon(hours * clock.HOUR + more)
+
+    async def end(store: Store, number: int, result: Input) -> None:
+        now = after_hours(number, 1)
+        await submit_batch(store, (BeginSubmission(reference(number)), now), (result, later(now, Span(1))))
+
+    async with open_store() as store:
+        await submit_batch(store, (use(1, strict), after_hours(1)))
+        await end(store, 1, failed(1))
+    async with open_store() as store:
+        (retried,) = await submit_batch(store, (use(2, strict), after_hours(2)))
+        assert isinstance(retried, Accepted), "only a failed payment stood in the way"
+        await end(store, 2, succeeded(2))
+        paid, paid_out, again = await submit_batch(
+            store,
+            (use(3, strict), after_hours(3)),
+            (use(4, strict, Operation.DIRECT_PAYOUT), after_hours(3, 1)),
+            (use(5, loose), after_hours(3, 2)),
+        )
+        assert [type(each) for each in (paid, paid_out, again)] == [Rejected, Rejected, Accepted]
+        await end(store, 5, failed(5))
+    async with open_store() as store:
+        (older,) = await submit_batch(store, (use(6, strict), after_hours(6)))
+        assert isinstance(older, Rejected), "the newest payment failed, but an older one was paid"
+        (loosely,) = await submit_batch(store, (use(7, loose), after_hours(7)))
+        assert isinstance(loosely, Accepted)
+        await end(store, 7, failed(7))
+        (oldest,) = await submit_batch(store, (use(8, strict), after_hours(8)))
+        assert isinstance(oldest, Rejected), "the oldest payment was paid"
 
 
 async def check_batches_equal_single_inputs(open_store: OpenStore) -> None:

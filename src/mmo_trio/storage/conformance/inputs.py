@@ -11,7 +11,7 @@ from mmo_sansio.messages import inputs
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, QrCode, ReferenceReuse, Source
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, QrCode, ReferenceReuse, ReusePolicy, Source
 from mmo_sansio.values.money import Money
 
 PAYER = Party("customer-1", "254700000000", "Zoë", None, "zoe@example.com")
@@ -37,7 +37,7 @@ def brand(id: str = "acme") -> Brand:
         (method,),
         push_result_url=f"https://{id}.example/push",
         host=f"{id}.gateway.example",
-        reference_reuse=ReferenceReuse.NEVER if id == "globex" else ReferenceReuse.AFTER_WINDOW,
+        reference_reuse=ReusePolicy() if id == "globex" else ReusePolicy.same_for_all(ReferenceReuse.AFTER_WINDOW),
         redirect_schemes=frozenset({"acmeapp"}),
         result_hosts=(f"{id}.example", f"*.{id}.example", "merchant.example", "m.example"),
     )
@@ -88,6 +88,11 @@ def succeeded(number: int) -> inputs.ProviderSucceeded:
         fee=Money(1_500, "KES"),
         party_data='{"name":"J*** D**"}',
     )
+
+
+def failed(number: int) -> inputs.ProviderFailed:
+    """Return the input that the provider did not move the money of this payment."""
+    return inputs.ProviderFailed(reference(number), "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED)
 
 
 def random_inputs(random: Random, count: int) -> Sequence[tuple[inputs.Input, Instant]]:

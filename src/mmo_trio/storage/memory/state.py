@@ -1,4 +1,4 @@
-"""The state of a store in memory, and how a batch reads and changes it."""
+"""Holds the state of a store in memory, and records how a batch changes it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from attrs import Factory, define, evolve
 
 from mmo_sansio.messages.changes import BreakerSaved, CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_sansio.messages.intents import IntentKey
-from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.resilience.ownership import OwnershipModel
 from mmo_sansio.values.clock import Instant
@@ -62,19 +62,6 @@ class MemoryState:
     closed_providers: dict[str, ClosedProvider] = Factory(dict)
     latest_stamp: Instant = Instant(0)
     admin: MemoryAdminState = Factory(MemoryAdminState)
-
-
-def working_set(ledger: Ledger, reads: Reads) -> Ledger:
-    """Return what is read, and nothing else, with the transactions of known deposits."""
-    deposits = {key: ledger.deposits[key] for key in reads.deposits & ledger.deposits.keys()}
-    wanted = reads.transactions.union(deposits.values())
-    return Ledger(
-        prefetched=evolve(reads, transactions=wanted),
-        transactions={key: ledger.transactions[key] for key in wanted & ledger.transactions.keys()},
-        references={k: ledger.references[k] for k in reads.references & ledger.references.keys()},
-        deposits=deposits,
-        intents={key: ledger.intents[key] for key in reads.intents & ledger.intents.keys()},
-    )
 
 
 def record_change(memory: MemoryState, change: object) -> None:

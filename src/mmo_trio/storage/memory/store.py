@@ -20,7 +20,7 @@ from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.admin import MemoryAdminStore
 from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
-from mmo_trio.storage.memory.state import MemoryState, record_change, working_set
+from mmo_trio.storage.memory.state import MemoryState, record_change
 from mmo_trio.storage.shared.payment_index import position_of
 
 __all__ = ["MemoryState", "MemoryStore", "open_memory"]
@@ -62,7 +62,7 @@ class MemoryStore:
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         memory = await self._open_state()
-        decisions = decide(working_set(memory.ledger, reads))
+        decisions = decide(memory.ledger.working_set(reads))
         for decision in decisions:
             memory.ledger.apply(decision.changes, decision.intents)
             memory.claims.update(

@@ -8,9 +8,11 @@ from attrs import evolve, frozen
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse
+from mmo_sansio.values.model import Status
 from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.pipeline import PreparedStatement, Row, execute_pipeline
 from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
+from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX
 from mmo_trio.storage.sql.serialization import parse_transaction
 
 _SELECT_TRANSACTIONS = PreparedStatement("""
@@ -23,14 +25,21 @@ _SELECT_DEPOSITS = PreparedStatement("""
     JOIN deposits USING (provider, provider_reference)
     JOIN transactions USING (brand, gateway_reference)
 """)
-_SELECT_REFERENCE_USES = PreparedStatement("""
-    SELECT brand, merchant_reference, newest.*
+_SELECT_REFERENCE_USES = PreparedStatement(f"""
+    SELECT wanted.brand, wanted.merchant_reference, newest.gateway_reference, at, nth, coalesce(earlier, (
+        SELECT CASE WHEN bool_or(status = 'pending') THEN 'pending'
+            WHEN bool_or(status = 'success') OR count(*) = {UNSUMMED_USES_MAX} THEN 'success' ELSE 'failed' END
+        FROM (SELECT status FROM reference_uses AS older JOIN transactions USING (brand, gateway_reference)
+            WHERE older.brand = wanted.brand AND older.merchant_reference = wanted.merchant_reference
+                AND older.nth < newest.nth ORDER BY older.nth DESC LIMIT {UNSUMMED_USES_MAX}) AS before)),
+        order_row, progress
     FROM unnest(%s::text[], %s::text[]) AS wanted (brand, merchant_reference)
     CROSS JOIN LATERAL (
-        SELECT gateway_reference, at, nth FROM reference_uses AS used
+        SELECT gateway_reference, at, nth, earlier FROM reference_uses AS used
         WHERE used.brand = wanted.brand AND used.merchant_reference = wanted.merchant_reference
         ORDER BY nth DESC LIMIT 1
     ) AS newest
+    LEFT JOIN transactions AS t ON t.brand = wanted.brand AND t.gateway_reference = newest.gateway_reference
 """)
 _SELECT_INTENTS = PreparedStatement("""
     SELECT gateway_reference, kind, fence
@@ -52,13 +61,17 @@ class LoadedBatch:
 
 
 async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatch:
-    """Return the working set for these reads, with the transactions of known deposits."""
+    """Return the working set for these reads, with the transactions of known deposits and of the newest uses of
+    references."""
     deposits = {(provider, escape_text(reference)): (provider, reference) for provider, reference in reads.deposits}
     results = await _fetch(connection, reads, deposits)
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
     ((ledger.not_before,),) = results[_SELECT_HORIZON]
-    for brand, merchant_reference, gateway_reference, at, nth in results.get(_SELECT_REFERENCE_USES, ()):
-        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at)
+    for row in results.get(_SELECT_REFERENCE_USES, ()):
+        brand, merchant_reference, gateway_reference, at, nth, earlier, order, progress = row
+        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, Status(earlier))
+        if order is not None:
+            ledger.transactions[gateway_reference] = parse_transaction(order, progress)
         uses[brand, merchant_reference] = nth
     fences = dict[IntentKey, int]()
     for gateway_reference, kind, fence in results.get(_SELECT_INTENTS, ()):
@@ -71,7 +84,8 @@ async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatc
     for provider, reference, gateway_reference, order, progress in results.get(_SELECT_DEPOSITS, ()):
         ledger.deposits[deposits[provider, reference]] = gateway_reference
         ledger.transactions[gateway_reference] = parse_transaction(order, progress)
-    ledger.prefetched = evolve(reads, transactions=reads.transactions.union(ledger.deposits.values()))
+    loaded = (ledger.deposits.values(), (each.gateway_reference for each in ledger.references.values()))
+    ledger.prefetched = evolve(reads, transactions=reads.transactions.union(*loaded))
     return LoadedBatch(ledger, uses, fences)
 
 

@@ -41,8 +41,8 @@ _UPDATE_TRANSACTIONS = PreparedStatement("""
     SELECT still_so(count(*) = %s::bigint) FROM moved
 """)
 _INSERT_REFERENCE_USES = PreparedStatement("""
-    INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[])
+    INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[], %s::text[])
 """)
 _INSERT_DEPOSITS = PreparedStatement("""
     INSERT INTO deposits (provider, provider_reference, brand, gateway_reference)
@@ -151,7 +151,7 @@ def _creation_statements(effect: NetEffect, loaded: LoadedBatch) -> Iterator[Bou
         for each in effect.references:
             key = (each.brand, each.merchant_reference)
             uses[key] = uses.get(key, 0) + 1
-            rows.append((*key, uses[key], each.at, each.gateway_reference))
+            rows.append((*key, uses[key], each.at, each.gateway_reference, each.earlier.value))
         yield _INSERT_REFERENCE_USES.bind_rows(sorted(rows))
     if effect.deposits:
         yield _INSERT_DEPOSITS.bind_rows(

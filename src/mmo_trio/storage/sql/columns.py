@@ -23,6 +23,10 @@ CHECKED_COLUMNS = (
 )
 """The columns that `transaction_row_error` checks, in its order."""
 
+UNSUMMED_USES_MAX = 1_000
+"""Uses of a merchantReference that are looked at where a version before `reference_uses.earlier` has written the
+newest; where there are more, one counts as paid."""
+
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:
     """Return gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference and

@@ -210,7 +210,8 @@ def serialize_brand(brand: model.Brand) -> str:
             "enabled": brand.enabled,
             "push_result_url": brand.push_result_url,
             "host": brand.host,
-            "reference_reuse": brand.reference_reuse,
+            "reference_reuse": _legacy_reuse(brand.reference_reuse),
+            "reuse_policy": (brand.reference_reuse.payin, brand.reference_reuse.payout, brand.reference_reuse.tax),
             "redirect_schemes": sorted(brand.redirect_schemes),
             "result_hosts": brand.result_hosts,
             "methods": [_serialize_method(each) for each in brand.methods],
@@ -229,12 +230,29 @@ def parse_brand(row: str) -> model.Brand:
             enabled=fields["enabled"],
             push_result_url=fields["push_result_url"],
             host=fields["host"],
-            reference_reuse=model.ReferenceReuse(fields["reference_reuse"]),
+            reference_reuse=_parse_reuse_policy(fields),
             redirect_schemes=frozenset(fields["redirect_schemes"]),
             result_hosts=tuple(fields.get("result_hosts", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorrupt("a stored brand can't be read: run `mmo brands apply` again") from error
+
+
+def _legacy_reuse(policy: model.ReusePolicy) -> str:
+    """Return the one choice for all types that versions before the policy read; they know no other two."""
+    choices = (policy.payin, policy.payout, policy.tax)
+    loose = all(each is model.ReferenceReuse.AFTER_WINDOW for each in choices)
+    return (model.ReferenceReuse.AFTER_WINDOW if loose else model.ReferenceReuse.NEVER).value
+
+
+def _parse_reuse_policy(fields: dict[str, Any]) -> model.ReusePolicy:
+    """Return a brand's policy. Before there was one, `after_window` was what every brand had that had chosen nothing,
+    and pay-outs could be paid twice under it: such a brand gets the default until it is applied again."""
+    if "reuse_policy" in fields:
+        return model.ReusePolicy(*map(model.ReferenceReuse, fields["reuse_policy"]))
+    if model.ReferenceReuse(fields["reference_reuse"]) is model.ReferenceReuse.NEVER:
+        return model.ReusePolicy.same_for_all(model.ReferenceReuse.NEVER)
+    return model.ReusePolicy()
 
 
 def _serialize_method(method: model.Method) -> dict[str, object]:

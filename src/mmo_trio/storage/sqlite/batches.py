@@ -12,9 +12,10 @@ from mmo_sansio.messages.changes import CallbackRecorded, SuspenseRecorded
 from mmo_sansio.messages.intents import IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceUse
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Status
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
-from mmo_trio.storage.sql.columns import order_columns, progress_columns
+from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX, order_columns, progress_columns
 from mmo_trio.storage.sql.serialization import parse_transaction, serialize_breaker
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 
@@ -22,11 +23,17 @@ _SELECT_TRANSACTIONS = """
     SELECT order_row, progress FROM json_each(?) AS wanted
     CROSS JOIN transactions ON gateway_reference = wanted.value
 """
-_SELECT_REFERENCE_USES = """
-    SELECT brand, merchant_reference, gateway_reference, max(at) FROM json_each(?) AS wanted
-    CROSS JOIN reference_uses
-        ON merchant_reference = wanted.value ->> 1 AND brand = wanted.value ->> 0
-    GROUP BY merchant_reference, brand
+_SELECT_REFERENCE_USES = f"""
+    SELECT brand, merchant_reference, gateway_reference, at, coalesce(earlier, (
+        SELECT CASE WHEN max(status = 'pending') THEN 'pending'
+            WHEN max(status = 'success') OR count(*) = {UNSUMMED_USES_MAX} THEN 'success' ELSE 'failed' END
+        FROM (SELECT status FROM reference_uses AS older JOIN transactions USING (gateway_reference)
+            WHERE older.merchant_reference = used.merchant_reference AND older.brand = used.brand
+                AND older.at < used.at ORDER BY older.at DESC LIMIT {UNSUMMED_USES_MAX})))
+    FROM json_each(?) AS wanted CROSS JOIN reference_uses AS used
+        ON used.merchant_reference = wanted.value ->> 1 AND used.brand = wanted.value ->> 0
+        AND used.at = (SELECT max(at) FROM reference_uses AS each
+            WHERE each.merchant_reference = wanted.value ->> 1 AND each.brand = wanted.value ->> 0)
 """
 _SELECT_DEPOSITS = """
     SELECT provider, provider_reference, gateway_reference FROM json_each(?) AS wanted
@@ -40,17 +47,20 @@ _SELECT_INTENTS = """
 
 
 def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTransactions) -> Ledger:
-    """Return the working set for these reads, with the transactions of known deposits."""
+    """Return the working set for these reads, with the transactions of known deposits and of the newest uses of
+    references."""
     ledger = Ledger()
+    used: list[str] = []
     for row in _fetch_by_keys(connection, _SELECT_REFERENCE_USES, reads.references):
-        brand, merchant_reference, gateway_reference, at = row
-        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at)
+        brand, merchant_reference, gateway_reference, at, earlier = row
+        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, Status(earlier))
+        used.append(gateway_reference)
     for row in _fetch_by_keys(connection, _SELECT_DEPOSITS, reads.deposits):
         provider, provider_reference, gateway_reference = row
         ledger.deposits[provider, provider_reference] = gateway_reference
     for gateway_reference, kind in _fetch_by_keys(connection, _SELECT_INTENTS, reads.intents):
         ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(IntentKind(kind), gateway_reference)
-    wanted = reads.transactions.union(ledger.deposits.values())
+    wanted = reads.transactions.union(ledger.deposits.values(), used)
     unread: set[str] = set()
     for reference in wanted:
         if (remembered := recent.get(reference)) is not None:
@@ -91,8 +101,11 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
     if effect.references:
         connection.executemany(
             "INSERT OR REPLACE INTO reference_uses"
-            " (brand, merchant_reference, gateway_reference, at) VALUES (?, ?, ?, ?)",
-            [(each.brand, each.merchant_reference, each.gateway_reference, each.at) for each in effect.references],
+            " (brand, merchant_reference, gateway_reference, at, earlier) VALUES (?, ?, ?, ?, ?)",
+            [
+                (each.brand, each.merchant_reference, each.gateway_reference, each.at, each.earlier.value)
+                for each in effect.references
+            ],
         )
     if effect.deposits:
         connection.executemany(

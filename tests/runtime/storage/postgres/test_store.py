@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
@@ -31,10 +31,10 @@ from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.values import clock
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Status
+from mmo_sansio.values.model import Operation, ReusePolicy, Source, Status
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
-from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
+from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import PostgresStore, migrations, open_postgres, ownership
 from mmo_trio.system.clock import WallClock
@@ -518,3 +518,34 @@ async def test_the_book_says_when_something_was_told_first_and_last_whoever_comm
             await submit_batch(store, (UnmatchedNotified("sandbox", "?"), at))
         (entry,) = await store.admin.suspense()
         assert (entry.first_at, entry.last_at, entry.times) == (NOON + 1, NOON + 3, 3)
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.finding("security-6")
+async def test_sixteen_minutes_later_another_node_refuses_the_same_pay_out(database: str) -> None:
+    """The first pay-out is pending, then it fails; a pay-in that failed is tried again once, also when all nodes try at
+    once."""
+
+    def payment(number: int, operation: Operation) -> Input:
+        given = creation(number, merchant_reference=operation.value, operation=operation)
+        return evolve(given, brand=evolve(given.brand, reference_reuse=ReusePolicy()))
+
+    payout, payin, late = Operation.DIRECT_PAYOUT, Operation.DIRECT_PAYIN, Span(16 * clock.MINUTE)
+    async with nodes(database, Span(0), late, late) as (first, *others):
+        for number, operation in ((1, payout), (2, payin)):
+            await first.engine.submit(payment(number, operation))
+            await first.engine.submit(BeginSubmission(reference(number)))
+            repeated = await others[0].engine.submit(payment(10 + number, operation))
+            assert isinstance(repeated, Rejected), operation
+            await first.engine.submit(failed(number))
+        replies: list[tuple[Operation, Reply]] = []
+
+        async def repeat(node: Node, number: int, operation: Operation) -> None:
+            reply = await node.engine.submit(payment(number, operation))
+            replies.append((operation, reply))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(20, 40):
+                nursery.start_soon(repeat, others[number % 2], number, (payout, payin)[number // 2 % 2])
+        taken = [operation for operation, reply in replies if isinstance(reply, Accepted)]
+        assert taken == [payin]

@@ -25,6 +25,7 @@ from mmo_sansio.values.model import (
     Progress,
     ProviderData,
     ReferenceReuse,
+    ReusePolicy,
     Source,
     Stage,
     Transaction,
@@ -108,7 +109,7 @@ brands = st.builds(
     enabled=st.booleans(),
     push_result_url=maybe_texts,
     host=maybe_texts,
-    reference_reuse=st.sampled_from(ReferenceReuse),
+    reference_reuse=st.builds(ReusePolicy, *[st.sampled_from(ReferenceReuse)] * 3),
     redirect_schemes=st.frozensets(texts, max_size=3),
     result_hosts=st.lists(texts, max_size=3).map(tuple),
 )

@@ -14,7 +14,18 @@ from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.testing import KES, REFERENCE, START, a_brand, a_create_payment, a_method, a_party, numbered_reference
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    START,
+    a_begin_submission,
+    a_brand,
+    a_create_payment,
+    a_method,
+    a_party,
+    failed,
+    numbered_reference,
+)
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import DAY, HOUR, MICROSECOND, MINUTE, Span, later
 from mmo_sansio.values.model import (
@@ -26,6 +37,7 @@ from mmo_sansio.values.model import (
     Page,
     Party,
     ReferenceReuse,
+    ReusePolicy,
     Stage,
     Terms,
     Transaction,
@@ -303,9 +315,10 @@ def test_above_the_maximum_wins_over_a_duplicate() -> None:
 def second_use(
     after: Span, *, brand: Brand | None = None, terms: Terms | None = None, other: str = "order-1"
 ) -> Decision:
-    """The same reference again after this time, by the same brand."""
+    """The same reference again after this time, by the same brand; the first payment has failed."""
     ledger = Ledger()
-    ledger.apply(decide(ledger, a_create_payment(brand=brand), now=START).changes)
+    for given in (a_create_payment(brand=brand), a_begin_submission(), failed()):
+        ledger.apply(decide(ledger, given, now=START).changes)
     given = a_create_payment(numbered_reference(2), brand=brand, terms=terms, merchant_reference=other)
     return decide(ledger, given, now=later(START, after))
 
@@ -320,7 +333,8 @@ def test_a_reference_is_guarded_for_fifteen_minutes(after: Span) -> None:
     assert cause_of(decision) == DUPLICATE
     assert isinstance(decision.reply, Rejected)
     assert decision.reply.problem.detail == (
-        "The merchantReference 'order-1' was used before. Look the payment up by it, or send a new reference."
+        "The merchantReference 'order-1' was used before. Look the payment up by it, and send a new reference only for"
+        " another payment."
     )
 
 
@@ -333,7 +347,8 @@ def test_after_the_window_reuse_is_accepted(after: Span) -> None:
 @pytest.mark.spec("C12")
 @pytest.mark.parametrize("after", [0, WINDOW, 10_000 * DAY])
 def test_a_brand_can_be_set_to_refuse_reuse_for_ever(after: Span) -> None:
-    assert cause_of(second_use(after, brand=a_brand(reference_reuse=ReferenceReuse.NEVER))) == (DUPLICATE)
+    never = a_brand(reference_reuse=ReusePolicy.same_for_all(ReferenceReuse.NEVER))
+    assert cause_of(second_use(after, brand=never)) == DUPLICATE
 
 
 @pytest.mark.spec("C12", "V1")
@@ -371,8 +386,12 @@ def test_a_refused_request_consumes_nothing() -> None:
 def test_a_refused_duplicate_does_not_prolong_the_window() -> None:
     ledger = Ledger()
     for number, at in enumerate([0, WINDOW - 1, WINDOW], start=1):
-        decision = decide(ledger, a_create_payment(numbered_reference(number)), now=later(START, Span(at)))
-        ledger.apply(decision.changes, decision.intents)
+        about, now = numbered_reference(number), later(START, Span(at))
+        for given in (a_create_payment(about), a_begin_submission(about), failed(about)):
+            decision = decide(ledger, given, now=now)
+            ledger.apply(decision.changes, decision.intents)
+            if isinstance(decision.reply, Rejected):
+                break
     assert set(ledger.transactions) == {numbered_reference(1), numbered_reference(3)}
     used = ledger.reference_use("acme", "order-1")
     assert used is not None

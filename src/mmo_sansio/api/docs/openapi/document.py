@@ -24,7 +24,9 @@ yours and its disagree.
 
 Every refusal is a problem document (RFC 7807), whose `type` leads to a page that says what to do.
 A 503 promises that nothing was stored. When no answer came, send the same request again, with the
-same `merchantReference`: it is never paid twice."""
+same `merchantReference`: it is never paid twice. A reference whose payment is pending or paid is
+refused with 422 `merchant_transactionid_duplicate`, however much later it comes, unless your brand
+has chosen that its references come again for other payments."""
 
 API_KEY_SCHEME: Final = {
     "type": "apiKey",

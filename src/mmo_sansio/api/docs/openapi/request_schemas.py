@@ -114,7 +114,10 @@ def _request(operation: Operation) -> Schema:
     if operation is Operation.WEB_PAYIN:
         properties["successRedirectUrl"] = _redirect_url("it has succeeded")
         properties["errorRedirectUrl"] = _redirect_url("it has failed")
-    meaning = "Your reference for this payment, unique for your brand: the key of idempotency. Not `.` or `..`."
+    meaning = (
+        "Your reference for this payment, unique for your brand: the key of idempotency. Repeat a request with the same"
+        " reference. Not `.` or `..`."
+    )
     reference = text(meaning, max_length=creation_body.TEXT_MAX)
     properties["merchantReference"] = reference | {"not": {"enum": [".", ".."]}}
     meaning = "Your reference for reconciliation"

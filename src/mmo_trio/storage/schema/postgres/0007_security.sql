@@ -26,3 +26,6 @@ CREATE TABLE recovery_codes (
     digest bytea NOT NULL,
     PRIMARY KEY (operator, digest)
 );
+-- How the payments before under the same merchantReference ended, as all of them had: 'success' when one was paid,
+-- 'failed' when none was (C12). A version that knows nothing of it leaves NULL: then those payments are read.
+ALTER TABLE reference_uses ADD COLUMN earlier text;

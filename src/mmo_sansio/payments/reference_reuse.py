@@ -1,0 +1,55 @@
+"""Decides whether a merchantReference may be used, so that a request that is repeated pays once (clause C12).
+
+A reference is never used twice within its window. After it the brand's policy decides, by how the payments under the
+reference ended. A new use needs all of them to have ended, and what has ended never changes (S1): so only the
+newest can be pending, and each use records how those before it ended.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from mmo_sansio.messages.changes import ReferenceConsumed
+from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.payments.ledger import Ledger, ReferenceUse
+from mmo_sansio.values import problems
+from mmo_sansio.values.clock import Moment, elapsed
+from mmo_sansio.values.model import ReferenceReuse, Status
+from mmo_sansio.values.problems import Problem
+
+
+def consume_reference(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> ReferenceConsumed | Problem:
+    """Return the use of the request's merchantReference, or the problem that it may not be used again."""
+    brand, merchant_reference = input_.brand, input_.draft.merchant_reference
+    used = ledger.reference_use(brand.id, merchant_reference)
+    earlier = Status.FAILED
+    if used is not None:
+        earlier = _outcome(ledger, used)
+        reuse = brand.reference_reuse.for_type(input_.draft.operation.type)
+        is_in_window = elapsed(used.at, now.time) < input_.terms.idempotency_window
+        if is_in_window or not _is_reusable(reuse, earlier):
+            return problems.DUPLICATE_REFERENCE.problem(
+                f"The merchantReference '{merchant_reference}' was used before."
+                " Look the payment up by it, and send a new reference only for another payment."
+            )
+    return ReferenceConsumed(brand.id, merchant_reference, input_.gateway_reference, now.time, earlier)
+
+
+def _outcome(ledger: Ledger, used: ReferenceUse) -> Status:
+    """Return how all payments under a reference ended: PENDING while one has not, else SUCCESS when one was paid, else
+    FAILED. One that is missing from a damaged store counts as pending."""
+    newest = ledger.transaction(used.gateway_reference)
+    outcomes = (Status.PENDING if newest is None else newest.status, used.earlier)
+    return next((each for each in (Status.PENDING, Status.SUCCESS) if each in outcomes), Status.FAILED)
+
+
+def _is_reusable(reuse: ReferenceReuse, earlier: Status) -> bool:
+    match reuse:
+        case ReferenceReuse.UNLESS_PAID:
+            return earlier is Status.FAILED
+        case ReferenceReuse.NEVER:
+            return False
+        case ReferenceReuse.AFTER_WINDOW:
+            return earlier is not Status.PENDING
+        case _:
+            assert_never(reuse)
