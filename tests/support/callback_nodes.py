@@ -30,7 +30,7 @@ from tests.support.callback_work import monotonic_of_trio
 class TrioClock(WallClock):
     """Starts in 2023 and follows Trio's time; nodes may share it."""
 
-    def now(self) -> Instant:
+    def wall(self) -> Instant:
         return Instant(1_700_000_000 * clock.SECOND + self.monotonic())
 
     def monotonic(self) -> MonotonicInstant:
@@ -78,7 +78,7 @@ class Node:
             deliver=self._deliver,
             find_key=self._key_for,
             record_outcome=self.engine.submit,
-            now=self.time.now,
+            now=self.time.time,
             monotonic=self.time.monotonic,
             breaker=BreakerSettings(),
             owns_channel=owned.owns,

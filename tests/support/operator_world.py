@@ -66,7 +66,7 @@ def now() -> Instant:
 class VirtualClock(WallClock):
     """Follows Trio's clock."""
 
-    def now(self) -> Instant:
+    def wall(self) -> Instant:
         return now()
 
     def monotonic(self) -> MonotonicInstant:
@@ -199,9 +199,7 @@ class World:
         account = self.account = ProviderAccount(self.provider, self._exchange, now, clock.monotonic)
         name = self.provider.name
         providers = ProviderWorker(engine.submit, {name: self.provider}, lambda _: account.exchange, now)
-        scanner = Scheduler(
-            store, engine.enqueue, hand_over, providers.has_room, now, clock.monotonic, scan_interval_s=5
-        )
+        scanner = Scheduler(store, engine.enqueue, hand_over, providers.has_room, clock.time, scan_interval_s=5)
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))
         await life.start(scanner.run)

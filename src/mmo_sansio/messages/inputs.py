@@ -216,7 +216,7 @@ class CallbackConcluded:
     fence: int = 0
     """The fence under which it was claimed before it was sent."""
     breaker: BreakerSnapshot | None = None
-    """The merchant's breaker after this outcome, in wall time; None when the outcome did not count."""
+    """The merchant's breaker after this outcome, in the gateway's own time; None when the outcome did not count."""
 
 
 ProviderReport: TypeAlias = (

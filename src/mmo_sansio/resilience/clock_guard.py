@@ -1,39 +1,119 @@
-"""Decides whether the wall clock is trusted: before anything expires by it, it must agree with the monotonic clock
-(S3).
+"""Keeps time although the machine's wall clock may be wrong: the gateway's own time, and the wall time to record (S3).
 
-A wall clock that jumps (a wrong time server, a resumed machine) would expire three days of payments at once, and no
-terminal state can be undone.
+Two clocks are read. The *boot clock* counts the microseconds since the machine started, also while it sleeps; nobody
+sets it. The *wall clock* shows the date, and is set by people and time servers, sometimes wrongly.
+
+*The gateway's own time* passes with the boot clock. A step of the wall clock, of whatever size and for whatever time,
+moves it neither forward nor back, so that no wrong clock ends a payment early or delays what is due. It equals wall
+time when a store is new; from then on it is continued from one process to the next (`continue_from`): exactly, as long
+as the machine was not restarted in between, otherwise by the clock that shows how long the gateway was down.
+
+*The wall time to record* follows the wall clock. A step of more than TOLERANCE is trusted once the clocks have agreed
+for CONFIRMATION_PERIOD; until then wall time goes on as if there had been no step. A clock that returns to what was
+trusted before such a step is trusted at once.
 """
 
 from __future__ import annotations
 
-from attrs import define
+from attrs import frozen
 
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, elapsed, later
 
 TOLERANCE = Span(5 * clock.SECOND)
 """How far the clocks may drift apart between two checks: more than any slewing, less than any wrong time."""
 
+NOISE = Span(50 * clock.MILLISECOND)
+"""A difference that is ignored: the clocks are read one after the other."""
+
 CONFIRMATION_PERIOD = Span(60 * clock.SECOND)
-"""How long the clocks must agree after a jump until the wall clock is trusted again."""
+"""How long the clocks must agree after a step until the wall clock is trusted again."""
 
 
-@define
+@frozen
+class ClockRecord:
+    """Holds what a store keeps of a process's clocks, from which the next process continues."""
+
+    boot_id: str
+    """Names the machine's current start; the boot clock goes on as long as it is the same. Empty where the machine does
+    not tell it."""
+    monotonic: MonotonicInstant
+    """The boot clock at the time of the record."""
+    time: Instant
+    """The gateway's own time."""
+    utc: Instant
+    """The wall time that was trusted."""
+    served_until: Instant = Instant(0)
+    """Records have been served for windows up to this wall time: no later creation may lie below it (R7)."""
+
+
 class ClockGuard:
-    """Compares the clocks at every check with their values at the last one."""
+    """Holds how far the gateway's own time and the trusted wall time are ahead of the boot clock."""
 
-    _offset: Span | None = None
-    """How far the wall clock was ahead of the monotonic one at the last check; None before the first."""
-    _jumped_at: MonotonicInstant | None = None
-    """The monotonic time of the last disagreement; None once the clocks have agreed for CONFIRMATION_PERIOD."""
+    def __init__(self, *, wall: Instant, monotonic: MonotonicInstant) -> None:
+        """Trust the wall clock as it is; the gateway's own time begins with it."""
+        self.time_ahead = Span(wall - monotonic)
+        """How far the gateway's own time is ahead of the boot clock."""
+        self.utc_ahead = self.time_ahead
+        """How far the trusted wall time is ahead of the boot clock."""
+        self._stepped: _Step | None = None
+        self._trusted_before: Span | None = None
 
-    def is_trusted(self, *, wall: Instant, monotonic: MonotonicInstant) -> bool:
-        """Tell whether the wall clock is trusted at this check."""
+    @property
+    def utc_offset(self) -> Span:
+        """Return how far the trusted wall time is ahead of the gateway's own time."""
+        return Span(self.utc_ahead - self.time_ahead)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Tell whether the wall clock was trusted at the last check."""
+        return self._stepped is None
+
+    def continue_from(
+        self, record: ClockRecord, *, boot_id: str, monotonic: MonotonicInstant, down_for: Span | None = None
+    ) -> None:
+        """Continue the gateway's own time from an earlier process.
+
+        While the machine is the same and was not restarted, its boot clock measures the time in between. Otherwise
+        `down_for` does, which a store that has a clock of its own gives, or else the wall clock. Time never goes back.
+        """
+        is_same_boot = record.boot_id == boot_id and monotonic >= record.monotonic
+        if is_same_boot:
+            passed = elapsed(record.monotonic, monotonic)
+        elif down_for is not None:
+            passed = down_for
+        else:
+            passed = elapsed(record.utc, later(Instant(monotonic), self.utc_ahead))
+        self.time_ahead = Span(record.time + max(passed, 0) - monotonic)
+
+    def observe(self, *, wall: Instant, monotonic: MonotonicInstant) -> Span | None:
+        """Compare the clocks; return by how much the wall clock has stepped since the last check, or None."""
         ahead = Span(wall - monotonic)
-        if self._offset is not None and abs(ahead - self._offset) > TOLERANCE:
-            self._jumped_at = monotonic
-        self._offset = ahead
-        if self._jumped_at is not None and monotonic - self._jumped_at >= CONFIRMATION_PERIOD:
-            self._jumped_at = None
-        return self._jumped_at is None
+        if abs(ahead - self.utc_ahead) <= TOLERANCE:
+            self._stepped = None
+            if abs(ahead - self.utc_ahead) > NOISE:
+                self.utc_ahead = ahead
+            return None
+        if self._trusted_before is not None and abs(ahead - self._trusted_before) <= TOLERANCE:
+            step = Span(ahead - self.utc_ahead)
+            self.utc_ahead, self._trusted_before, self._stepped = ahead, None, None
+            return step
+        if self._stepped is None or abs(ahead - self._stepped.ahead) > TOLERANCE:
+            step = Span(ahead - (self.utc_ahead if self._stepped is None else self._stepped.ahead))
+            self._stepped = _Step(ahead, monotonic)
+            return step
+        if monotonic - self._stepped.at >= CONFIRMATION_PERIOD:
+            self.utc_ahead, self._trusted_before, self._stepped = ahead, self.utc_ahead, None
+        else:
+            self._stepped = _Step(ahead, self._stepped.at)
+        return None
+
+
+@frozen
+class _Step:
+    """Holds a step of the wall clock that is not trusted yet."""
+
+    ahead: Span
+    """How far the wall clock is ahead of the boot clock since then."""
+    at: MonotonicInstant
+    """When it was noticed."""

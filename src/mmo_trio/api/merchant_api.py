@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, assert_never
 
@@ -16,6 +17,7 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.values import problems
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.api.authentication import Authenticator
@@ -50,6 +52,8 @@ class MerchantApi:
     authenticator: Authenticator
     brand_hosts: BrandHosts
     references: ReferenceGenerator
+    mark_served: Callable[[Instant], None]
+    """Lets nothing be created below this wall time any more, as records up to there are served (R7)."""
 
     async def admit(
         self, route: ApiRoute, head: RequestHead, context: RequestContext
@@ -65,6 +69,7 @@ class MerchantApi:
             case LookUp() | LookUpByMerchantReference() as query:
                 return responses.look_up_response(await self.store.look_up(query))
             case RecordsRequest() as request:
+                self.mark_served(request.query.end)
                 records = await self.store.list_records(request.query)
                 return responses.records_response(records, request, self.settings)
             case other:

@@ -29,6 +29,9 @@ class ConsoleContext:
     submit: Submit
     audit_log: AuditLog
     now: Callable[[], Instant]
+    """Returns wall time."""
+    gateway_time: Callable[[], Instant]
+    """Returns the gateway's own time, by which it is judged how late a payment is."""
     settings: ConsoleSection
     provider_titles: Mapping[str, str]
     """The display names of the configured providers, by name."""

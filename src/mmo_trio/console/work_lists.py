@@ -25,7 +25,7 @@ pages = Blueprint("work_lists", __name__)
 async def stuck() -> str:
     """List the payments whose outcome has been unknown for too long, the oldest first."""
     after = parse_position(query_argument("after"))
-    found = await console().store.admin.stuck_transactions(console().now(), after=after, limit=PAGE_SIZE + 1)
+    found = await console().store.admin.stuck_transactions(console().gateway_time(), after=after, limit=PAGE_SIZE + 1)
     shown, last = split_page(found)
     return await render_template(
         "stuck.html", rows=shown, next_page=last and f"{last.order.created_at}-{last.reference}"

@@ -22,8 +22,9 @@ from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.model import Transaction
+from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.queue import InputQueue, conflict_keys
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable, WorkItem
@@ -155,7 +156,7 @@ class Engine:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide batches until cancelled; then raise StoreUnavailable in the callers that still wait."""
         try:
-            self.clock.ensure_after(await self.store.latest_stamp())
+            await continue_clock(self.clock, self.store)
             task_status.started()
             async with trio.open_nursery() as nursery:
                 for _ in range(self.store.batches_in_flight):
@@ -231,12 +232,11 @@ class _Batch:
     results: list[Decision | Exception] = Factory(list)
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
-        """Stamp and decide one after the other, so that later inputs see what earlier ones changed. An error in the
-        payment rules fails only its own input, of which nothing is applied."""
-        self.clock.ensure_after(ledger.not_before)
-        stamps = self.clock.next_stamps(len(self.pending_inputs))
+        """Decide one after the other, each at a moment of its own, so that later inputs see what earlier ones changed.
+        An error in the payment rules fails only its own input, of which nothing is applied."""
+        moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
         self.results = [
-            self._decide_one(ledger, call.input, now) for call, now in zip(self.pending_inputs, stamps, strict=True)
+            self._decide_one(ledger, call.input, at) for call, at in zip(self.pending_inputs, moments, strict=True)
         ]
         return [each for each in self.results if isinstance(each, Decision)]
 
@@ -256,9 +256,9 @@ class _Batch:
                     outbox.put(WorkItem(intent, subject))
 
     @staticmethod
-    def _decide_one(ledger: Ledger, input_: Input, now: Instant) -> Decision | Exception:
+    def _decide_one(ledger: Ledger, input_: Input, at: Moment) -> Decision | Exception:
         try:
-            decision = decide(ledger, input_, now=now)
+            decision = decide(ledger, input_, now=at.time, utc=at.utc)
         except Exception as error:
             return error
         ledger.apply(decision.changes, decision.intents)

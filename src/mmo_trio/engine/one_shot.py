@@ -9,6 +9,7 @@ from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
+from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import WallClock
 
@@ -16,15 +17,14 @@ from mmo_trio.system.clock import WallClock
 async def submit_once(store: Store, input_: Input, clock: WallClock) -> Reply:
     """Return the reply to this input, once what it changed is durable.
 
-    Its intents, such as the callback, wait in the store for the process that serves it. Its stamp lies above every
-    stored one. Raises StoreUnavailable and OutcomeUnknown as the store does.
+    Its intents, such as the callback, wait in the store for the process that serves it. Raises StoreUnavailable and
+    OutcomeUnknown as the store does.
     """
-    clock.ensure_after(await store.latest_stamp())
+    await continue_clock(clock, store)
 
     def decide_it(ledger: Ledger) -> Sequence[Decision]:
-        clock.ensure_after(ledger.not_before)
-        [now] = clock.next_stamps(1)
-        decision = decide(ledger, input_, now=now)
+        [moment] = clock.next_moments(1, after=ledger.not_before)
+        decision = decide(ledger, input_, now=moment.time, utc=moment.utc)
         ledger.apply(decision.changes, decision.intents)
         return (decision,)
 

@@ -55,6 +55,7 @@ class BacklogCache:
 
     store: Store
     now: Callable[[], Instant]
+    """Returns the gateway's own time."""
     _backlog: Backlog | None = None
     _expires_at: float = 0.0
     _lock: trio.Lock = Factory(trio.Lock)

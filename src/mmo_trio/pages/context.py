@@ -26,6 +26,7 @@ class PagesContext:
     store: Store
     submit: Submit
     now: Callable[[], Instant]
+    """Returns the gateway's own time."""
     error_docs_url: str
     """Base of the type URIs of problems."""
     closing: trio.Event

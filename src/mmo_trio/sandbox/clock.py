@@ -36,12 +36,12 @@ class SandboxClock:
         committed. Raises ValueError for a negative span and StoreUnavailable when the store can't serve."""
         async with self.scheduler.lock:
             await self._run_due_work()
-            target = self.clock.now() + span  # Counted from what was accepted before the call.
+            target = self.clock.time() + span  # Counted from what was accepted before the call.
             write_offset(self.offset_file, Span(self.clock.offset + span))  # A restart goes on, never back.
             while (due := await self._next_due_at()) is not None and due <= target:
-                self.clock.advance(Span(max(0, min(self._next_stop(due), target) - self.clock.now())))
+                self.clock.advance(Span(max(0, min(self._next_stop(due), target) - self.clock.time())))
                 await self._run_due_work()
-            self.clock.advance(Span(max(0, target - self.clock.now())))
+            self.clock.advance(Span(max(0, target - self.clock.time())))
             await self._run_due_work()
             write_offset(self.offset_file, self.clock.offset)
             return self.clock.now()
@@ -49,7 +49,7 @@ class SandboxClock:
     async def _run_due_work(self) -> None:
         """Do everything that is due by now, and everything that follows at once. Time passes meanwhile, so operator and
         scheduler use one `now`: a result that is due before a poll is stored before the poll."""
-        now = self.clock.now()
+        now = self.clock.time()
         if self.operator is not None:
             await self.operator.wait_idle(now)
         await self.scheduler.wake_all_due(now)

@@ -19,6 +19,7 @@ from mmo_trio.sandbox.operator_process import OperatorClient
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.workers.audit_head import AuditHeadLogger
+from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
@@ -43,6 +44,7 @@ class Workers:
     qr_codes: QrWorker
     dispatcher: Dispatcher
     scheduler: Scheduler
+    clock_monitor: ClockMonitor
 
     async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run all workers until `drain` is set and active conversations and deliveries end."""
@@ -62,6 +64,7 @@ class Workers:
                     own = partial(self.channel_owner.run, callbacks_ended=callbacks_ended)
                     await senders.start(partial(own, drain=drain))
                 background.start_soon(self.dispatcher.run)
+                await background.start(self.clock_monitor.run)
                 await background.start(self.scheduler.run)
                 task_status.started()
             background.cancel_scope.cancel()

@@ -1,16 +1,18 @@
-"""Provides the gateway's clocks: wall time with unique stamps, monotonic time, an offset that a sandbox moves, and the
-clock of Trio's deadlines, which runs on while the machine sleeps."""
+"""Provides the gateway's clocks: its own time and wall time, an offset that a sandbox moves, and the clock of Trio's
+deadlines, which runs on while the machine sleeps."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import trio
 
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
+from mmo_sansio.resilience.clock_guard import ClockGuard, ClockRecord
+from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant, Span, later
 
 
 def boot_time() -> MonotonicInstant:
@@ -38,40 +40,95 @@ class BootClock(trio.abc.Clock):
 
 
 class WallClock:
-    """Reads the machine's clocks and adds an offset, which only a sandbox changes."""
+    """Keeps the gateway's own time and wall time, guarded against a wrong wall clock, and adds an offset, which only a
+    sandbox changes.
+
+    A step of the machine's wall clock shows only after `observe`, which a worker calls every second.
+    """
 
     def __init__(self, *, offset: Span = Span(0)) -> None:
         self._offset = offset
-        self._last_stamp = Instant(0)
+        self._guard: ClockGuard | None = None
+        self._last = Moment(Instant(0), Instant(0))
+        self._served_until = Instant(0)
 
     @property
     def offset(self) -> Span:
         """Return how far this clock is ahead of the machine's."""
         return self._offset
 
+    @property
+    def guard(self) -> ClockGuard:
+        """Return the guard; it first reads the clocks when it is first needed."""
+        if self._guard is None:
+            self._guard = ClockGuard(wall=self.wall(), monotonic=self.monotonic())
+        return self._guard
+
     def now(self) -> Instant:
-        """Return wall time."""
+        """Return the trusted wall time, for people to read."""
+        return Instant(self.monotonic() + self.guard.utc_ahead)
+
+    def time(self) -> Instant:
+        """Return the gateway's own time, by which it is judged what is due."""
+        return Instant(self.monotonic() + self.guard.time_ahead)
+
+    def wall(self) -> Instant:
+        """Return what the machine's wall clock shows, right or wrong."""
         return Instant(time.time_ns() // 1_000 + self._offset)
 
     def monotonic(self) -> MonotonicInstant:
-        """Return monotonic time; its zero has no meaning."""
-        return MonotonicInstant(time.monotonic_ns() // 1_000 + self._offset)
+        """Return the time since the machine started, as moved by a sandbox."""
+        return later(boot_time(), self._offset)
 
-    def ensure_after(self, stamp: Instant) -> None:
-        """Issue only stamps above this one, which is stored already."""
-        self._last_stamp = max(self._last_stamp, stamp)
+    def observe(self) -> Span | None:
+        """Compare the clocks; return by how much the wall clock has stepped since the last time, or None."""
+        return self.guard.observe(wall=self.wall(), monotonic=self.monotonic())
 
-    def next_stamps(self, count: int) -> Sequence[Instant]:
-        """Return this many stamps, strictly increasing within and across calls (law 6)."""
-        first = Instant(max(self.now(), self._last_stamp + 1))
-        self._last_stamp = Instant(first + count - 1)
-        return [Instant(stamp) for stamp in range(first, first + count)]
+    def record(self) -> ClockRecord:
+        """Return what a later process needs to continue the gateway's own time."""
+        monotonic, guard = self.monotonic(), self.guard
+        return ClockRecord(
+            boot_id=boot_id(),
+            monotonic=monotonic,
+            time=Instant(monotonic + guard.time_ahead),
+            utc=Instant(monotonic + guard.utc_ahead),
+            served_until=self._served_until,
+        )
+
+    def continue_from(self, record: ClockRecord, *, down_for: Span | None = None) -> None:
+        """Continue from an earlier process; see :meth:`ClockGuard.continue_from`."""
+        self.guard.continue_from(record, boot_id=boot_id(), monotonic=self.monotonic(), down_for=down_for)
+        self._served_until = max(self._served_until, record.served_until)
+
+    def mark_served(self, end: Instant) -> None:
+        """Create nothing below this wall time from now on, as records up to there are being served (R7). A window that
+        ends in the future promises nothing."""
+        if self._served_until < end <= self.now():
+            self._served_until = end
+
+    def next_moments(self, count: int, *, after: Instant) -> Sequence[Moment]:
+        """Return this many moments, strictly increasing by both clocks within a call and in the gateway's own time also
+        across calls (law 6). None is at or below the wall time `after`, nor in a window that was served."""
+        first = max(self.time(), self._last.time + 1)
+        utc = max(first + self.guard.utc_offset, after + 1, self._served_until)
+        moments = [Moment(Instant(first + nth), Instant(utc + nth)) for nth in range(count)]
+        self._last = moments[-1]
+        return moments
 
     def advance(self, span: Span) -> None:
-        """Move wall and monotonic time forward. Raises ValueError for a negative span."""
+        """Move all clocks forward. Raises ValueError for a negative span."""
         if span < 0:
             raise ValueError("the clock moves forward only")
         self._offset = Span(self._offset + span)
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """Return the name of the machine's current start; empty where the system does not tell it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def read_offset(path: Path) -> Span:

@@ -11,9 +11,8 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.messages.inputs import TransactionWoke
-from mmo_sansio.resilience.clock_guard import ClockGuard
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.clock import Instant
 from mmo_trio.engine.engine import Enqueue
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.system.fault_report import describe_fault
@@ -53,9 +52,7 @@ class Scheduler:
     has_room: Callable[[], bool]
     """Tells whether the workers can take abandoned work."""
     now: Callable[[], Instant]
-    monotonic: Callable[[], MonotonicInstant]
-    """The monotonic clock; it moves along with `now` when a sandbox's clock is advanced."""
-    clock_guard: ClockGuard = Factory(ClockGuard)
+    """Returns the gateway's own time."""
     scan_interval_s: float = SCAN_INTERVAL_S
     """Seconds between two rounds at most."""
     lock: trio.Lock = Factory(trio.Lock)
@@ -99,13 +96,9 @@ class Scheduler:
 
     async def _run_round(self) -> float:
         """Wake and claim once, and return the seconds until the next round."""
-        now = self.now()
-        is_trusted = self.clock_guard.is_trusted(wall=now, monotonic=self.monotonic())
-        woken = await self._wake_due(now) if is_trusted else 0
+        woken = await self._wake_due(self.now())
         claimed = await self._claim_abandoned()
-        if ROUND_SIZE_MAX in (woken, claimed):
-            return SCAN_INTERVAL_MIN_S
-        return await self._pause_s() if is_trusted else self.scan_interval_s
+        return SCAN_INTERVAL_MIN_S if ROUND_SIZE_MAX in (woken, claimed) else await self._pause_s()
 
     async def _claim_abandoned(self) -> int:
         """Claim a round of abandoned work if it is time, and return the number of intents."""

@@ -276,7 +276,9 @@ def test_nothing_sends_a_callback_again() -> None:
     """Every form there is; none of them sends anything (K3)."""
     store = MemoryStore(MemoryState())
     audit_log = AuditLog(store.admin, AuditKey("k1", bytes(32)), lambda: Instant(0))
-    context = ConsoleContext(store, _nothing, audit_log, audit_log.now, ConsoleSection(), {}, dict, TrustedProxies())
+    context = ConsoleContext(
+        store, _nothing, audit_log, audit_log.now, audit_log.now, ConsoleSection(), {}, dict, TrustedProxies()
+    )
     app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), context)
     posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}
     assert posts == {

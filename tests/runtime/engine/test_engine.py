@@ -40,9 +40,8 @@ class Watched:
         self.hold: trio.Event | None = None
         self.poison: str | None = None
 
-    async def latest_stamp(self) -> int:
-        stamp: int = await self.store.latest_stamp()
-        return stamp
+    async def clock_record(self, boot_id: str) -> Any:
+        return await self.store.clock_record(boot_id)
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         if self.hold is not None:

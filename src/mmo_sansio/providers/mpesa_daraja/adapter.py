@@ -153,7 +153,7 @@ class DarajaProvider:
         if key == DIRECT_PAYOUT:
             request = requests.payout(self.account, order, msisdn=msisdn, shillings=shillings)
             return (yield from self._submit(transaction, request, "OriginatorConversationID"))
-        request = requests.push(self.account, order, msisdn=msisdn, shillings=shillings, now=now)
+        request = requests.push(self.account, order, msisdn=msisdn, shillings=shillings, now=order.to_utc(now))
         return (yield from self._submit(transaction, request, "CheckoutRequestID"))
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
@@ -241,7 +241,7 @@ class DarajaProvider:
     ) -> Conversation:
         reference = transaction.reference
         try:
-            answer = yield requests.push_query(self.account, provider_reference, now=now)
+            answer = yield requests.push_query(self.account, provider_reference, now=transaction.order.to_utc(now))
             document = parse_json(answer.body)
             code, message = text_member(document, "ResultCode"), text_member(document, "ResultDesc")
             error, why = text_member(document, "errorCode"), text_member(document, "errorMessage")

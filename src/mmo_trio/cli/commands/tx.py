@@ -9,7 +9,6 @@ import click
 
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
@@ -17,9 +16,11 @@ from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import admin_transaction_json, format_instant, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.system.clock import WallClock
 
 STUCK_PAGE_SIZE = 500
 """Transactions whose outcome is unknown that are read from the store at once."""
@@ -49,12 +50,13 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
     return found[0]
 
 
-async def _find_stuck(store: Store, now: Instant, brand: str | None, limit: int) -> Sequence[Transaction]:
+async def _find_stuck(store: Store, clock: WallClock, brand: str | None, limit: int) -> Sequence[Transaction]:
     """Return the stuck transactions, the oldest first."""
+    await continue_clock(clock, store)
     found: list[Transaction] = []
     after: Position | None = None
     while len(found) < limit:
-        page = await store.admin.stuck_transactions(now, after=after, limit=STUCK_PAGE_SIZE)
+        page = await store.admin.stuck_transactions(clock.time(), after=after, limit=STUCK_PAGE_SIZE)
         found += [each for each in page if brand in (None, each.order.brand)]
         if len(page) < STUCK_PAGE_SIZE:
             break
@@ -90,8 +92,7 @@ def list_(brand: str | None, status: str | None, stuck: bool, limit: int, target
     only_status = None if status is None else Status(status)
     found: Sequence[Transaction]
     if stuck:
-        now = target.clock().now()
-        found = target.with_store(lambda store: _find_stuck(store, now, brand, limit))
+        found = target.with_store(lambda store: _find_stuck(store, target.clock(), brand, limit))
     else:
         found = target.with_store(
             lambda store: store.admin.find_transactions(brand=brand, status=only_status, limit=limit)

@@ -48,7 +48,7 @@ def assemble(resources: Resources) -> Components:
         api=_api_handler(resources, accounts, authenticator, engine, scenarios),
         listener_limits=limits.listener_limits,
         pages_context=PagesContext(
-            resources.store, engine.submit, resources.clock.now, resources.urls.error_docs, closing=trio.Event()
+            resources.store, engine.submit, resources.clock.time, resources.urls.error_docs, closing=trio.Event()
         ),
         sandbox_context=_sandbox_context(resources, workers),
         api_docs=build_docs(
@@ -86,6 +86,7 @@ def _api_handler(
         authenticator=authenticator,
         brand_hosts=BrandHosts(resources.store, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies),
         references=resources.references,
+        mark_served=resources.clock.mark_served,
     )
     store, body_limit = resources.store, resources.limits.body
     webhooks = Webhooks(endpoints, store, engine.submit, resources.references, body_limit, trusted_proxies)
@@ -111,6 +112,7 @@ def _console_context(resources: Resources, accounts: ConfiguredAccounts, engine:
         engine.submit,
         resources.audit_log,
         resources.clock.now,
+        resources.clock.time,
         resources.settings.console,
         resources.provider_titles,
         lambda: {name: each.breaker.state for name, each in accounts.provider_accounts.items()},
@@ -131,6 +133,6 @@ def _prometheus_exporter(
         qr_codes=workers.qr_codes.outcomes,
         accounts=accounts.provider_accounts,
         is_provider_closed=workers.provider_availability.is_closed,
-        backlog_cache=BacklogCache(resources.store, resources.clock.now),
+        backlog_cache=BacklogCache(resources.store, resources.clock.time),
         process_files=metrics_files and ProcessMetricsFiles(*metrics_files),
     )

@@ -50,7 +50,7 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
     settings, clock = resources.settings, resources.clock
     environment = AccountEnvironment(
         resources.http_client.call_provider,
-        clock.now,
+        clock.time,
         clock.monotonic,
         SystemCiphers(),
         resources.keyring,

@@ -17,6 +17,7 @@ from mmo_trio.service.wiring.providers import ConfiguredAccounts
 from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceConfig
+from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.delivery.qr_codes import QrWorker
@@ -45,7 +46,7 @@ def build_workers(
         deliver=deliver,
         find_key=find_key,
         record_outcome=submit,
-        now=clock.now,
+        now=clock.time,
         monotonic=clock.monotonic,
         breaker=resources.settings.breaker.breaker_settings,
         owns_channel=owned.owns,
@@ -55,9 +56,7 @@ def build_workers(
     channel_owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
     qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
-    scheduler = Scheduler(
-        resources.store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.now, clock.monotonic
-    )
+    scheduler = Scheduler(resources.store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.time)
     return Workers(
         store=resources.store,
         simulated_operator=simulated_operator,
@@ -68,6 +67,7 @@ def build_workers(
         qr_codes=qr_codes,
         dispatcher=dispatcher,
         scheduler=scheduler,
+        clock_monitor=ClockMonitor(clock, resources.store),
     )
 
 
@@ -91,7 +91,7 @@ def _simulated_operator(
     if resources.config.operator_socket is not None:
         return OperatorClient(resources.config.operator_socket, notify)
     journal = OperatorJournal(operator_journal_file(resources.config))
-    return SandboxOperatorWorker(journal, resources.clock.now, notify)
+    return SandboxOperatorWorker(journal, resources.clock.time, notify)
 
 
 def _provider_worker(
@@ -110,5 +110,5 @@ def _provider_worker(
             fault = "has no account with an operator."
             raise SettingsError(f"provider.{name}", fault, "Remove the provider.")
     return ProviderWorker(
-        engine.submit, accounts.providers, exchanges.__getitem__, resources.clock.now, is_closed=availability.is_closed
+        engine.submit, accounts.providers, exchanges.__getitem__, resources.clock.time, is_closed=availability.is_closed
     )

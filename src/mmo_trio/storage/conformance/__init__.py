@@ -42,6 +42,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     queries.check_closed_providers,
     queries.check_closed_store_is_unavailable,
     ownership.check_breakers_survive_restart,
+    work.check_clock_records,
     work.check_audit_log,
     work.check_sealed_audit_keys,
     work.check_users_and_sessions,

@@ -8,7 +8,8 @@ from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, UnmatchedNotified
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
-from mmo_sansio.values.clock import HOUR, SECOND, MonotonicInstant, Span, earlier, later
+from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.values.clock import DAY, HOUR, SECOND, MonotonicInstant, Span, earlier, later
 from mmo_sansio.values.model import Operation, Status
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
@@ -32,6 +33,29 @@ from mmo_trio.storage.shared.payment_index import position_of
 AUDIT_KEY = AuditKey("k1", bytes(32))
 ADA = ConsoleUser("ada", Role.ADMIN, "$hash", NOON)
 FAILED_ATTEMPT = DeliveryAttempt(DeliveryOutcome.NON_2XX, "https://merchant.example/results", 500, 12)
+
+
+async def check_clock_records(open_store: OpenStore) -> None:
+    """Each start of a machine has one record of the clocks; a new machine continues from the latest (S3)."""
+    first = ClockRecord("boot-1", MonotonicInstant(5), NOON, NOON)
+    second = ClockRecord("", MonotonicInstant(1), NOON, NOON)
+    async with open_store() as store:
+        assert await store.clock_record("boot-1") is None
+        await store.save_clock_record(first)
+        await store.save_clock_record(evolve(first, monotonic=MonotonicInstant(9), served_until=after_noon(3)))
+        await store.save_clock_record(evolve(second, time=after_noon(1)))
+    async with open_store() as store:
+        found = await store.clock_record("boot-1")
+        assert found is not None
+        assert found.record == evolve(first, monotonic=MonotonicInstant(9), served_until=after_noon(3))
+        assert found.age is None or 0 <= found.age < HOUR
+        latest = await store.clock_record("boot-2")
+        assert latest is not None
+        assert latest.record == evolve(second, time=after_noon(1))
+        await store.save_clock_record(evolve(second, time=after_noon(31 * DAY)))
+        gone = await store.clock_record("boot-1")
+        assert gone is not None
+        assert gone.record.boot_id == ""
 
 
 async def check_audit_log(open_store: OpenStore) -> None:

@@ -17,8 +17,9 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
+from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import DAY, Instant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
@@ -48,9 +49,22 @@ class WorkItem:
     transaction: Transaction
 
 
+CLOCK_RECORDS_KEPT_FOR: Span = Span(30 * DAY)
+"""How long the record of a machine stays that runs no gateway any more."""
+
+
+@frozen
+class StoredClockRecord:
+    """A record of the clocks, from which a process continues the gateway's own time."""
+
+    record: ClockRecord
+    age: Span | None
+    """How long ago it was saved, by the store's own clock; None where the store has none."""
+
+
 DecideBatch: TypeAlias = Callable[[Ledger], Sequence[Decision]]
-"""A pure function: from a working set it makes the batch's decisions, applies each to the working set, and gives none a
-stamp before the working set's `not_before`. A store that lost a race loads again and calls it again."""
+"""A pure function: from a working set it makes the batch's decisions, applies each to the working set, and creates
+nothing at or before the working set's `not_before`. A store that lost a race loads again and calls it again."""
 
 
 class BatchStore(Protocol):
@@ -72,8 +86,13 @@ class BatchStore(Protocol):
         """
         ...
 
-    async def latest_stamp(self) -> Instant:
-        """Return the latest stored instant: the clock never goes below it. 0 when nothing is stored."""
+    async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
+        """Return what was saved of the clocks during this start of the machine, or else the latest of another start or
+        machine; None when nothing was saved."""
+        ...
+
+    async def save_clock_record(self, record: ClockRecord) -> None:
+        """Save the clocks as they are, in place of what was saved during the same start of the machine."""
         ...
 
 
@@ -126,7 +145,7 @@ class WorkStore(Protocol):
         ...
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
-        """Return the merchants' breakers as their last outcomes left them, by brand, in wall time (K5)."""
+        """Return the merchants' breakers as their last outcomes left them, by brand, in the gateway's own time (K5)."""
         ...
 
     async def next_wake(self) -> Instant | None:

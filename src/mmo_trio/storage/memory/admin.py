@@ -79,7 +79,6 @@ class MemoryAdminStore:
         for index, each in enumerate(memory.suspense):
             if each.id == id and each.closed_at is None:
                 memory.suspense[index] = evolve(each, closed_at=now, closed_by=by, note=note)
-                memory.latest_stamp = max(memory.latest_stamp, now)
                 return True
         return False
 
@@ -106,7 +105,6 @@ class MemoryAdminStore:
             return False
         memory.last_key_id += 1
         memory.keys.append(admin_types.StoredApiKey(memory.last_key_id, brand, digest, sealed, now))
-        memory.latest_stamp = max(memory.latest_stamp, now)
         return True
 
     async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
@@ -114,7 +112,6 @@ class MemoryAdminStore:
         for index, key in enumerate(memory.keys):
             if (key.brand, key.id, key.retired_at) == (brand, id, None):
                 memory.keys[index] = evolve(key, retired_at=now)
-                memory.latest_stamp = max(memory.latest_stamp, now)
                 return True
         return False
 
@@ -123,7 +120,6 @@ class MemoryAdminStore:
         for index, key in enumerate(memory.keys):
             if (key.brand, key.id, key.leaked_at) == (brand, id, None):
                 memory.keys[index] = evolve(key, retired_at=key.retired_at or now, leaked_at=now)
-                memory.latest_stamp = max(memory.latest_stamp, now)
                 return True
         return False
 
@@ -144,7 +140,6 @@ class MemoryAdminStore:
 
     async def close_provider(self, closed: admin_types.ClosedProvider) -> bool:
         memory = await self._memory()
-        memory.latest_stamp = max(memory.latest_stamp, closed.closed_at)
         return memory.closed_providers.setdefault(closed.name, closed) is closed
 
     async def open_provider(self, name: str) -> bool:

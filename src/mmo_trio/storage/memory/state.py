@@ -8,6 +8,7 @@ from mmo_sansio.messages.changes import BreakerSaved, CallbackRecorded, JournalE
 from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import BreakerState
+from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import OwnershipModel
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
@@ -60,7 +61,8 @@ class MemoryState:
     keys: list[StoredApiKey] = Factory(list)
     last_key_id: int = 0
     closed_providers: dict[str, ClosedProvider] = Factory(dict)
-    latest_stamp: Instant = Instant(0)
+    clock_records: dict[str, ClockRecord] = Factory(dict)
+    """By the start of the machine."""
     admin: MemoryAdminState = Factory(MemoryAdminState)
 
 
@@ -69,7 +71,6 @@ def record_change(memory: MemoryState, change: object) -> None:
     match change:
         case JournalEntry():
             memory.journal.append(change)
-            memory.latest_stamp = max(memory.latest_stamp, change.at)
         case CallbackRecorded():
             memory.callbacks.append(change)
         case BreakerSaved(brand, fence, breaker):

@@ -13,11 +13,18 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
+from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, earlier
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
-from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import (
+    CLOCK_RECORDS_KEPT_FOR,
+    DecideBatch,
+    StoredClockRecord,
+    StoreUnavailable,
+    WorkItem,
+)
 from mmo_trio.storage.memory.admin import MemoryAdminStore
 from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
 from mmo_trio.storage.memory.state import MemoryState, record_change
@@ -74,8 +81,16 @@ class MemoryStore:
                 record_change(memory, change)
         return decisions
 
-    async def latest_stamp(self) -> Instant:
-        return (await self._open_state()).latest_stamp
+    async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
+        records = (await self._open_state()).clock_records
+        found = max(records.values(), key=lambda each: (each.boot_id == boot_id, each.time), default=None)
+        return None if found is None else StoredClockRecord(found, age=None)
+
+    async def save_clock_record(self, record: ClockRecord) -> None:
+        memory = await self._open_state()
+        oldest = earlier(record.time, CLOCK_RECORDS_KEPT_FOR)
+        memory.clock_records = {id: each for id, each in memory.clock_records.items() if each.time >= oldest}
+        memory.clock_records[record.boot_id] = record
 
     async def next_wake(self) -> Instant | None:
         memory = await self._open_state()

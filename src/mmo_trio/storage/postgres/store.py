@@ -37,6 +37,8 @@ POSTGRES_SCHEMA = SqlSchema(
     reference_suffix="right(gateway_reference, 12)",
     breaker_table="channels",
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
+    clock_record_age="(extract(epoch FROM clock_timestamp() - saved_at) * 1000000)::bigint",
+    touch_clock_record=", saved_at = clock_timestamp()",
     invariant_violations={
         "durable intents without their holder": (
             "intents WHERE NOT EXISTS (SELECT FROM holders WHERE holders.id = intents.holder)"

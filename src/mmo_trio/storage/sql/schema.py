@@ -21,6 +21,10 @@ class SqlSchema:
     breaker_table: str
     clear_breaker: str
     """The statement that removes a brand's breaker."""
+    clock_record_age: str
+    """The expression for the microseconds since a clock record was saved, by the database's own clock."""
+    touch_clock_record: str
+    """What a repeated save of a clock record sets besides its columns."""
     invariant_violations: Mapping[str, str]
     """Rows that only this schema could have and that break an invariant: a description, and what follows FROM."""
 

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
+from mmo_trio.storage.interface.store import StoredClockRecord
 from mmo_trio.storage.shared.coalescing import Coalescer
-from mmo_trio.storage.sql import monitoring
+from mmo_trio.storage.sql import clock_records, monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
@@ -33,12 +34,16 @@ class SqlStore(ABC):
     def __init__(self, schema: SqlSchema, read: RunQuery, write: RunWrite) -> None:
         self._schema = schema
         self._run_query = read
+        self._run_write = write
         self.admin = SqlAdminStore(read, write, schema.clear_breaker)
         self._look_up_coalescer = Coalescer[AnyLookUp, bytes | None](self._look_up_all)
         self._brand_coalescer = Coalescer[str, BrandRecord | None](self._find_brands)
 
-    async def latest_stamp(self) -> Instant:
-        return await self._fetch(lambda rows: Instant(int(rows[0][0])), self._schema.latest_stamp)
+    async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
+        return await self._run_query(lambda: clock_records.clock_record(self._schema, boot_id))
+
+    async def save_clock_record(self, record: ClockRecord) -> None:
+        await self._run_write(lambda: clock_records.save_clock_record(self._schema, record))
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
         return await self._run_query(lambda: monitoring.breakers(self._schema.breaker_table))

@@ -36,6 +36,8 @@ SQLITE_SCHEMA = SqlSchema(
     reference_suffix="substr(gateway_reference, -12)",
     breaker_table="breakers",
     clear_breaker="DELETE FROM breakers WHERE brand = ?",
+    clock_record_age="NULL",
+    touch_clock_record="",
     invariant_violations={},
 )
 

@@ -90,7 +90,7 @@ class CallbackWorker(DeliveryPool):
         active_per_brand_max: int = DELIVERY_SLOTS_PER_BRAND,
         waiting_max: int = WAITING_MAX,
     ) -> None:
-        """`now`: wall time, in which breakers are stored for the next owner of a channel.
+        """`now`: the gateway's own time, in which breakers are stored for the next owner of a channel.
 
         `monotonic`: the breakers' clock, in microseconds. A sandbox moves it, so it does not measure deliveries;
         `deliver` has a deadline of its own, and every permit ends with its delivery, so permits need no deadline on
@@ -108,7 +108,7 @@ class CallbackWorker(DeliveryPool):
         self._durations = LatencyHistogram(EXTERNAL_BUCKETS_S)
 
     def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
-        """Replace this brand's breaker by a stored one, whose times are wall time."""
+        """Replace this brand's breaker by a stored one, whose times are the gateway's own."""
         by = Span(self._monotonic() - self._now())
         restored = snapshot.shifted(by).clamped(self._breaker_settings, now=self._monotonic())
         self._breakers[brand] = CircuitBreaker(self._breaker_settings, restored=restored)
@@ -177,7 +177,7 @@ class CallbackWorker(DeliveryPool):
             breaker.abandon(permit, now=self._monotonic())  # No effect once it is recorded.
 
     def _breaker_snapshot(self, breaker: CircuitBreaker | None) -> BreakerSnapshot | None:
-        """Return the breaker's present state in wall time: the last recorded one is the newest."""
+        """Return the breaker's present state in the gateway's own time: the last recorded one is the newest."""
         if breaker is None:
             return None
         return breaker.snapshot().shifted(Span(self._now() - self._monotonic()))

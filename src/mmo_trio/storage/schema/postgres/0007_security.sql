@@ -29,3 +29,14 @@ CREATE TABLE recovery_codes (
 -- How the payments before under the same merchantReference ended, as all of them had: 'success' when one was paid,
 -- 'failed' when none was (C12). A version that knows nothing of it leaves NULL: then those payments are read.
 ALTER TABLE reference_uses ADD COLUMN earlier text;
+
+-- From what a later process continues the gateway's own time: the clocks as they were together, for each start of a
+-- machine. This server's clock measures how long ago that was.
+CREATE TABLE clock_records (
+    boot_id text PRIMARY KEY,
+    monotonic bigint NOT NULL,
+    time bigint NOT NULL,
+    utc bigint NOT NULL,
+    served_until bigint NOT NULL,
+    saved_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);

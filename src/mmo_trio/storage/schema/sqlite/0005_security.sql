@@ -29,3 +29,13 @@ CREATE TABLE recovery_codes (
 -- How the payments before under the same merchantReference ended, as all of them had: 'success' when one was paid,
 -- 'failed' when none was (C12). A version that knows nothing of it leaves NULL: then those payments are read.
 ALTER TABLE reference_uses ADD COLUMN earlier TEXT;
+
+-- From what a later process continues the gateway's own time: the clocks as they were together, for each start of the
+-- machine.
+CREATE TABLE clock_records (
+    boot_id TEXT PRIMARY KEY,
+    monotonic INTEGER NOT NULL,
+    time INTEGER NOT NULL,
+    utc INTEGER NOT NULL,
+    served_until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,42 @@
+"""Reads and writes, in SQL, from what a later process continues the gateway's own time."""
+
+from __future__ import annotations
+
+from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.values.clock import earlier
+from mmo_trio.storage.interface.store import CLOCK_RECORDS_KEPT_FOR, StoredClockRecord
+from mmo_trio.storage.sql.schema import SqlSchema
+from mmo_trio.storage.sql.statements import SqlQuery, execute
+
+_COLUMNS = "boot_id, monotonic, time, utc, served_until"
+
+
+def clock_record(schema: SqlSchema, boot_id: str) -> SqlQuery[StoredClockRecord | None]:
+    """Return the record of this start of the machine, or else the latest of another."""
+    rows = yield from execute(
+        f"SELECT {_COLUMNS}, {schema.clock_record_age} FROM clock_records ORDER BY boot_id = ? DESC, time DESC LIMIT 1",
+        boot_id,
+    )
+    if not rows:
+        return None
+    *columns, age = rows[0]
+    return StoredClockRecord(ClockRecord(*columns), age)
+
+
+def save_clock_record(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]:
+    """Replace the record of this start of the machine, and remove those of machines that are long gone."""
+    yield from execute(
+        f"INSERT INTO clock_records ({_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot_id) DO UPDATE SET"
+        " monotonic = excluded.monotonic, time = excluded.time, utc = excluded.utc,"
+        f" served_until = excluded.served_until{schema.touch_clock_record}",
+        record.boot_id,
+        record.monotonic,
+        record.time,
+        record.utc,
+        record.served_until,
+    )
+    yield from execute(
+        "DELETE FROM clock_records WHERE boot_id <> ? AND time < ?",
+        record.boot_id,
+        earlier(record.time, CLOCK_RECORDS_KEPT_FOR),
+    )

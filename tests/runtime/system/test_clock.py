@@ -1,0 +1,99 @@
+"""The gateway's clock: moments rise, nothing is created in a window that was served, and time continues."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.testing import START
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later
+from mmo_trio.system.clock import WallClock, boot_id
+
+NOTHING = Instant(0)
+
+
+class SetClock(WallClock):
+    """Shows what a test sets."""
+
+    shown = START
+    booted = MonotonicInstant(0)
+
+    def monotonic(self) -> MonotonicInstant:
+        return later(self.booted, self.offset)
+
+    def wall(self) -> Instant:
+        return later(self.shown, self.offset)
+
+    def step(self, by: Span) -> None:
+        """Step the wall clock, and have it accepted."""
+        self.observe()
+        self.shown = later(self.shown, by)
+        for _ in range(2):
+            self.observe()
+            self.shown, self.booted = later(self.shown, clock.MINUTE), later(self.booted, clock.MINUTE)
+        self.observe()
+
+
+def test_moments_rise_within_and_across_calls_while_the_clock_stands_still() -> None:
+    frozen = SetClock()
+    moments = [*frozen.next_moments(3, after=NOTHING), *frozen.next_moments(2, after=NOTHING)]
+    assert [each.time - START for each in moments] == [0, 1, 2, 3, 4]
+    assert all(after.utc > before.utc for before, after in pairwise(moments))
+
+
+@pytest.mark.spec("R7")
+def test_a_moment_lies_above_what_the_store_has_served() -> None:
+    ahead = later(START, clock.SECOND)
+    [moment] = SetClock().next_moments(1, after=ahead)
+    assert (moment.time, moment.utc) == (START, ahead + 1)
+
+
+@pytest.mark.spec("R7")
+@pytest.mark.finding("hostile-F2")
+def test_nothing_is_created_in_a_served_window_when_the_clock_steps_back() -> None:
+    stepping = SetClock()
+    served = earlier(START, clock.MINUTE)
+    stepping.mark_served(served)
+    stepping.mark_served(later(START, clock.DAY))  # It ends in the future and promises nothing.
+    stepping.step(Span(-clock.HOUR))
+    [moment] = stepping.next_moments(1, after=NOTHING)
+    assert moment.utc == served
+    assert moment.time == later(START, Span(2 * clock.MINUTE))
+
+
+@pytest.mark.finding("hostile-F1")
+def test_created_at_is_true_again_as_soon_as_the_clock_is() -> None:
+    stepping = SetClock()
+    stepping.step(Span(4 * clock.DAY))
+    [wrong] = stepping.next_moments(1, after=NOTHING)
+    assert wrong.utc - wrong.time == 4 * clock.DAY
+    stepping.shown = earlier(stepping.shown, Span(4 * clock.DAY))
+    stepping.observe()
+    [right] = stepping.next_moments(1, after=NOTHING)
+    assert right.utc == right.time == wrong.time + 1
+
+
+def test_a_record_carries_own_time_and_what_was_served_to_the_next_process() -> None:
+    before = SetClock()
+    before.mark_served(earlier(START, clock.SECOND))
+    record = before.record()
+    assert record == ClockRecord(boot_id(), MonotonicInstant(0), START, START, earlier(START, clock.SECOND))
+    after = SetClock()
+    after.shown, after.booted = later(START, clock.DAY), MonotonicInstant(60)
+    after.continue_from(record)
+    assert after.time() == START + 60
+    assert after.now() == later(START, clock.DAY)
+    assert after.record().served_until == record.served_until
+
+
+def test_a_sandbox_moves_all_clocks_together() -> None:
+    moved = SetClock()
+    moved.time()
+    moved.advance(clock.DAY)
+    moved.observe()
+    assert moved.time() == moved.now() == moved.wall() == later(START, clock.DAY)
+    with pytest.raises(ValueError, match="forward only"):
+        moved.advance(Span(-1))

@@ -1,0 +1,109 @@
+"""The clock monitor notices steps of the wall clock, and saves from what the next process continues."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import structlog
+import trio
+from attrs import Factory, define
+from trio.testing import MockClock
+
+from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.testing import START
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
+from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.system.clock import WallClock
+from mmo_trio.workers.clock_monitor import ClockMonitor
+
+S = clock.SECOND
+
+
+class SteppingClock(WallClock):
+    """Follows Trio's clock; tests step its wall clock."""
+
+    error = Span(0)
+
+    def monotonic(self) -> MonotonicInstant:
+        return MonotonicInstant(round(trio.current_time() * S))
+
+    def wall(self) -> Instant:
+        return later(START, Span(self.monotonic() + self.error))
+
+
+@define
+class Monitored:
+    """A clock, and what was saved of it."""
+
+    clock: SteppingClock = Factory(SteppingClock)
+    saved: list[ClockRecord] = Factory(list)
+    is_available: bool = True
+
+    async def save_clock_record(self, record: ClockRecord) -> None:
+        await trio.lowlevel.checkpoint()
+        if not self.is_available:
+            raise StoreUnavailable("gone")
+        self.saved.append(record)
+
+
+@asynccontextmanager
+async def running(world: Monitored) -> AsyncIterator[Monitored]:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(ClockMonitor(world.clock, world).run)
+        yield world
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.finding("hostile-F1", "hostile-F2")
+@pytest.mark.parametrize("error", [Span(4 * clock.DAY), Span(-clock.HOUR)], ids=["ahead", "behind"])
+async def test_a_wrong_clock_does_not_change_own_time_and_wall_time_only_while_it_is_wrong(
+    autojump_clock: MockClock, error: Span
+) -> None:
+    async with running(Monitored()) as world:
+        await trio.sleep(10.5)
+        world.clock.error = error
+        await trio.sleep(10)
+        assert (world.clock.time(), world.clock.now()) == (later(START, Span(20_500_000)),) * 2
+        await trio.sleep(60)
+        assert world.clock.time() == later(START, Span(80_500_000))
+        assert world.clock.now() == world.clock.wall()
+        world.clock.error = Span(0)
+        await trio.sleep(1)
+        assert (world.clock.time(), world.clock.now()) == (later(START, Span(81_500_000)),) * 2
+
+
+async def test_a_step_and_its_acceptance_are_logged_once(autojump_clock: MockClock) -> None:
+    with structlog.testing.capture_logs() as log:
+        async with running(Monitored()) as world:
+            await trio.sleep(10.5)
+            world.clock.error = clock.HOUR
+            await trio.sleep(120)
+            world.clock.error = Span(0)
+            await trio.sleep(120)
+    assert log == [
+        {"event": "wall_clock_stepped", "log_level": "warning", "seconds": 3600.0},
+        {"event": "wall_clock_accepted", "log_level": "warning", "seconds_ahead": 3600.0},
+        {"event": "wall_clock_stepped", "log_level": "warning", "seconds": -3600.0},
+        {"event": "wall_clock_accepted", "log_level": "warning", "seconds_ahead": 0.0},
+    ]
+
+
+async def test_the_clocks_are_saved_at_the_start_every_minute_and_after_a_change(autojump_clock: MockClock) -> None:
+    async with running(Monitored()) as world:
+        await trio.sleep(125.5)
+        assert [each.time - START for each in world.saved] == [0, 60 * S, 120 * S]
+        world.clock.error = clock.HOUR
+        await trio.sleep(62)
+        assert [each.utc - each.time for each in world.saved[3:]] == [0, clock.HOUR]
+
+
+async def test_a_store_that_cannot_serve_is_tried_again_after_a_minute(autojump_clock: MockClock) -> None:
+    async with running(Monitored(is_available=False)) as world:
+        await trio.sleep(30)
+        world.is_available = True
+        await trio.sleep(31)
+        assert len(world.saved) == 1
