@@ -52,10 +52,13 @@ class TrustedProxies:
 
     def requested_host(self, peer: str, head: RequestHead) -> str:
         """Return the requested host in lower case, without its port; empty when there is none."""
-        host = ""
-        if self.is_trusted(peer):
-            host = _last_entry([each.decode("latin-1") for each in head.values(b"x-forwarded-host")])
-        host = (host or (head.value(b"host") or b"").decode("latin-1").strip()).lower()
+        host = (head.value(b"host") or b"").decode("latin-1")
+        return self.host_of(peer, host, [each.decode("latin-1") for each in head.values(b"x-forwarded-host")])
+
+    def host_of(self, peer: str, host: str, forwarded_host: Sequence[str]) -> str:
+        """Return the same, given the value of `Host` and the values of `X-Forwarded-Host`."""
+        forwarded = _last_entry(forwarded_host) if self.is_trusted(peer) else ""
+        host = (forwarded or host.strip()).lower()
         return host.rsplit("]", 1)[0] + "]" if host.startswith("[") else host.split(":", 1)[0]
 
 

@@ -9,7 +9,7 @@ from mmo_trio.console import overview, payments, providers, resolutions, sign_in
 from mmo_trio.console.context import EXTENSION, ConsoleContext
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
-from mmo_trio.console.sessions import NotSignedIn, authenticate
+from mmo_trio.console.sessions import NotSignedIn, authenticate, is_own_host
 from mmo_trio.console.views import format_json, format_response_body, format_utc_seconds
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
@@ -55,16 +55,28 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         return Response(await exporter.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.before_request
-    async def admit() -> None:
+    async def admit() -> Response | None:
         g.user = None
+        if not is_own_host():
+            return _unknown_host_response()
         if request.endpoint not in PUBLIC_ENDPOINTS:
             await authenticate()
+        return None
 
     @app.context_processor
     async def template_variables() -> dict[str, object]:
         return {"user": g.get("user"), "four_eyes": context.settings.four_eyes}
 
     return app
+
+
+def _unknown_host_response() -> Response:
+    """Return the response to a request for an unknown host, which leads nowhere: not to a page, nor to a sign-in."""
+    text = (
+        "421: this console is not known under the host that the request names. If the name is right, add it to the"
+        " setting console.hosts and restart the gateway.\n"
+    )
+    return Response(text, 421, content_type="text/plain; charset=utf-8")
 
 
 async def _to_sign_in(_: Exception) -> Response:

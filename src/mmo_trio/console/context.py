@@ -38,6 +38,8 @@ class ConsoleContext:
     provider_breakers: Callable[[], Mapping[str, BreakerState]]
     """Returns the state of this process's breaker of each provider."""
     trusted_proxies: TrustedProxies
+    hosts: frozenset[str] = frozenset()
+    """Names under which the console may be reached, besides `localhost` and addresses."""
     sign_in_limiter: SignInLimiter = Factory(SignInLimiter)
     verify_password: PasswordVerifier = Factory(PasswordVerifier)
 

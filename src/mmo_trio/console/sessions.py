@@ -13,6 +13,7 @@ from quart import Response, g, request
 from werkzeug.exceptions import Forbidden
 
 from mmo_sansio.values.clock import MINUTE, SECOND, earlier, elapsed
+from mmo_trio.api.forwarded import parse_address
 from mmo_trio.console.context import console
 from mmo_trio.console.permissions import Permission, PersonalDataMask, is_permitted
 from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser
@@ -165,6 +166,16 @@ def is_secure() -> bool:
     if request.scheme == "https":
         return True
     return console().trusted_proxies.is_secure(request.remote_addr or "", request.headers.getlist("X-Forwarded-Proto"))
+
+
+def is_own_host() -> bool:
+    """Return whether the request names this console, by an address or by a known name.
+
+    A page of another site that lets its own name lead here (DNS rebinding) sends that name."""
+    forwarded = request.headers.getlist("X-Forwarded-Host")
+    peer, named = request.remote_addr or "", request.headers.get("Host", "")
+    host = console().trusted_proxies.host_of(peer, named, forwarded).rstrip(".")
+    return host == "localhost" or host in console().hosts or parse_address(host.strip("[]")) is not None
 
 
 def client_address() -> str:

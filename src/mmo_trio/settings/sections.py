@@ -26,6 +26,7 @@ from mmo_trio.settings.values import (
     COUNT,
     DATABASE,
     FILE,
+    HOST_NAMES,
     LISTEN_ADDRESS,
     NETWORKS,
     PORTS,
@@ -261,6 +262,11 @@ class ConsoleSection:
     """Configures the console."""
 
     four_eyes: bool = setting(SWITCH, True, "Whether a second user has to approve before a payment is ended by hand.")
+    hosts: tuple[str, ...] = setting(
+        HOST_NAMES,
+        (),
+        "Names under which browsers and Prometheus reach the console; addresses and `localhost` need no entry.",
+    )
     session_idle: Span = setting(SPAN, 30 * clock.MINUTE, "How long a session may be idle before it ends.")
     session_life: Span = setting(SPAN, 12 * clock.HOUR, "How long a session lasts, even if it is in use.")
 

@@ -29,6 +29,7 @@ _SIZES = {"GiB": 1024**3, "MiB": 1024**2, "KiB": 1024, "B": 1}
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:ms|[dhms]))+", re.ASCII)
 _DURATION_PART = re.compile(r"([0-9]{1,9})(ms|[dhms])", re.ASCII)
 _SIZE = re.compile(r"([0-9]{1,12}) ?(GiB|MiB|KiB|B)", re.ASCII)
+_HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.\-]{0,252}[a-z0-9_])?", re.ASCII)
 _BOOLEAN_WORDS = {"true": True, "yes": True, "on": True, "1": True}
 _BOOLEAN_WORDS |= {"false": False, "no": False, "off": False, "0": False}
 
@@ -182,6 +183,8 @@ def _parse_url(value: Any) -> str:
     return text
 
 
+HOST_NAMES_FORM = 'host names, such as ["console.example.com"]'
+
 DATABASE_URL_FORM = (
     '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path) or "postgresql://USER@HOST/DATABASE"'
 )
@@ -238,6 +241,13 @@ def _parse_ports(value: Any) -> tuple[int, ...]:
     return tuple(ports)
 
 
+def _parse_host_names(value: Any) -> tuple[str, ...]:
+    names = tuple(str(each).strip().lower().rstrip(".") for each in _parse_list(value, HOST_NAMES_FORM))
+    if not all(_HOST_NAME.fullmatch(each) for each in names):
+        raise InvalidSettingValue(f"must be a list of {HOST_NAMES_FORM}, without scheme or port")
+    return names
+
+
 def _format_list(values: tuple[object, ...]) -> str:
     return ", ".join(map(str, values)) or "(none)"
 
@@ -254,3 +264,4 @@ DATABASE = ValueKind("address (URL)", _parse_database_url, mask_database_url, is
 FILE = ValueKind("file", _parse_file, str)
 NETWORKS = ValueKind("list of networks", parse_networks, _format_list)
 PORTS = ValueKind("list of ports", _parse_ports, _format_list)
+HOST_NAMES = ValueKind("list of host names", _parse_host_names, _format_list)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 
+from mmo_trio.pages.payment.events import STREAMS_PER_PAGE_MAX
 from tests.support.merchant import TIMEOUT_S, Answer, ask
 from tests.support.sandbox_gateway import Running, Serve
 
@@ -275,6 +276,29 @@ async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(serve
         await until(b'"standing": "failed"')
         assert b"KES" not in said
     # The sandbox has drained with the stream still open.
+
+
+@pytest.mark.finding("security-3")
+async def test_one_page_link_takes_no_more_than_its_share_of_the_streams(sandbox: Running) -> None:
+    one, other = [(await sandbox.merchant.accepted("web/payin"))["pageUrl"] for _ in range(2)]
+    streams = [await _open_stream(one) for _ in range(STREAMS_PER_PAGE_MAX)]
+    assert (await ask(f"{one}/events")).status == 503
+    streams.append(await _open_stream(other))
+    await trio.aclose_forcefully(streams[0])
+    with trio.fail_after(TIMEOUT_S):
+        while (await ask(f"{one}/events", method="HEAD")).status != 200:
+            pass
+    for stream in streams:
+        await trio.aclose_forcefully(stream)
+
+
+async def _open_stream(page_url: str) -> trio.SocketStream:
+    """An event stream of this page that has begun."""
+    parts = urlsplit(page_url)
+    stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 80)
+    await stream.send_all(f"GET {parts.path}/events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+    assert (await stream.receive_some()).startswith(b"HTTP/1.1 200")
+    return stream
 
 
 @pytest.mark.spec("W1", "E1")

@@ -293,3 +293,25 @@ async def test_the_guide_makes_a_payment(sandbox: Running) -> None:
     found = await sandbox.merchant.status(reference)
     assert (found["flow"], found["status"]) == ("web", "pending")
     assert (await ask(f"{pages}/try/nothing")).status == 404
+
+
+@pytest.mark.finding("security-30")
+async def test_another_site_cannot_use_the_controls_through_a_browser(sandbox: Running) -> None:
+    url, own = f"{sandbox.ready.pages}/sandbox/clock", sandbox.ready.pages
+    body = b'{"advance": "1s"}'
+    for headers, status in (
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Origin": own}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Origin": own}, 200),
+        ({}, 200),
+    ):
+        answer = await ask(url, method="POST", headers=headers, body=body)
+        assert answer.status == status, headers
+    for path in ("try", "phone/254712345678/01JD0000000000000000000000"):
+        answer = await ask(
+            f"{own}/{path}", method="POST", headers={"Sec-Fetch-Site": "cross-site"}, body=b"number=254712345678"
+        )
+        assert answer.status == 403, path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator
 from enum import StrEnum
 
@@ -21,6 +22,8 @@ STREAM_LIFETIME_S = 30.0
 """The lifetime of a stream; the browser then opens the next one."""
 STREAMS_MAX = 500
 """Limit on concurrent streams; pages without one reload by themselves."""
+STREAMS_PER_PAGE_MAX = 5
+"""Limit on concurrent streams of one page, so that nobody takes those of all others with a single link."""
 
 
 class PayerStatus(StrEnum):
@@ -62,19 +65,25 @@ class PaymentEventStreams:
     """Manages the event streams of all open pages."""
 
     _context: PagesContext
-    _open_streams: int = field(default=0, init=False)
+    _open_streams: Counter[str] = field(factory=Counter, init=False)
+    """The number of open streams of each page, by its token."""
 
     def open_stream(self, token: str, texts: PageTexts) -> Response:
         """Open a stream for a page; answer 503 when there are too many."""
-        if self._open_streams >= STREAMS_MAX or self._context.closing.is_set():
+        if not self._has_room(token) or self._context.closing.is_set():
             return Response("", 503, {"Retry-After": "5"})
         response = Response(self._events(token, texts), content_type="text/event-stream")
         response.timeout = None
         return response
 
+    def _has_room(self, token: str) -> bool:
+        return self._open_streams.total() < STREAMS_MAX and self._open_streams[token] < STREAMS_PER_PAGE_MAX
+
     async def _events(self, token: str, texts: PageTexts) -> AsyncGenerator[bytes, None]:
         """Yield an event for each change, the first at once; an event has only page texts."""
-        self._open_streams += 1
+        if not self._has_room(token):  # Others have begun since the response was made.
+            return
+        self._open_streams[token] += 1
         try:
             last, ends_at = "", trio.current_time() + STREAM_LIFETIME_S
             yield b"retry: 1000\n\n"
@@ -89,7 +98,9 @@ class PaymentEventStreams:
                 with trio.move_on_after(pause_s):
                     await self._context.closing.wait()
         finally:
-            self._open_streams -= 1
+            self._open_streams[token] -= 1
+            if not self._open_streams[token]:
+                del self._open_streams[token]
 
     async def _current_event(self, token: str, texts: PageTexts) -> tuple[PayerStatus | None, str]:
         """Return the status and the JSON of an event; None when there is no payment or no store."""

@@ -15,6 +15,7 @@ from mmo_trio.pages.context import pages_context, sandbox_context
 from mmo_trio.pages.payment.events import payer_status
 from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
+from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.ids import generate_page_token
@@ -23,6 +24,7 @@ RESULT_URL = "https://127.0.0.1:8443/"
 """The default address of `mmo listen`."""
 
 pages = Blueprint("guide", __name__)
+pages.before_request(reject_cross_site_post)
 
 
 @pages.get("/")

@@ -14,6 +14,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_trio.pages.context import PagesContext, SandboxContext, pages_context, sandbox_context
 from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
+from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
 
 PHONE_NUMBER = "254700000180"
 """The suggested number: its last digits make the simulated operator prompt a person."""
@@ -37,6 +38,7 @@ _PIN_PATTERN = re.compile(r"[0-9]{4}", re.ASCII)
 
 
 pages = Blueprint("phone", __name__, url_prefix="/phone")
+pages.before_request(reject_cross_site_post)
 
 
 @pages.get("")
