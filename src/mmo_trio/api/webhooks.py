@@ -72,7 +72,7 @@ class Webhooks:
                 return provider.answer_notification(request, is_acceptable)
             await self.submit(await self._input_for(provider, notification))
         except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("notification_store_failed", provider=provider.name, error=str(error))
+            logger.warning("notification_store_failed", provider=provider.name, error=str(error), once_a_second=True)
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
 

@@ -8,6 +8,7 @@ doesn't matter in which thread, or how often, that happens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import TypeAlias
 
@@ -74,6 +75,10 @@ class EngineStatistics:
     """Inputs that found the queue full."""
     failed_batches: int
     """Batches that the store couldn't commit."""
+    last_commit_at: float
+    """Trio's time of the last commit; minus infinity before the first."""
+    last_failure_at: float
+    """Trio's time at which a batch last could not be committed, or not for certain."""
     commit_durations: LatencyHistogram
     """How long the store took for each batch, from loading to the end of the commit."""
 
@@ -131,6 +136,8 @@ class Engine:
     _inputs: int = 0
     _rejected: int = 0
     _failed_batches: int = 0
+    _last_commit_at: float = -math.inf
+    _last_failure_at: float = -math.inf
     _commit_durations: LatencyHistogram = Factory(LatencyHistogram)
 
     async def submit(self, input_: Input) -> Reply:
@@ -168,7 +175,14 @@ class Engine:
     def statistics(self) -> EngineStatistics:
         """Return the counters since the start."""
         return EngineStatistics(
-            self._batches, self._inputs, len(self._queue), self._rejected, self._failed_batches, self._commit_durations
+            batches=self._batches,
+            inputs=self._inputs,
+            queued=len(self._queue),
+            rejected=self._rejected,
+            failed_batches=self._failed_batches,
+            last_commit_at=self._last_commit_at,
+            last_failure_at=self._last_failure_at,
+            commit_durations=self._commit_durations,
         )
 
     async def _decide_batches(self) -> None:
@@ -200,7 +214,8 @@ class Engine:
             await self.store.transact(needed, batch.decide)
         except (StoreUnavailable, OutcomeUnknown) as error:
             self._failed_batches += 1
-            logger.warning("batch_commit_failed", inputs=len(pending_inputs), error=str(error))
+            self._last_failure_at = trio.current_time()
+            logger.warning("batch_commit_failed", inputs=len(pending_inputs), error=str(error), once_a_second=True)
             for call in pending_inputs:
                 call.complete(outcome.Error(type(error)(str(error))))
         except Exception as error:
@@ -214,7 +229,8 @@ class Engine:
         else:
             self._batches += 1
             self._inputs += len(pending_inputs)
-            self._commit_durations.observe(trio.current_time() - began)
+            self._last_commit_at = trio.current_time()
+            self._commit_durations.observe(self._last_commit_at - began)
             batch.complete(self.outbox)
 
     async def _wait_for_batch(self) -> None:

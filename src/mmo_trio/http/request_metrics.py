@@ -15,38 +15,16 @@ from attrs import Factory, define
 from mmo_sansio.values.problems import INTERNAL, UNAVAILABLE, Problem
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.system.latency import LatencyHistogram
+from mmo_trio.system.log_limit import LogRateLimit
 
 logger = structlog.get_logger(__name__)
 
 LINES_PER_SECOND: Final = 20.0
 LINES_BURST: Final = 100
-"""Lines for single rejections; of a flood only the number is logged."""
+"""Lines for single rejections; of a flood only the number is logged. While the store fails every request may be
+rejected, which is worth one line a second."""
 FIELDS_MAX: Final = 10
 """Invalid fields that a line names."""
-
-
-@define(eq=False)
-class LogRateLimit:
-    """Limits the lines per second, and counts those that it suppresses."""
-
-    per_second: float = LINES_PER_SECOND
-    burst: int = LINES_BURST
-    tokens: float = LINES_BURST
-    _updated_at: float = 0.0
-    _suppressed: int = 0
-
-    def acquire(self, now: float) -> int | None:
-        """Return how many lines were suppressed before this one; None to suppress it as well.
-
-        `now` is a monotonic time in seconds."""
-        self.tokens = min(self.burst, self.tokens + (now - self._updated_at) * self.per_second)
-        self._updated_at = now
-        if self.tokens < 1:
-            self._suppressed += 1
-            return None
-        self.tokens -= 1
-        suppressed, self._suppressed = self._suppressed, 0
-        return suppressed
 
 
 @define(eq=False)
@@ -61,8 +39,9 @@ class HttpMetrics:
     """Rejections by the code of their problem type."""
     durations: defaultdict[str, LatencyHistogram] = Factory(lambda: defaultdict(LatencyHistogram))
     """Time from the first byte of a request to its response, by route."""
-    _log_limit: LogRateLimit = Factory(LogRateLimit)
-    _fault_log_limit: LogRateLimit = Factory(LogRateLimit)
+    _log_limit: LogRateLimit = Factory(lambda: LogRateLimit(LINES_PER_SECOND, LINES_BURST))
+    _fault_log_limit: LogRateLimit = Factory(lambda: LogRateLimit(LINES_PER_SECOND, LINES_BURST))
+    _unavailable_log_limit: LogRateLimit = Factory(lambda: LogRateLimit(per_second=1, burst=1))
 
     def count_response(self, context: RequestContext, status: int, duration_s: float) -> None:
         """Count a request that was answered after `duration_s` seconds."""
@@ -76,6 +55,8 @@ class HttpMetrics:
         if not (self.log_rejections or is_ours):
             return
         limit = self._fault_log_limit if is_ours else self._log_limit
+        if problem.status == UNAVAILABLE.status:
+            limit = self._unavailable_log_limit
         suppressed = limit.acquire(trio.current_time())
         if suppressed is None:
             return

@@ -16,6 +16,7 @@ from attrs import frozen
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.system.log_limit import RepetitionLimit
 from mmo_trio.system.log_output import LogOutput
 
 logger = structlog.get_logger(__name__)
@@ -37,7 +38,7 @@ def configure_logs(*, log_format: str, level: str) -> None:
     logging.root.handlers = [handler]
     logging.root.setLevel(number)
     structlog.configure(
-        processors=[*_COMMON_PROCESSORS, *_final_processors(log_format)],
+        processors=[RepetitionLimit(), *_COMMON_PROCESSORS, *_final_processors(log_format)],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=_OutputLogger,
     )

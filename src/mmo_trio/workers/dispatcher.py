@@ -60,7 +60,7 @@ class Dispatcher:
                 for queue_key in tuple(self._waiting):
                     await self._retry_waiting(queue_key)
             except StoreUnavailable as error:
-                logger.warning("waiting_work_read_failed", error=str(error))
+                logger.warning("waiting_work_read_failed", error=str(error), once_a_second=True)
 
     async def _retry_waiting(self, queue_key: WaitingQueueKey) -> None:
         """Offer the intents of a queue in order until the worker has no more room."""

@@ -73,7 +73,7 @@ class Scheduler:
                 async with self.lock:
                     pause_s = await self._run_round()
             except (StoreUnavailable, OutcomeUnknown) as error:
-                logger.warning("schedule_scan_failed", error=str(error))
+                logger.warning("schedule_scan_failed", error=str(error), once_a_second=True)
                 pause_s = RETRY_DELAY_S
             except Exception as error:
                 logger.error("schedule_scan_failed", fault=describe_fault(error))

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from mmo_sansio.values.problems import DUPLICATE_REFERENCE, INTERNAL, UNAVAILABLE, FieldError, validation_problem
 from mmo_trio.http.handler import RequestContext
-from mmo_trio.http.request_metrics import LINES_BURST, HttpMetrics, LogRateLimit
+from mmo_trio.http.request_metrics import LINES_BURST, HttpMetrics
 
 PRIVATE = "Ada-254700000007"
 
@@ -55,11 +55,11 @@ async def test_a_flood_of_rejections_is_counted_and_not_logged_one_by_one(
     lines: list[EventDict], mock_clock: MockClock
 ) -> None:
     metrics = HttpMetrics()
-    refusal = UNAVAILABLE.problem("Later.")
+    refusal = DUPLICATE_REFERENCE.problem("The merchantReference is known.")
     for _ in range(LINES_BURST + 50):
         metrics.count_problem(a_context(), refusal)
     assert len(lines) == LINES_BURST
-    assert metrics.problems["service_unavailable"] == LINES_BURST + 50
+    assert metrics.problems["merchant_transactionid_duplicate"] == LINES_BURST + 50
     metrics.count_problem(a_context(), INTERNAL.problem("Sorry."), "builtins.ValueError")
     assert lines[-1]["fault"] == "builtins.ValueError", "faults have room of their own"
     mock_clock.jump(1)
@@ -67,11 +67,17 @@ async def test_a_flood_of_rejections_is_counted_and_not_logged_one_by_one(
     assert lines[-1]["suppressed"] == 50
 
 
-def test_a_budget_fills_up_again_and_no_further() -> None:
-    budget = LogRateLimit(per_second=2, burst=2, tokens=2)
-    assert [budget.acquire(0), budget.acquire(0), budget.acquire(0)] == [0, 0, None]
-    assert [budget.acquire(0.5), budget.acquire(0.5)] == [1, None]
-    assert [budget.acquire(100), budget.acquire(100), budget.acquire(100)] == [1, 0, None]
+@pytest.mark.finding("security-9", "hostile-F5")
+async def test_while_the_store_fails_one_line_a_second_tells_of_the_rejections(
+    lines: list[EventDict], mock_clock: MockClock
+) -> None:
+    metrics = HttpMetrics()
+    for second in range(1, 4):
+        for _ in range(1_000):
+            metrics.count_problem(a_context(), UNAVAILABLE.problem("Later."))
+        assert len(lines) == second
+        mock_clock.jump(1)
+    assert lines[-1]["suppressed"] == 999
 
 
 async def test_without_rejections_faults_are_still_logged(lines: list[EventDict]) -> None:

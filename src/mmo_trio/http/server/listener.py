@@ -17,12 +17,13 @@ from attrs import field, frozen
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.values.problems import UNAVAILABLE
 from mmo_trio.http.handler import StreamingHandler
-from mmo_trio.http.request_metrics import HttpMetrics, LogRateLimit
+from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_bytes
 from mmo_trio.http.server.accept_rules import AcceptRules
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_table import ConnectionTable
 from mmo_trio.http.streams import LingeringStream
+from mmo_trio.system.log_limit import LogRateLimit
 
 logger = structlog.get_logger(__name__)
 

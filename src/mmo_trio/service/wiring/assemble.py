@@ -11,6 +11,7 @@ from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.merchant_api import MerchantApi
+from mmo_trio.api.readiness import Readiness
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import Engine, Outbox
@@ -90,7 +91,7 @@ def _api_handler(
     )
     store, body_limit = resources.store, resources.limits.body
     webhooks = Webhooks(endpoints, store, engine.submit, resources.references, body_limit, trusted_proxies)
-    return ApiHandler(merchant_api, webhooks, store)
+    return ApiHandler(merchant_api, webhooks, Readiness(store, engine.statistics))
 
 
 def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:

@@ -41,6 +41,10 @@ class StoreUnusable(Exception):
     """The store can't be opened as it is; the message says why and names the remedy."""
 
 
+CHECK_TIMEOUT_S = 0.9
+"""Seconds after which a store that does not answer `check` counts as unavailable."""
+
+
 @frozen
 class WorkItem:
     """An intent that this process has claimed, with its transaction as it is now."""
@@ -205,7 +209,8 @@ class Store(BatchStore, WorkStore, LookUpStore, Protocol):
         ...
 
     async def check(self) -> None:
-        """Return when the store is reachable and writable."""
+        """Return when the store can be reached and, as far as that is seen without a write, written to: this writes
+        nothing, and takes at most CHECK_TIMEOUT_S."""
         ...
 
     async def aclose(self) -> None:

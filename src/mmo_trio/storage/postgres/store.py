@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
+
+import psycopg
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
@@ -14,7 +17,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord
-from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import ownership, queries, records_horizon
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
@@ -46,6 +49,7 @@ POSTGRES_SCHEMA = SqlSchema(
     },
 )
 
+_CHECK = "SELECT at, current_setting('transaction_read_only') FROM horizon"
 _INTEGRITY_CHECK_TIMEOUT_S = 24 * 3600.0
 
 
@@ -147,10 +151,14 @@ class PostgresStore(SqlStore):
         return await self._read(lambda c: queries.find_brands(c, brands))
 
     async def check(self) -> None:
-        async def touch(connection: PostgresConnection) -> None:
-            await connection.execute("UPDATE horizon SET at = at")
+        """Read a row, from a session that may write."""
 
-        await self._read(touch)
+        async def look(connection: PostgresConnection) -> None:
+            ((_, read_only),) = await queries.fetch_rows(connection, _CHECK)
+            if read_only == "on":
+                raise psycopg.errors.ReadOnlySqlTransaction("the server is a standby, or takes no writes")
+
+        await self._read(look, timeout_s=CHECK_TIMEOUT_S)
 
     async def integrity_errors(self) -> Sequence[str]:
         """Return a sentence for each error in the database. Reads all of it."""
@@ -193,12 +201,12 @@ class PostgresStore(SqlStore):
     async def _write_query(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> T:
         return await self._write(lambda c: run_query_async(make_query(), partial(queries.run_statement, c)), stamp)
 
-    async def _read(self, call: PostgresCall[T]) -> T:
-        """Make one crossing of the bridge to read."""
+    async def _read(self, call: PostgresCall[T], *, timeout_s: float = math.inf) -> T:
+        """Make one crossing of the bridge to read; it may take `timeout_s` seconds if that is less than usual."""
         self._require_open()
 
         async def in_bridge() -> T:
-            deadline = loop_time_s() + self._timeout_s
+            deadline = loop_time_s() + min(self._timeout_s, timeout_s)
             return await call_with_retry(self._reader_pool, call, deadline)
 
         return await self._bridge.run(in_bridge)

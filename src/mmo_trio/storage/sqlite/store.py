@@ -16,7 +16,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord
-from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.schema import SqlSchema
@@ -126,7 +126,10 @@ class SqliteStore(SqlStore):
 
     async def check(self) -> None:
         """Begin and commit an empty transaction, which writes nothing, and look at the files and the disk."""
-        await self._writer.write(lambda _: self._check_files())
+        with trio.move_on_after(CHECK_TIMEOUT_S):
+            await self._writer.write(lambda _: self._check_files())
+            return
+        raise StoreUnavailable(f"the store didn't answer within {CHECK_TIMEOUT_S:g} s")
 
     async def integrity_errors(self) -> Sequence[str]:
         """Return a sentence for each error in the file. Reads all of it."""

@@ -101,7 +101,7 @@ class ChannelOwner:
             try:
                 pause_s = await self._run_round(is_draining=drain.is_set())
             except StoreUnavailable as error:
-                logger.warning("channel_scan_failed", error=str(error))
+                logger.warning("channel_scan_failed", error=str(error), once_a_second=True)
                 pause_s = RETRY_DELAY_S
             except OutcomeUnknown as error:
                 logger.warning("channels_reset", error=str(error))

@@ -150,6 +150,6 @@ async def retry_until_available(operation: Callable[[], Awaitable[ResultT]]) -> 
         try:
             return await operation()
         except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("delivery_store_retried", error=str(error), pause_s=pause_s)
+            logger.warning("delivery_store_retried", error=str(error), once_a_second=True, pause_s=pause_s)
         await trio.sleep(pause_s)
         pause_s = min(2 * pause_s, RETRY_DELAY_MAX_S)

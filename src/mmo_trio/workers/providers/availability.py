@@ -38,7 +38,7 @@ class ProviderAvailability:
         try:
             closed = frozenset(each.name for each in await self.store.admin.closed_providers())
         except StoreUnavailable as error:
-            logger.warning("provider_availability_stale", error=str(error))
+            logger.warning("provider_availability_stale", error=str(error), once_a_second=True)
             return
         for name in closed ^ self._closed_providers:
             logger.info("provider_closed" if name in closed else "provider_opened", provider=name)

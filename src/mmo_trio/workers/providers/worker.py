@@ -285,7 +285,7 @@ class ProviderWorker:
             except (StoreUnavailable, OutcomeUnknown) as error:
                 attempt += 1
                 name = type(input_).__name__
-                logger.warning("provider_input_store_failed", input=name, error=str(error))
+                logger.warning("provider_input_store_failed", input=name, error=str(error), once_a_second=True)
                 await trio.sleep(_retry_delay_s(attempt, STORE_RETRY_DELAY_MAX_S))
 
 

@@ -19,7 +19,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from tests.support.database_proxy import Cut, database_proxy
 
@@ -208,3 +208,36 @@ async def test_a_race_that_was_lost_is_decided_again(database: str) -> None:
             (reply,) = await submit_batch(store, (creation(1), NOON))
         assert isinstance(reply, Accepted)
         assert len(await store.admin.timeline(reference(1))) == 1
+
+
+@pytest.mark.finding("security-9")
+async def test_readiness_writes_nothing(database: str) -> None:
+    def horizon() -> object:
+        with psycopg.connect(database) as connection:
+            return connection.execute("SELECT ctid, xmin FROM horizon").fetchone()
+
+    async with open_postgres(database, serving=True) as store:
+        before = await trio.to_thread.run_sync(horizon)
+        for _ in range(50):
+            await store.check()
+        assert await trio.to_thread.run_sync(horizon) == before, "an update makes another version of the row"
+
+
+@pytest.mark.finding("security-9", "hostile-F5")
+async def test_readiness_tells_within_a_second_that_the_database_is_gone(database: str) -> None:
+    async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True) as store:
+        await store.check()
+        proxy.accepts = False
+        await proxy.cut_all()
+        began = trio.current_time()
+        with pytest.raises(StoreUnavailable):
+            await store.check()
+        assert trio.current_time() - began < 2 * CHECK_TIMEOUT_S, "not the ten seconds that a request may wait"
+        proxy.accepts = True
+        with trio.fail_after(30):
+            while True:
+                try:
+                    await store.check()
+                    break
+                except StoreUnavailable:
+                    continue

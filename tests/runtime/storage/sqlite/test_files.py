@@ -4,6 +4,7 @@ that nobody finds again."""
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -160,3 +161,56 @@ async def test_a_gateway_whose_files_were_removed_takes_no_payment(tmp_path: Pat
         gateway.process.send_signal(signal.SIGTERM)
         with trio.fail_after(60):
             await gateway.process.wait()
+
+
+@pytest.mark.finding("hostile-F5")
+async def test_a_disk_that_is_nearly_full_is_noticed_before_a_commit_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs(tmp_path)
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await store.check()
+        full = os.statvfs_result((*found[:3], 0, 0, *found[5:]))
+        monkeypatch.setattr(os, "statvfs", lambda _: full)
+        with pytest.raises(StoreUnavailable, match="only 0 bytes free"):
+            await store.check()
+        monkeypatch.undo()
+        await store.check()
+
+
+@pytest.mark.finding("security-9", "hostile-F5")
+async def test_readiness_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.db"
+
+    def contents() -> list[bytes]:
+        return [path.with_name(path.name + suffix).read_bytes() for suffix in ("", "-wal")]
+
+    async with open_sqlite(path, serving=True) as store:
+        await create_payments(store, [0])
+        before = contents()
+        for _ in range(50):
+            await store.check()
+        assert contents() == before
+
+
+@pytest.mark.finding("hostile-F5")
+async def test_a_gateway_that_cannot_write_says_so_at_once_and_recovers(tmp_path: Path) -> None:
+    """The limit on the size of a file stands for a full disk: no number of free bytes shows it."""
+    log = tmp_path / "log"
+    async with serving_process("sandbox", "--data", tmp_path / "data", *LISTENERS, log=log) as gateway:
+        merchant = Merchant(gateway.ready["api"], gateway.ready["api_key"])
+        readyz = f"{gateway.ready['api']}/readyz"
+        await merchant.accepted()
+        assert (await ask(readyz)).status == 200
+        present = (tmp_path / "data" / "gateway.db-wal").stat().st_size  # The log of events is smaller.
+        before = resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, (present, resource.RLIM_INFINITY))
+        assert (await merchant.create()).status in (500, 503)
+        assert (await ask(readyz)).status == 503
+        statuses = [(await merchant.create()).status for _ in range(20)]
+        assert 200 not in statuses
+        assert (await ask(readyz)).status == 503
+        resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, before)
+        await merchant.accepted()
+        assert (await ask(readyz)).status == 200
+    lines = [line for line in log.read_text(encoding="utf-8").splitlines() if "batch_commit_failed" in line]
+    assert 1 <= len(lines) < 10

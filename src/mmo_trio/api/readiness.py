@@ -1,0 +1,60 @@
+"""Answers whether this process can take payments, for a load balancer that asks often and without a key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from attrs import Factory, define
+
+from mmo_trio.engine.engine import EngineStatistics
+from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreCorrupt, StoreUnavailable, StoreUnusable
+
+ANSWER_TTL_S: Final = 1.0
+"""Seconds for which an answer holds: the store is asked at most so often, however many ask here."""
+FAILURE_TTL_S: Final = 5.0
+"""Seconds for which a failed commit counts while no other succeeds. A full disk or a quota is not always seen before
+the next write."""
+
+
+@define(eq=False)
+class Readiness:
+    """Knows whether the store can be reached and written to; finding that out writes nothing."""
+
+    store: Store
+    engine: Callable[[], EngineStatistics]
+    _error: str | None = None
+    _expires_at: float = -math.inf
+    _lock: trio.Lock = Factory(trio.Lock)
+    """Held while the store is asked, so that all who ask meanwhile share the answer."""
+
+    async def require_ready(self) -> None:
+        """Return when this process is ready. Raises StoreUnavailable."""
+        error = self._recent_failure()
+        if error is None:
+            async with self._lock:
+                if trio.current_time() >= self._expires_at:
+                    self._expires_at = trio.current_time() + ANSWER_TTL_S
+                    self._error = await self._find_error()
+                error = self._error
+        if error is not None:
+            raise StoreUnavailable(error)
+
+    def _recent_failure(self) -> str | None:
+        engine = self.engine()
+        failed_at = engine.last_failure_at
+        if failed_at > engine.last_commit_at and trio.current_time() < failed_at + FAILURE_TTL_S:
+            return "the last commit failed"
+        return None
+
+    async def _find_error(self) -> str | None:
+        """Return why the store cannot be used now. A commit that has just succeeded says enough."""
+        if trio.current_time() < self.engine().last_commit_at + ANSWER_TTL_S:
+            return None
+        try:
+            await self.store.check()
+        except (StoreUnavailable, OutcomeUnknown, StoreCorrupt, StoreUnusable) as error:
+            return str(error)
+        return None
