@@ -119,7 +119,7 @@ class Node:
         if isinstance(work.intent, DeliverCallback):
             (self.channel_owner or self.callbacks).try_enqueue(work)
 
-    async def _deliver(self, request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
+    async def _deliver(self, request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
         await trio.sleep(self.receiver.connecting_s)
         if not may_send():
             raise SendForbidden

@@ -94,7 +94,7 @@ class MerchantServers:
     """Outcome and duration in seconds by brand; others are delivered at once."""
     sent: list[tuple[str, HttpRequest]] = field(factory=list)
 
-    async def deliver(self, request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
+    async def deliver(self, request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
         brand = (request.value(b"x-api-key") or b"").decode().removeprefix("key of ")
         self.sent.append((brand, request))
         outcome, after_s = self.answers.get(brand, (DeliveryOutcome.DELIVERED, 0.0))

@@ -254,6 +254,13 @@ class EgressSection:
         "Further authorities (PEM) that may have signed a receiver's certificate.",
         default_text="the system's only",
     )
+    provider_ca_file: Path | None = setting(
+        FILE,
+        None,
+        "Further authorities (PEM) that may have signed an operator's certificate; `extra_ca_file` is not trusted for"
+        " operators.",
+        default_text="the system's only",
+    )
     allowed_ports: tuple[int, ...] = setting(PORTS, (), "The only allowed ports; none listed: any.")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from mmo_sansio.http.exchange import ResponseReceived
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.service.wiring import Resources, assemble, build_resources
@@ -17,6 +18,7 @@ from mmo_trio.settings import SettingsError, load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.store import open_memory
+from tests.support.hostile_receivers import answers_and_closes, authority, callback_to, running_receiver, server_context
 
 ADDRESSES = ServiceAddresses("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3")
 
@@ -65,3 +67,20 @@ async def test_production_without_providers_has_no_simulated_operator(tmp_path: 
     assert components.sandbox_context is None
     files = await trio.Path(tmp_path).iterdir()
     assert [each.name for each in files] == ["master.key"]
+
+
+@pytest.mark.finding("security-22")
+@pytest.mark.parametrize("key", ["EXTRA_CA_FILE", "PROVIDER_CA_FILE"])
+async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(tmp_path: Path, key: str) -> None:
+    authority().cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    environment = {f"MMO_EGRESS_{key}": str(tmp_path / "ca.pem"), "MMO_EGRESS_ALLOW_PRIVATE": "true"}
+    trusted, answered = [], answers_and_closes(b"HTTP/1.1 204 No Content\r\n\r\n")
+    async with open_memory() as store, running_receiver(answered, server_context()) as receiver:
+        resources = resources_of(tmp_path, store, environment)
+        request = callback_to(f"https://127.0.0.1:{receiver.port}/")
+        for client in (resources.delivery_client, resources.provider_client):
+            with trio.fail_after(60):
+                attempt = await client.exchange(request, skip_egress_rules=True)
+            trusted.append(isinstance(attempt, ResponseReceived))
+            assert trusted[-1] or "the certificate is not accepted" in str(attempt)
+    assert trusted == [key == "EXTRA_CA_FILE", key == "PROVIDER_CA_FILE"]

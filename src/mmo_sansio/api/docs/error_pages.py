@@ -60,8 +60,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             " that is no strict JSON object in UTF-8. Nothing was stored.",
             "merchant",
             "Send Content-Type: application/json without a Content-Encoding, and a body made by a"
-            " JSON library: no member twice, no NaN, no bytes after the object. The detail names"
-            " the place.",
+            " JSON library: no member twice, no NaN, no bytes after the object, at most 1,000 members"
+            " and elements. If it comes in chunks, send no trailers. The detail names the place.",
             "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, column 24.",
         ),
         problems.TARGET_TOO_LONG: ErrorGuidance(

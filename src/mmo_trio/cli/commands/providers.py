@@ -124,7 +124,7 @@ async def _register(target: CommandTarget, name: str) -> None:
     from mmo_trio.workers.providers.conversation import drive_async
     from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_account
 
-    client = HttpClient(rules=EgressRules(), context=tls_context(target.settings.egress.extra_ca_file))
+    client = HttpClient(rules=EgressRules(), context=tls_context(target.settings.egress.provider_ca_file))
     clock = target.clock()
     environment = AccountEnvironment(
         client.call_provider,

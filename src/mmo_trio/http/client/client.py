@@ -26,8 +26,8 @@ from mmo_sansio.http.exchange import (
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.http.response_head import ResponseHeadError
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_trio.http.client.connect import Resolver, SystemResolver
 from mmo_trio.http.client.exchange import TRANSPORT_ERRORS, ClientExchange, ForbiddenAddress, MaySend
+from mmo_trio.http.client.name_lookup import NameLookups, Resolver, SystemResolver
 from mmo_trio.http.client.tls_sessions import TlsSessionCache
 
 TARGETS_CACHED: Final = 512
@@ -56,17 +56,25 @@ class HttpClient:
         self._allow_private = rules.allow_private
         self._parse_target = lru_cache(maxsize=TARGETS_CACHED)(partial(_allowed_target, rules))
         self._context = context
-        self._resolver = SystemResolver() if resolver is None else resolver
+        self._names = NameLookups(SystemResolver() if resolver is None else resolver)
         self._session_cache = TlsSessionCache()
 
     async def deliver(
-        self, request: HttpRequest, *, may_send: MaySend = lambda: True, deadline_s: float = DELIVERY_TIMEOUT_S
+        self,
+        request: HttpRequest,
+        *,
+        brand: str = "",
+        may_send: MaySend = lambda: True,
+        deadline_s: float = DELIVERY_TIMEOUT_S,
     ) -> DeliveryAttempt:
         """Make the one attempt to deliver this request to a merchant (K2, K3, K7).
 
-        The target is the merchant's URL, the headers are Content-Type and X-API-KEY. The attempt records every failure;
-        nothing is raised but SendForbidden, when `may_send` forbids sending after the connection is secured."""
-        exchange = await self.exchange(request, skip_egress_rules=False, may_send=may_send, deadline_s=deadline_s)
+        The target is the merchant's URL, the headers are Content-Type and X-API-KEY. The look-up of its name takes a
+        place of the `brand`. The attempt records every failure; nothing is raised but SendForbidden, when `may_send`
+        forbids sending after the connection is secured."""
+        exchange = await self.exchange(
+            request, skip_egress_rules=False, lookup_owner=brand, may_send=may_send, deadline_s=deadline_s
+        )
         return to_attempt(exchange, url=request.target.decode("utf-8", "replace"))
 
     async def call_provider(self, request: HttpRequest, *, deadline_s: float = DELIVERY_TIMEOUT_S) -> HttpResponse:
@@ -86,13 +94,15 @@ class HttpClient:
         request: HttpRequest,
         *,
         skip_egress_rules: bool,
+        lookup_owner: str | None = None,
         may_send: MaySend = lambda: True,
         deadline_s: float = DELIVERY_TIMEOUT_S,
     ) -> ExchangeResult:
         """Send this request, its target in absolute form, and return how the exchange ended.
 
         Raises nothing that others cause, and SendForbidden when `may_send` forbids it. `skip_egress_rules`: the URL
-        comes from the configuration, so that any address is allowed, and http too (K7)."""
+        comes from the configuration, so that any address is allowed, and http too (K7). The look-up takes a place of
+        the `lookup_owner`, by default of the host itself."""
         started = trio.current_time()
         try:
             target = self._parse_target(request.target, skip_egress_rules=skip_egress_rules)
@@ -104,7 +114,8 @@ class HttpClient:
         failure, detail = ExchangeFailure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
             try:
-                await attempt.run(request, self._resolver, self._context, self._session_cache)
+                owner = target.host if lookup_owner is None else lookup_owner
+                await attempt.run(request, self._names, self._context, self._session_cache, lookup_owner=owner)
             except ForbiddenAddress as error:
                 failure, detail = ExchangeFailure.FORBIDDEN, str(error)
             except ResponseHeadError as error:

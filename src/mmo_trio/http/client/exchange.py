@@ -20,7 +20,8 @@ from mmo_sansio.http.exchange import RESPONSE_BODY_BYTES_MAX
 from mmo_sansio.http.ip_rules import Address, address_error, unmap_ipv4
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
-from mmo_trio.http.client.connect import Resolver, connect
+from mmo_trio.http.client.connect import connect
+from mmo_trio.http.client.name_lookup import NameLookups
 from mmo_trio.http.client.response_body import ResponseBodyError, response_body
 from mmo_trio.http.client.tls import TlsStream
 from mmo_trio.http.client.tls_sessions import TlsSessionCache
@@ -82,15 +83,22 @@ class ClientExchange:
         """Whether the body arrived to its end."""
 
     async def run(
-        self, request: HttpRequest, resolver: Resolver, context: ssl.SSLContext, session_cache: TlsSessionCache
+        self,
+        request: HttpRequest,
+        names: NameLookups,
+        context: ssl.SSLContext,
+        session_cache: TlsSessionCache,
+        *,
+        lookup_owner: str,
     ) -> None:
-        """Send the request and receive the response until it ends, breaks off or is large enough.
+        """Send the request and receive the response until it ends, breaks off or is large enough. The `lookup_owner`
+        is the one whose place the look-up takes.
 
         Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an error cannot undo
         it: look at `head` first."""
         data = _request_bytes(request, self._target)
         self.step = "Looking up the name"
-        addresses = await self._resolve(resolver)
+        addresses = await self._resolve(names, lookup_owner)
         self.step = "Connecting"
         tcp = await connect(addresses, self._target.port)
         try:
@@ -110,11 +118,11 @@ class ClientExchange:
         finally:
             tcp.close()
 
-    async def _resolve(self, resolver: Resolver) -> list[Address]:
+    async def _resolve(self, names: NameLookups, lookup_owner: str) -> list[Address]:
         if self._target.address is not None:
             addresses = [str(self._target.address)]
         else:
-            addresses = await resolver(self._target.host, self._target.port)
+            addresses = await names.addresses(self._target.host, self._target.port, owner=lookup_owner)
         addresses = list(dict.fromkeys(addresses))[:ADDRESSES_MAX]
         if not addresses:
             raise OSError("the name has no address")

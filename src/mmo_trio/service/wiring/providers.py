@@ -49,7 +49,7 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
     sandbox = _open_sandbox_account(resources)
     settings, clock = resources.settings, resources.clock
     environment = AccountEnvironment(
-        resources.http_client.call_provider,
+        resources.provider_client.call_provider,
         clock.time,
         clock.monotonic,
         SystemCiphers(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from attrs import evolve, frozen
 
@@ -36,8 +37,11 @@ class Resources:
     """Display names of the providers, by name."""
     urls: PublicUrls
     egress_rules: EgressRules
-    http_client: HttpClient
-    """Sends callbacks, QR codes and requests to operators."""
+    delivery_client: HttpClient
+    """Sends callbacks and QR codes to merchants' receivers."""
+    provider_client: HttpClient
+    """Sends requests to operators: with authorities and name look-ups of its own, so that nothing that merchants do or
+    need has a part in it."""
 
     @property
     def settings(self) -> Settings:
@@ -67,7 +71,10 @@ def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddre
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
         egress_rules=rules,
-        http_client=HttpClient(rules=rules, context=tls_context(_extra_ca_file(config.settings))),
+        delivery_client=HttpClient(rules=rules, context=tls_context(_authorities(config.settings, "extra_ca_file"))),
+        provider_client=HttpClient(
+            rules=EgressRules(), context=tls_context(_authorities(config.settings, "provider_ca_file"))
+        ),
     )
 
 
@@ -94,9 +101,9 @@ def _stored_clock_offset(config: ServiceConfig) -> Span:
     return read_offset(config.data_directory / CLOCK_OFFSET_FILE)
 
 
-def _extra_ca_file(settings: Settings) -> Path | None:
-    file = settings.egress.extra_ca_file
+def _authorities(settings: Settings, key: Literal["extra_ca_file", "provider_ca_file"]) -> Path | None:
+    file: Path | None = getattr(settings.egress, key)
     if file is not None and not file.is_file():
         remedy = "Name a PEM file of authorities, or leave the setting out."
-        raise SettingsError("egress.extra_ca_file", f"there is no file {file}.", remedy)
+        raise SettingsError(f"egress.{key}", f"there is no file {file}.", remedy)
     return file

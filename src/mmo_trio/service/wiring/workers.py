@@ -38,7 +38,7 @@ def build_workers(
     availability = ProviderAvailability(resources.store)
     providers = _provider_worker(resources, accounts, simulated_operator, availability, engine)
     deadline_s = to_seconds(resources.limits.callback_timeout)
-    deliver = partial(resources.http_client.deliver, deadline_s=deadline_s)
+    deliver = partial(resources.delivery_client.deliver, deadline_s=deadline_s)
     find_key, submit, clock = authenticator.delivery_key, engine.submit, resources.clock
     ownership = resources.store.ownership
     owned = OwnedChannels(is_store_shared=ownership is not None)

@@ -37,10 +37,10 @@ WAITING_MAX: Final = 65_536
 
 
 class SendCallback(Protocol):
-    """Makes one attempt within the delivery deadline; raises nothing that others cause, and SendForbidden when
-    `may_send` returns False at the last moment."""
+    """Makes one attempt of a brand within the delivery deadline; raises nothing that others cause, and SendForbidden
+    when `may_send` returns False at the last moment."""
 
-    async def __call__(self, request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt: ...
+    async def __call__(self, request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt: ...
 
 
 OwnsChannel: TypeAlias = Callable[[str, int], bool]
@@ -163,7 +163,7 @@ class CallbackWorker(DeliveryPool):
             if isinstance(key, DeliveryRefused):
                 return DeliveryAttempt(key.outcome, url, detail=key.detail), None
             attempt = await self._send(
-                callback_request(transaction, key), may_send=lambda: self._owns_channel(brand, fence)
+                callback_request(transaction, key), brand=brand, may_send=lambda: self._owns_channel(brand, fence)
             )
             if attempt.outcome is DeliveryOutcome.EGRESS_REFUSED:
                 return attempt, None

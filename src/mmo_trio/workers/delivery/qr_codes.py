@@ -8,7 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from io import BytesIO
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import segno
 import trio
@@ -32,10 +32,14 @@ QUIET_ZONE_MODULES: Final = 4
 """The white margin that a reader needs."""
 MODULE_PIXELS: Final = 6
 
-SendQrCode: TypeAlias = Callable[[HttpRequest], Awaitable[DeliveryAttempt]]
-"""Makes one attempt within the delivery deadline; raises nothing that others cause."""
 RecordQrOutcome: TypeAlias = Callable[[QrConcluded], Awaitable[object]]
 """Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown."""
+
+
+class SendQrCode(Protocol):
+    """Makes one attempt of a brand within the delivery deadline; raises nothing that others cause."""
+
+    async def __call__(self, request: HttpRequest, *, brand: str) -> DeliveryAttempt: ...
 
 
 class QrWorker(DeliveryPool):
@@ -68,7 +72,8 @@ class QrWorker(DeliveryPool):
         key = await self._delivery_key(order, order.display_qr_url)
         if isinstance(key, DeliveryRefused):
             return not_sent_attempt(transaction, key.detail, key.outcome)
-        return await self._send(qr_code_request(transaction, key, image=await _image_base64(code)))
+        request = qr_code_request(transaction, key, image=await _image_base64(code))
+        return await self._send(request, brand=order.brand)
 
 
 async def _image_base64(code: QrCode) -> str:

@@ -12,7 +12,7 @@ import trustme
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_trio.http.client.client import HttpClient, tls_context
-from mmo_trio.http.client.connect import Resolver
+from mmo_trio.http.client.name_lookup import Resolver
 from tests.support.hostile_receivers import (
     HOST,
     PRIVATE,

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, ip_address
 import pytest
 import trio
 
-from mmo_trio.http.client.connect import SystemResolver, connect, interleave_families
+from mmo_trio.http.client.connect import connect, interleave_families
 
 
 def test_families_take_turns() -> None:
@@ -21,15 +21,3 @@ async def test_dialling_nobody_says_the_first_reason() -> None:
         unused.bind(("127.0.0.1", 0))
         with trio.fail_after(30), pytest.raises(ConnectionRefusedError):
             await connect([IPv4Address("127.0.0.1")], unused.getsockname()[1])
-
-
-async def test_the_systems_resolver_knows_localhost_while_other_threads_are_busy() -> None:
-    everyone = trio.to_thread.current_default_thread_limiter()
-    for number in range(int(everyone.total_tokens)):
-        everyone.acquire_on_behalf_of_nowait(number)
-    try:
-        with trio.fail_after(30):
-            assert "127.0.0.1" in await SystemResolver()("localhost", 443)
-    finally:
-        for number in range(int(everyone.total_tokens)):
-            everyone.release_on_behalf_of(number)

@@ -14,7 +14,8 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_trio.http.client import exchange
 from mmo_trio.http.client.client import HttpClient
-from mmo_trio.http.client.connect import Resolver, connect
+from mmo_trio.http.client.connect import connect
+from mmo_trio.http.client.name_lookup import Resolver
 from mmo_trio.http.streams import PlainStream
 from tests.support.hostile_receivers import (
     HOST,

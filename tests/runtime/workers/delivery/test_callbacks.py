@@ -318,7 +318,7 @@ async def test_a_full_worker_refuses_the_greedy_and_takes_from_newcomers(autojum
 async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(logged: list[Any]) -> None:
     records = DeliveryRecords(keys={"acme": b"canary-key"})
 
-    async def deliver(request: HttpRequest, *, may_send: MaySend) -> DeliveryAttempt:
+    async def deliver(request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
         await trio.lowlevel.checkpoint()
         return DeliveryAttempt(DELIVERED, request.target.decode(), 200, 7, "", b"canary-body")
 

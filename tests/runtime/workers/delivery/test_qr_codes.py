@@ -42,7 +42,7 @@ class World:
         self.failures_left = 0
         self.worker = QrWorker(deliver=self.deliver, find_key=self.find_key, record_outcome=self.record)
 
-    async def deliver(self, request: HttpRequest) -> DeliveryAttempt:
+    async def deliver(self, request: HttpRequest, *, brand: str) -> DeliveryAttempt:
         self.sent.append(request)
         await self.play()
         return an_attempt()
