@@ -42,6 +42,11 @@ class Operator:
     amounts: tuple[int, int] = (10, 1_000)
     """In whole units."""
 
+    @property
+    def takes_deposits(self) -> bool:
+        """Whether somebody may pay without a request of ours."""
+        return None in self.operations
+
     def is_submission(self, request: HttpRequest) -> bool:
         """Whether a request may move money."""
         return request.method == "POST" and _SUBMISSIONS.search(request.target) is not None

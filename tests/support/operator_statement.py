@@ -6,11 +6,19 @@ import json
 from collections.abc import Mapping
 from decimal import Decimal
 
+from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
 from tests.support.operator_world import World
+
+_OTHER_MONEY = frozenset(
+    {SuspenseReason.AMOUNT_DIFFERS, SuspenseReason.SETTLED_LESS, SuspenseReason.CONFLICTING_DEPOSIT}
+)
+"""Reasons of entries about a payment that are not its own late success."""
+_UNTRUE = frozenset({SuspenseReason.UNCONFIRMED_DEPOSIT, SuspenseReason.UNMATCHED_DEPOSIT})
+"""Reasons of entries about money that the operator's book does not have."""
 
 
 def check(world: World) -> None:
@@ -46,7 +54,7 @@ def paid_by_operator(world: World) -> dict[str, Decimal]:
         if each["result"] != "success":
             continue
         about = named(world, each["reference"])
-        if about is None or _is_of_another_amount(each, about):
+        if about is None or _is_own_accord(each, about):
             continue
         assert about.reference not in paid, f"{about.reference} of seed {world.seed} was paid twice"
         paid[about.reference] = Decimal(each["amount"])
@@ -66,7 +74,7 @@ def late_successes(world: World) -> dict[str, Decimal]:
     late = {}
     for each in world.suspense:
         content = json.loads(each.content)
-        if each.gateway_reference is None or content.get("result") != "success":
+        if each.gateway_reference is None or content.get("result") != "success" or each.reason in _OTHER_MONEY:
             continue
         about = world.transactions[each.gateway_reference]
         if about.progress.stage is not Stage.SUCCEEDED:
@@ -90,8 +98,13 @@ def final(about: Transaction) -> Decimal:
     return Decimal(about.progress.final.text)
 
 
-def _is_of_another_amount(payment: Mapping[str, str], about: Transaction) -> bool:
-    return payment["kind"] == "c2b" and Decimal(payment["amount"]) != Decimal(about.order.requested.text)
+def _is_own_accord(payment: Mapping[str, str], about: Transaction | None) -> bool:
+    """Whether somebody paid without a request of ours: a deposit, another amount than a QR code's, or past a prompt."""
+    if payment["kind"] != "c2b":
+        return False
+    if about is None or about.order.flow is not Flow.QR:
+        return True
+    return Decimal(payment["amount"]) != Decimal(about.order.requested.text)
 
 
 def _check_stood_before_a_person(world: World, about: Transaction) -> None:
@@ -124,32 +137,41 @@ def _check_payment(world: World, about: Transaction, paid: Decimal | None, late:
 
 
 def _check_deposits(world: World) -> None:
-    """Every deposit of somebody's own accord is one transaction or one entry in the suspense book,
-    to the unit."""
+    """Every payment of somebody's own accord is one transaction or stands in the suspense book, to the unit; what was
+    forged is neither, and no receipt settles two things."""
+    paid = {each["receipt"]: each for each in world.simulator.snapshot()["payments"] if each["result"] == "success"}
     received = {
-        each["receipt"]: Decimal(each["amount"])
-        for each in world.simulator.snapshot()["payments"]
-        if each["kind"] == "c2b"
-        and each["result"] == "success"
-        and ((about := named(world, each["reference"])) is None or _is_of_another_amount(each, about))
+        receipt: Decimal(each["amount"])
+        for receipt, each in paid.items()
+        if _is_own_accord(each, named(world, each["reference"]))
     }
     booked: dict[str, Decimal] = {}
     for each in world.transactions.values():
-        if each.order.flow is Flow.PUSH:
-            receipt = each.progress.provider_reference
-            assert receipt is not None
-            assert receipt not in booked, f"deposit {receipt} of seed {world.seed} counts twice"
-            booked[receipt] = final(each)
-            world.tally["deposits"] += 1
+        receipt = each.progress.provider_reference
+        if each.order.flow not in (Flow.PUSH, Flow.QR) or each.progress.stage is not Stage.SUCCEEDED:
+            continue
+        assert receipt is not None
+        assert receipt in paid, f"{receipt} of seed {world.seed} was never paid"
+        assert receipt not in booked, f"deposit {receipt} of seed {world.seed} counts twice"
+        booked[receipt] = final(each)
+        world.tally["deposits"] += each.order.flow is Flow.PUSH
+    stands: dict[str, Decimal] = {}
     for entry in world.suspense:
         content = json.loads(entry.content)
-        content = json.loads(content["told"]) if "told" in content else content
-        if entry.gateway_reference is None and content.get("providerReference"):
-            receipt = content["providerReference"]
-            assert receipt not in booked, f"deposit {receipt} of seed {world.seed} counts twice"
-            booked[receipt] = Decimal(content["amount"].partition(" ")[0])
-            world.tally["deposits in the suspense book"] += 1
-    assert booked == received
+        receipt = content.get("providerReference")
+        if receipt is None or content["result"] == "failed":
+            continue
+        if receipt not in paid:
+            is_known = content["result"] == "success"  # An operator's own result, by another name of its own.
+            assert is_known or entry.reason in _UNTRUE, f"{receipt} of seed {world.seed}: {entry.reason}"
+            world.tally["forgeries in the suspense book"] += not is_known
+            continue
+        amount = Decimal((content["amount"] or "0").partition(" ")[0])
+        if receipt in received and receipt not in booked and amount == received[receipt]:
+            stands[receipt] = amount
+            world.tally["deposits in the suspense book"] += entry.gateway_reference is None
+            world.tally["payments past the prompt in the suspense book"] += entry.gateway_reference is not None
+    assert {**stands, **{each: booked[each] for each in booked.keys() & received.keys()}} == received
 
 
 def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:
@@ -159,8 +181,6 @@ def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:
         type = world.transactions[about].order.type
         expected[world.operator.accounts[type]] += amount if type is Type.PAYIN else -amount
     for each in world.simulator.snapshot()["payments"]:
-        if each["kind"] == "c2b" and each["result"] == "success":
-            about_it = named(world, each["reference"])
-            if about_it is None or _is_of_another_amount(each, about_it):
-                expected[world.operator.accounts[Type.PAYIN]] += Decimal(each["amount"])
+        if each["result"] == "success" and _is_own_accord(each, named(world, each["reference"])):
+            expected[world.operator.accounts[Type.PAYIN]] += Decimal(each["amount"])
     assert world.balances().items() >= expected.items()

@@ -43,14 +43,18 @@ from mmo_trio.storage.memory.store import MemoryState, MemoryStore, open_memory
 from mmo_trio.system.clock import WallClock
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
+from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 from tests.support.operator_faults import FaultSource
+from tests.support.operator_forger import Forger
 from tests.support.operator_kinds import CONSUMER, KENYANS, Operator
 
 ANSWER_WITHIN_S = 10.0
 LATE_BY = Span(25 * SECOND)
 """The longest delay of a request whose answer is no longer awaited."""
+FORGED_FOR = Span(3 * HOUR)
+"""The time in which notifications are forged."""
 HEALED_AFTER = Span(2 * HOUR)
 """The time after which nothing is lost and no gateway is killed."""
 LASTS = Span(3 * 24 * HOUR + 6 * HOUR)
@@ -117,6 +121,7 @@ class World:
         self.hooks: Webhooks | None = None
         self.account: ProviderAccount | None = None
         self.callbacks: Counter[str] = Counter()
+        self.forger = Forger(Random(seed), self.tally, lambda: self.transactions)
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
@@ -161,6 +166,7 @@ class World:
                 network.start_soon(self._create, number, Span(self.random.randrange(HOUR)))
             for _ in range(kills):
                 network.start_soon(self._kill_after, Span(self.random.randrange(HOUR + 10 * MINUTE)))
+            network.start_soon(partial(self.forger.run, self._receive_notification, times=payments, within=FORGED_FOR))
             await trio.sleep(HEALED_AFTER / SECOND + 60)
             assert self.scanner is not None
             self.scanner.scan_interval_s = 300  # Nothing is quick any more.
@@ -203,6 +209,8 @@ class World:
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))
         await life.start(scanner.run)
+        claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: account.exchange, now, 60)
+        await life.start(claims.run)
         self.engine, self.scanner = engine, scanner
         self.hooks = Webhooks({}, store, engine.submit, ReferenceGenerator(now), 64 * 1024)
 
@@ -267,6 +275,14 @@ class World:
             await self._submit(ConfirmPage(numbered_reference(number)))
         if operation.flow is Flow.QR and chance < 0.8:
             await self._scan(number, amount + (chance < 0.1))
+        if operation.type is Type.PAYIN and operation.flow is not Flow.QR and self.operator.takes_deposits:
+            await self._pay_past_prompt(number, amount, chance)
+
+    async def _pay_past_prompt(self, number: int, amount: int, chance: float) -> None:
+        """Let a payer sometimes pay by the menu, with the account number of the prompt, before or after its end."""
+        if chance < 0.2:
+            self.tally["paid past the prompt"] += 1
+            await self._deposit(amount + (chance < 0.05), account_reference(numbered_reference(number)))
 
     async def _scan(self, number: int, amount: int) -> None:
         """Let a payer scan the code, if there is one, and sometimes pay another amount."""
@@ -396,6 +412,8 @@ class World:
             await trio.sleep(60)
         self.simulator.on_callback_response(request, answer, now=now())
         self._send_notifications()
+        if answer is not None:
+            self.forger.capture(request)
         if answer is not None and not self.is_healed and self.random.random() < 0.1:
             self.tally["callback told again"] += 1
             await trio.sleep(self.random.randrange(HOUR) / SECOND)

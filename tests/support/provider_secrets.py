@@ -17,7 +17,7 @@ CANARY = "canary-7f3e"
 
 SECRETS: dict[str, tuple[str, ...]] = {
     "airtel_money": ("client_secret", "pin", "callback_key"),
-    "mpesa_daraja": ("consumer_key", "consumer_secret", "passkey", "initiator_password"),
+    "mpesa_daraja": ("consumer_key", "consumer_secret", "passkey", "initiator_password", "deposit_initiator_password"),
     "mtn_momo": (
         "collection_subscription_key",
         "collection_api_key",

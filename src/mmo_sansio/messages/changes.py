@@ -11,6 +11,7 @@ from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Status, Transaction
 
 
@@ -34,6 +35,22 @@ class DepositRecorded:
     provider: str
     provider_reference: str
     gateway_reference: str
+
+
+@frozen
+class DepositClaimChanged:
+    """A claim of a deposit is new, has moved, or was withdrawn."""
+
+    before: DepositClaim | None
+    after: DepositClaim | None
+    """None: it was withdrawn, and its receipt may be claimed again."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return the provider and the receipt."""
+        claim = self.after or self.before
+        assert claim is not None
+        return claim.provider, claim.receipt
 
 
 @frozen
@@ -102,6 +119,11 @@ class SuspenseReason(StrEnum):
     WRONG_CURRENCY = "wrong_currency"
     UNMATCHED_DEPOSIT = "unmatched_deposit"
     CONFLICTING_DEPOSIT = "conflicting_deposit"
+    """A deposit whose receipt has settled something else, or that names a payment which ended otherwise."""
+    UNCONFIRMED_DEPOSIT = "unconfirmed_deposit"
+    """A deposit that the provider does not confirm."""
+    AMOUNT_DIFFERS = "amount_differs"
+    """A deposit that names a payment of another amount."""
     UNSUPPORTED_CURRENCY = "unsupported_currency"
     SETTLED_LESS = "settled_less"
     """A payment has succeeded with less than was requested."""
@@ -141,6 +163,7 @@ class JournalEntry:
 Change: TypeAlias = (
     ReferenceConsumed
     | DepositRecorded
+    | DepositClaimChanged
     | TransactionCreated
     | TransactionAdvanced
     | IntentConcluded

@@ -10,6 +10,7 @@ from attrs import field, frozen
 from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Brand, Operation, Party, QrCode, Source, Terms
 from mmo_sansio.values.money import Money
@@ -114,6 +115,8 @@ class ProviderSucceeded:
     fee: Money | None = None
     party_data: str | None = None
     """Text of a JSON object."""
+    settles_receipt: bool = False
+    """Whether `provider_reference` is a receipt that deposits could claim, too: it then settles this payment only."""
 
 
 @frozen
@@ -189,6 +192,44 @@ class DepositNotified:
     amount: Money
     party: Party
     succeeded: bool = True
+    trust: DepositTrust = DepositTrust.CONFIRMED
+    account: str = ""
+    """The provider's account that was paid; empty where the notification names none."""
+    bill_reference: str = ""
+    """The payer's account or reference."""
+    payment: str | None = None
+    """The gatewayReference of the payment that the bill reference names; None: the deposit is of the payer's own
+    accord."""
+
+
+@frozen
+class DepositClaimWoke:
+    """A claim's `wake_at` may have come."""
+
+    provider: str
+    receipt: str
+    payment: str | None = None
+    """The payment that the claim names."""
+
+
+@frozen
+class DepositAnswered:
+    """A provider reports the state of a deposit, when asked about its receipt."""
+
+    provider: str
+    receipt: str
+    outcome: DepositAnswerOutcome
+    is_ours: bool = False
+    """Whether the answer names an account of ours as the one that was paid."""
+    amount: Money | None = None
+    """The amount of the answer; None when it names none."""
+    detail: str = ""
+    """The provider's words, for staff."""
+    payment: str | None = None
+    """The payment that the claim names."""
+    brand: Brand | None = None
+    """The brand whose account was paid, for a claim that names no payment; None when it matches no brand."""
+    method: str = ""
 
 
 @frozen
@@ -246,6 +287,8 @@ Input: TypeAlias = (
     | ProviderReport
     | ProviderHinted
     | DepositNotified
+    | DepositClaimWoke
+    | DepositAnswered
     | UnmatchedNotified
     | TransactionWoke
     | CallbackConcluded

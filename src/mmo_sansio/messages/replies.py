@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Order, Transaction
 from mmo_sansio.values.problems import Problem
 
@@ -35,10 +36,17 @@ class Ignored:
 
 
 @frozen
+class ClaimDue:
+    """The provider is to be asked about this claim of a deposit."""
+
+    claim: DepositClaim
+
+
+@frozen
 class Rejected:
     """The request is rejected."""
 
     problem: Problem
 
 
-Reply: TypeAlias = Accepted | Applied | Ignored | Rejected
+Reply: TypeAlias = Accepted | Applied | Ignored | ClaimDue | Rejected

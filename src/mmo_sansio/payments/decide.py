@@ -19,7 +19,7 @@ from attrs import evolve
 
 from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import IntentKind
-from mmo_sansio.payments import journal
+from mmo_sansio.payments import journal, settlement
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.rules import creation, deliveries, deposits, payment_page, polling, results, submission, timers
@@ -37,7 +37,14 @@ def reads(input_: inputs.Input) -> Reads:
         case inputs.QrConcluded(reference):
             return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.QR),)))
         case inputs.DepositNotified():
-            return Reads(deposits=frozenset(((input_.provider, input_.provider_reference),)))
+            keys = frozenset(((input_.provider, input_.provider_reference),))
+            return Reads(transactions=_optional(input_.payment), deposits=keys, claims=keys)
+        case inputs.DepositClaimWoke() | inputs.DepositAnswered():
+            keys = frozenset(((input_.provider, input_.receipt),))
+            return Reads(transactions=_optional(input_.payment), deposits=keys, claims=keys)
+        case inputs.ProviderSucceeded(reference) if input_.settles_receipt and input_.provider_reference:
+            keys = frozenset(((input_.provider, input_.provider_reference),))
+            return Reads(transactions=frozenset((reference,)), deposits=keys, claims=keys)
         case inputs.UnmatchedNotified():
             return Reads()
         case (
@@ -56,6 +63,10 @@ def reads(input_: inputs.Input) -> Reads:
             return Reads(transactions=frozenset((input_.gateway_reference,)))
         case _:
             assert_never(input_)
+
+
+def _optional(reference: str | None) -> frozenset[str]:
+    return frozenset() if reference is None else frozenset((reference,))
 
 
 def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant | None = None) -> Decision:
@@ -81,7 +92,7 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
         case inputs.ProviderAccepted():
             return submission.accept(ledger, input_, now=now)
         case inputs.ProviderSucceeded():
-            return results.succeed(ledger, input_, now=now)
+            return settlement.succeed(ledger, input_, now=now)
         case inputs.ProviderFailed():
             return results.fail(ledger, input_, now=now)
         case inputs.CallbackConcluded():
@@ -102,6 +113,10 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
             return payment_page.confirm_page(ledger, input_, now=now)
         case inputs.DepositNotified():
             return deposits.record_deposit(ledger, input_, now=now)
+        case inputs.DepositClaimWoke():
+            return deposits.wake_claim(ledger, input_, now=now)
+        case inputs.DepositAnswered():
+            return deposits.apply_answer(ledger, input_, now=now)
         case inputs.UnmatchedNotified():
             return deposits.record_unmatched(input_, now=now)
         case inputs.ResolveManually():

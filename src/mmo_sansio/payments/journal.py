@@ -10,6 +10,7 @@ from mmo_sansio.messages import inputs
 from mmo_sansio.messages.changes import (
     CallbackRecorded,
     Change,
+    DepositClaimChanged,
     JournalEntry,
     QrRecorded,
     SuspenseRecorded,
@@ -34,6 +35,10 @@ def journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Momen
                 before, after = old.progress.stage, new.progress.stage
             case CallbackRecorded() | QrRecorded():
                 reference, brand = change.gateway_reference, change.brand
+            case DepositClaimChanged():
+                claim = change.after or change.before
+                if claim is not None and claim.payment is not None:
+                    reference, brand = reference or claim.payment, brand or claim.brand
             case SuspenseRecorded():
                 reference, brand = change.gateway_reference, change.brand
                 detail["suspense"] = change.reason
@@ -59,7 +64,7 @@ def _actor(input_: inputs.Input) -> str:
             return "payer"
         case inputs.ResolveManually():
             return f"operator:{input_.user}"
-        case inputs.TransactionWoke():
+        case inputs.TransactionWoke() | inputs.DepositClaimWoke():
             return "clock"
         case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded():
             return "gateway"
@@ -72,6 +77,7 @@ def _actor(input_: inputs.Input) -> str:
             | inputs.ProviderCannotTell()
             | inputs.ProviderHinted()
             | inputs.DepositNotified()
+            | inputs.DepositAnswered()
             | inputs.UnmatchedNotified()
         ):
             return f"provider:{input_.provider}"
@@ -104,6 +110,15 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             return {"reason": input_.reason}
         case inputs.DepositNotified():
             return {"providerReference": input_.provider_reference, "amount": str(input_.amount)}
+        case inputs.DepositClaimWoke():
+            return {"providerReference": input_.receipt}
+        case inputs.DepositAnswered():
+            return {
+                "providerReference": input_.receipt,
+                "outcome": input_.outcome,
+                "amount": str(input_.amount) if input_.amount else None,
+                "detail": input_.detail or None,
+            }
         case inputs.CallbackConcluded() | inputs.QrConcluded():
             return {
                 "outcome": input_.attempt.outcome,

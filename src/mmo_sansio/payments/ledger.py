@@ -11,6 +11,7 @@ from mmo_sansio.messages.changes import (
     BreakerSaved,
     CallbackRecorded,
     Change,
+    DepositClaimChanged,
     DepositRecorded,
     IntentConcluded,
     JournalEntry,
@@ -22,6 +23,7 @@ from mmo_sansio.messages.changes import (
 )
 from mmo_sansio.messages.intents import DurableIntent, Intent, IntentKey, PollProvider
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Status, Transaction
 
 ReferenceKey: TypeAlias = tuple[str, str]
@@ -41,6 +43,7 @@ class Reads:
     deposits: frozenset[DepositKey] = frozenset()
     """The transaction that a deposit became is loaded with it."""
     intents: frozenset[IntentKey] = frozenset()
+    claims: frozenset[DepositKey] = frozenset()
 
 
 def merge_reads(all_reads: Iterable[Reads]) -> Reads:
@@ -49,12 +52,16 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
     references: set[ReferenceKey] = set()
     deposits: set[DepositKey] = set()
     intents: set[IntentKey] = set()
+    claims: set[DepositKey] = set()
     for each in all_reads:
         transactions |= each.transactions
         references |= each.references
         deposits |= each.deposits
         intents |= each.intents
-    return Reads(frozenset(transactions), frozenset(references), frozenset(deposits), frozenset(intents))
+        claims |= each.claims
+    return Reads(
+        frozenset(transactions), frozenset(references), frozenset(deposits), frozenset(intents), frozenset(claims)
+    )
 
 
 @frozen
@@ -75,7 +82,7 @@ class NotPrefetched(AssertionError):
 
 @define
 class Ledger:
-    """Holds transactions, consumed references, deposits and open intents.
+    """Holds transactions, consumed references, deposits, their claims and open intents.
 
     With `prefetched` it is the working set of one batch: looking at a key outside raises NotPrefetched, so that
     "absent" always means absent. Without, it holds everything.
@@ -88,6 +95,7 @@ class Ledger:
     """Maps a deposit to its gatewayReference."""
     intents: dict[IntentKey, DurableIntent] = Factory(dict)
     """The intents that are scheduled and not concluded."""
+    claims: dict[DepositKey, DepositClaim] = Factory(dict)
     not_before: Instant = Instant(0)
     """No transaction may be created with an earlier stamp: the records up to here have been served (R7)."""
 
@@ -102,6 +110,7 @@ class Ledger:
             transactions={key: self.transactions[key] for key in wanted & self.transactions.keys()},
             references=references,
             deposits=deposits,
+            claims={key: self.claims[key] for key in reads.claims & self.claims.keys()},
             intents={key: self.intents[key] for key in reads.intents & self.intents.keys()},
         )
 
@@ -125,6 +134,14 @@ class Ledger:
         key = (provider, provider_reference)
         found = self.deposits.get(key)
         if found is None and self.prefetched and key not in self.prefetched.deposits:
+            raise NotPrefetched(key)
+        return found
+
+    def claim(self, provider: str, receipt: str) -> DepositClaim | None:
+        """Return the claim with this receipt, open or settled, if there is one."""
+        key = (provider, receipt)
+        found = self.claims.get(key)
+        if found is None and self.prefetched and key not in self.prefetched.claims:
             raise NotPrefetched(key)
         return found
 
@@ -153,6 +170,12 @@ class Ledger:
             case DepositRecorded(provider, provider_reference, gateway_reference):
                 assert (provider, provider_reference) not in self.deposits
                 self.deposits[provider, provider_reference] = gateway_reference
+            case DepositClaimChanged(claim_before, claim_after):
+                assert self.claims.get(change.key) == claim_before
+                if claim_after is None:
+                    del self.claims[change.key]
+                else:
+                    self.claims[change.key] = claim_after
             case TransactionCreated(transaction):
                 assert transaction.reference not in self.transactions
                 self.transactions[transaction.reference] = transaction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TypeAlias
 
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.inputs import (
@@ -15,10 +16,13 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 
-SuspenseSource = ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | UnmatchedNotified
-"""The inputs that can end in the suspense book."""
+SuspenseSource: TypeAlias = (
+    ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | DepositClaim | UnmatchedNotified
+)
+"""What can end in the suspense book."""
 
 
 def record_in_suspense(
@@ -71,6 +75,16 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "partyId": input_.party.id,
                 "msisdn": input_.party.msisdn,
             }
+        case DepositClaim():
+            return {
+                "result": "deposit",
+                "providerReference": input_.receipt,
+                "amount": str(input_.amount),
+                "account": input_.account,
+                "billReference": input_.bill_reference,
+                "msisdn": input_.party.msisdn,
+                "confirmed": input_.is_confirmed,
+            }
         case ProviderHinted():
             return {"result": "hint", "told": input_.content}
         case UnmatchedNotified():
@@ -80,8 +94,10 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
 def _reference(input_: SuspenseSource) -> str | None:
     if isinstance(input_, DepositNotified | UnmatchedNotified):
         return None
-    return input_.gateway_reference
+    return input_.payment if isinstance(input_, DepositClaim) else input_.gateway_reference
 
 
 def _brand(input_: SuspenseSource) -> str | None:
+    if isinstance(input_, DepositClaim):
+        return input_.brand
     return input_.brand.id if isinstance(input_, DepositNotified) and input_.brand else None

@@ -9,6 +9,8 @@ from mmo_sansio.providers.common.emv_qr import QrMerchant
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
+    DepositAnswer,
+    DepositConversation,
     DepositReport,
     DepositValidation,
     ExchangeFailed,
@@ -16,6 +18,7 @@ from mmo_sansio.providers.common.interface import (
     ProviderNotification,
     SignIn,
     SignInFailed,
+    VerifiesDeposits,
     drive,
 )
 from mmo_sansio.providers.common.operations import (
@@ -45,6 +48,8 @@ __all__ = [
     "CipherError",
     "Ciphers",
     "Conversation",
+    "DepositAnswer",
+    "DepositConversation",
     "DepositReport",
     "DepositValidation",
     "ExchangeFailed",
@@ -59,6 +64,7 @@ __all__ = [
     "RsaPadding",
     "SignIn",
     "SignInFailed",
+    "VerifiesDeposits",
     "drive",
     "make_qr_code",
     "read_qr_merchant",

@@ -28,6 +28,8 @@ class AdapterContext:
     """The address of this account's notifications: `https://HOST/hooks/NAME/TOKEN`. An adapter may append further
     segments; they come back in the target of the notification's request."""
     ciphers: Ciphers
+    checks_sender: bool = False
+    """Whether notifications are accepted from listed networks only (`hooks_from`)."""
 
 
 class AdapterFactory(Protocol):
@@ -67,7 +69,9 @@ def open_sandbox(name: str, title: str, options: Mapping[str, Any]) -> SandboxPr
 
 
 def _open_mpesa_daraja(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:
-    account = mpesa_daraja.read_account(options, hooks_url=context.hooks_url, ciphers=context.ciphers)
+    account = mpesa_daraja.read_account(
+        options, hooks_url=context.hooks_url, ciphers=context.ciphers, checks_sender=context.checks_sender
+    )
     return DarajaProvider(name, title, account)
 
 
@@ -91,10 +95,10 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
             "M-Pesa",
             _open_mpesa_daraja,
             _names(
-                "base_url certificate initiator merchant_name payout_command payout_shortcode"
-                " shortcode till unanswered_deposits"
+                "base_url certificate deposit_initiator deposits initiator merchant_name payout_command"
+                " payout_shortcode shortcode till unanswered_deposits"
             ),
-            _names("consumer_key consumer_secret initiator_password passkey"),
+            _names("consumer_key consumer_secret deposit_initiator_password initiator_password passkey"),
         ),
         "mtn_momo": ProviderKind(
             "MTN MoMo",

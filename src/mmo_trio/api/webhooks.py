@@ -6,7 +6,7 @@ the payment rules judge a notification; the suspense book takes one that fits no
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 from attrs import define
@@ -16,12 +16,14 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import (
     DepositOwner,
+    answer_input,
+    claimed_deposit,
     deposit_input,
     find_owner,
     may_be_reference_suffix,
-    payment_input,
 )
-from mmo_sansio.providers.common.interface import DepositReport, DepositValidation, Provider
+from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, Provider
+from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values import problems
 from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.problems import ProblemError
@@ -70,26 +72,45 @@ class Webhooks:
             if isinstance(notification, DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
-            await self.submit(await self._input_for(provider, notification))
+            for each in await self._inputs_for(provider, notification):
+                await self.submit(each)
         except (StoreUnavailable, OutcomeUnknown) as error:
             logger.warning("notification_store_failed", provider=provider.name, error=str(error), once_a_second=True)
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
 
-    async def _input_for(
-        self, provider: Provider, notification: ProviderReport | ProviderHinted | UnmatchedNotified | DepositReport
-    ) -> Input:
-        if not isinstance(notification, DepositReport):
-            return notification
-        payment = await self._payment_named_by(provider, notification)
-        if payment is not None:
-            return payment_input(notification, payment, provider.operations)
-        return deposit_input(
-            notification,
-            await self._deposit_owner(notification),
+    async def _inputs_for(
+        self,
+        provider: Provider,
+        notification: ProviderReport | ProviderHinted | UnmatchedNotified | DepositReport | DepositAnswer,
+    ) -> Sequence[Input]:
+        match notification:
+            case DepositReport():
+                return await self._deposit_inputs(provider, notification)
+            case DepositAnswer():
+                claim, owner = await self.store.deposit_claim(provider.name, notification.receipt), None
+                if claim is not None and claim.payment is None:
+                    owner = await self._deposit_owner(claimed_deposit(claim))
+                return (answer_input(notification, claim, owner),)
+            case _:
+                return (notification,)
+
+    async def _deposit_inputs(self, provider: Provider, deposit: DepositReport) -> Sequence[Input]:
+        """Return the input for a deposit, and a hint to the payment that it names: the deposit may be its result."""
+        payment = await self._payment_named_by(provider, deposit)
+        notified = deposit_input(
+            deposit,
+            None if payment else await self._deposit_owner(deposit),
             provider_title=provider.title,
             gateway_reference=self.references.next(),
+            payment=None if payment is None else payment.reference,
         )
+        if payment is None or payment.progress.provider_data is None or payment.progress.stage.is_terminal:
+            return (notified,)
+        operation = provider.operations.get(operation_key(payment))
+        if operation is None or not operation.can_be_polled:
+            return (notified,)
+        return notified, ProviderHinted(payment.reference, provider.name)
 
     async def _would_accept_deposit(self, provider: Provider, deposit: DepositReport) -> bool:
         """Return whether a deposit would find its owner: a payment that waits for this amount, or a brand."""

@@ -25,6 +25,7 @@ from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.availability import ProviderAvailability
+from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 
@@ -42,6 +43,8 @@ class Workers:
     channel_owner: ChannelOwner | None
     """Claims the brands' channels where several processes share the store; None elsewhere."""
     qr_codes: QrWorker
+    deposit_claims: DepositClaimWorker | None
+    """None where every provider's notifications of deposits are signed."""
     dispatcher: Dispatcher
     scheduler: Scheduler
     clock_monitor: ClockMonitor
@@ -63,6 +66,8 @@ class Workers:
                 if self.channel_owner is not None:
                     own = partial(self.channel_owner.run, callbacks_ended=callbacks_ended)
                     await senders.start(partial(own, drain=drain))
+                if self.deposit_claims is not None:
+                    await background.start(self.deposit_claims.run)
                 background.start_soon(self.dispatcher.run)
                 await background.start(self.clock_monitor.run)
                 await background.start(self.scheduler.run)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.intents import PollProvider
-from mmo_sansio.providers.common.interface import DepositReport
+from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport
+from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
 from mmo_sansio.testing import KES, REFERENCE, a_brand, a_create_payment, a_party, accepted, hinted, succeeded
 from mmo_sansio.values.clock import HOUR, Instant
+from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.model import Status
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
@@ -159,3 +161,47 @@ async def test_a_deposit_becomes_a_payment_once_and_one_of_nobody_is_kept() -> N
     (made,) = bench.engine.gateway.ledger.transactions.values()
     assert (made.order.brand, made.order.provider_title) == ("acme", "Test Money")
     assert made.progress.provider_reference == "RKL51ZDR4F"
+
+
+@pytest.mark.finding("security-4", "security-7")
+@pytest.mark.parametrize("can_be_polled", [True, False])
+async def test_an_unsigned_deposit_that_names_a_payment_moves_nothing_and_polls_it(can_be_polled: bool) -> None:
+    deposit = DepositReport(
+        "test", "RKL51ZDR4F", "600966", REFERENCE[-12:], KES(150), a_party(), DepositTrust.UNCONFIRMED
+    )
+    async with open_memory() as store:
+        bench = Bench(store)
+        bench.provider.operations = {DIRECT_PAYIN: ProviderOperation(False, can_be_polled, None, (HOUR,))}
+        await bench.a_payment_awaits_its_result()
+        store_state = await store._open_state()
+        store_state.ledger = bench.engine.gateway.ledger
+        asked = []
+        bench.engine.dispatch = lambda work: asked.append(work.intent)
+        bench.provider.notification = deposit
+        await bench.notify()
+        assert bench.engine.transaction().status is Status.PENDING
+        claim = bench.engine.gateway.ledger.claims["test", "RKL51ZDR4F"]
+        assert (claim.payment, claim.is_confirmed) == (REFERENCE, False)
+        assert asked == ([PollProvider(REFERENCE)] if can_be_polled else [])
+
+
+@pytest.mark.finding("security-4")
+async def test_an_operators_answer_finds_the_deposits_owner() -> None:
+    deposit = DepositReport("test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party(), DepositTrust.UNCONFIRMED)
+    async with open_memory() as store:
+        bench = Bench(store)
+        store_state = await store._open_state()
+        store_state.ledger = bench.engine.gateway.ledger
+        await store.admin.save_brands([a_brand()])
+        bench.provider.notification = deposit
+        await bench.notify()
+        assert bench.engine.gateway.ledger.transactions == {}
+        answer = DepositAnswer("test", "RKL51ZDR4F", DepositAnswerOutcome.COMPLETED, is_ours=True, amount=KES(5))
+        bench.provider.notification = answer
+        await bench.notify()
+        await bench.notify()
+        bench.provider.notification = evolve(answer, receipt="OTHER")
+        await bench.notify()
+    (made,) = bench.engine.gateway.ledger.transactions.values()
+    assert (made.order.brand, made.order.requested) == ("acme", KES(5))
+    assert bench.engine.gateway.suspense == []

@@ -53,6 +53,7 @@ CASES = {
             "payout_shortcode": "600997",
             "initiator": "testapi",
             "initiator_password": "SECRET-password",
+            "deposit_initiator_password": "SECRET-deposit-password",
             "certificate": "a certificate",
             "merchant_name": "TEST SHOP",
         },

@@ -10,7 +10,7 @@ from mmo_sansio.api.incoming.query_string import RecordsRequest, unknown_transac
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import Headers, HttpResponse
 from mmo_sansio.messages.queries import Position, Records
-from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Rejected, Reply
+from mmo_sansio.messages.replies import Accepted, Applied, ClaimDue, Ignored, Rejected, Reply
 from mmo_sansio.values.clock import Span, format_with_seconds, later
 from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import Problem
@@ -29,7 +29,7 @@ def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Pro
             return HttpResponse(200, _JSON_HEADERS, _creation_body(order, settings.hpp_url).encode())
         case Rejected(problem):
             return problem
-        case Applied() | Ignored():
+        case Applied() | Ignored() | ClaimDue():
             raise AssertionError(f"{reply} is no reply to a creation")
         case _:
             assert_never(reply)

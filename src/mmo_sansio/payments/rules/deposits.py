@@ -1,45 +1,74 @@
-"""Records offline deposits: money that a provider reports as received becomes a transaction, once (clause S4)."""
+"""Decides about reported deposits: money that a provider reports as received is booked once (clauses S4, S5).
+
+An unsigned notification makes a claim, which moves no money before the provider has confirmed it; one that names a
+pending payment waits for the payment's end. A claim is open until it is settled: it becomes a deposit, the success of a
+QR payment, or an entry of the suspense book. A settled claim stays, so that one receipt settles one thing. A claim that
+the provider does not confirm is withdrawn: its receipt may be claimed again.
+"""
 
 from __future__ import annotations
 
-from mmo_sansio.messages.changes import DepositRecorded, SuspenseReason, TransactionCreated
-from mmo_sansio.messages.inputs import DepositNotified, UnmatchedNotified
-from mmo_sansio.messages.intents import DeliverCallback
-from mmo_sansio.messages.replies import Applied
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import evolve
+
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.messages.inputs import (
+    DepositAnswered,
+    DepositClaimWoke,
+    DepositNotified,
+    ProviderSucceeded,
+    UnmatchedNotified,
+)
+from mmo_sansio.messages.replies import ClaimDue, Ignored
 from mmo_sansio.payments.decision import Decision, ignore
+from mmo_sansio.payments.deposit_booking import book_deposit
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.receipts import claim_change
+from mmo_sansio.payments.settlement import succeed
 from mmo_sansio.payments.suspense import record_in_suspense
-from mmo_sansio.values.clock import Moment, elapsed
-from mmo_sansio.values.model import Brand, Flow, Method, Order, Progress, ProviderData, Source, Stage, Transaction, Type
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Moment, Span, elapsed, later
+from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
+from mmo_sansio.values.model import Brand, Flow, Source, Stage, Transaction
+
+CLAIM_LIFETIME: Final = DAY
+"""How long the provider is asked about an unconfirmed claim, before it is left to a person."""
+
+NOT_FOUND_IS_FINAL_AFTER: Final = HOUR
+"""How long after its notification the answer "not found" withdraws a claim."""
+
+WAKE_INTERVALS: Final[Sequence[Span]] = tuple(
+    Span(each) for each in (15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE)
+)
+"""How long a claim waits before each question to the provider, or look at its payment; the last repeats."""
+
+FIRST_LOOK_AT_PROMPT: Final[Span] = Span(30 * SECOND)
+"""How long a claim that names a pending payment waits first: mostly the payment's own result explains it."""
 
 
 def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Moment) -> Decision:
-    """Record the deposit; ignore a repeated one, and put one that matches no brand into the suspense book."""
+    """Book the deposit, or open a claim where it is unconfirmed or names a payment.
+
+    A repeated report is ignored. One whose receipt has settled something else goes to the suspense book, as does one
+    that names an account which is not ours.
+    """
     if not input_.succeeded:
         return ignore("A failed deposit makes no transaction.")
     known = ledger.deposit(input_.provider, input_.provider_reference)
     if known is not None:
         return _repeated_deposit(ledger.transaction(known), input_, now=now)
-    if input_.brand is None:
-        return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
-    candidates = [
-        each for each in input_.brand.methods if each.key == input_.method and each.provider == input_.provider
-    ]
-    if not candidates:
-        return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
-    method = next((each for each in candidates if input_.amount.currency in each.limits), None)
-    if method is None:
-        return record_in_suspense(input_, SuspenseReason.UNSUPPORTED_CURRENCY, None, now=now)
-    transaction = _deposit_transaction(input_, input_.brand, method, now=now)
-    called = transaction.order.result_url is not None
-    return Decision(
-        Applied(transaction),
-        (
-            DepositRecorded(input_.provider, input_.provider_reference, transaction.reference),
-            TransactionCreated(transaction),
-        ),
-        (DeliverCallback(transaction.reference),) if called else (),
-    )
+    named = None if input_.payment is None else ledger.transaction(input_.payment)
+    claim = ledger.claim(input_.provider, input_.provider_reference)
+    if claim is not None:
+        if _is_same_claim(claim, input_):
+            return ignore("The deposit is on record.", named)
+        return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
+    if input_.trust is DepositTrust.FOREIGN_ACCOUNT:
+        return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, named, now=now)
+    if input_.trust is DepositTrust.CONFIRMED and named is None:
+        return book_deposit(input_, now=now)
+    return _open_claim(ledger, input_, named, now=now)
 
 
 def record_unmatched(input_: UnmatchedNotified, *, now: Moment) -> Decision:
@@ -54,35 +83,147 @@ def _repeated_deposit(before: Transaction | None, input_: DepositNotified, *, no
     return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, before, now=now)
 
 
-def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, *, now: Moment) -> Transaction:
-    """Return a transaction for money that has been received: a success from the beginning, whatever the limits say."""
-    order = Order(
-        gateway_reference=input_.gateway_reference,
-        brand=brand.id,
-        type=Type.PAYIN,
-        flow=Flow.PUSH,
-        method=method.key,
-        country=method.country,
+def wake_claim(ledger: Ledger, input_: DepositClaimWoke, *, now: Moment) -> Decision:
+    """Do what is due: ask the provider, look at the named payment, or leave the claim to a person."""
+    claim = ledger.claim(input_.provider, input_.receipt)
+    if claim is None or claim.payment != input_.payment or claim.wake_at is None or now.time < claim.wake_at:
+        return ignore("Nothing is due.")
+    named = None if claim.payment is None else ledger.transaction(claim.payment)
+    if claim.is_confirmed or _is_explained(claim, named):
+        return _settle(ledger, claim, claim, named, now=now)
+    if now.time >= claim.expires_at:
+        return _withdraw(claim, named, now=now)
+    change = claim_change(claim, _next(claim, now=now))
+    return Decision(ClaimDue(change.after or claim), (change,))
+
+
+def apply_answer(ledger: Ledger, input_: DepositAnswered, *, now: Moment) -> Decision:
+    """Settle or withdraw an unconfirmed claim by the provider's answer, whose account and amount count.
+
+    An answer that says nothing usable changes nothing: the provider is asked again.
+    """
+    claim = ledger.claim(input_.provider, input_.receipt)
+    if claim is None or claim.payment != input_.payment or claim.wake_at is None or claim.is_confirmed:
+        return ignore("No claim waits for this answer.")
+    named = None if claim.payment is None else ledger.transaction(claim.payment)
+    match input_.outcome:
+        case DepositAnswerOutcome.UNKNOWN:
+            return ignore("The answer says nothing that can be used.", named)
+        case DepositAnswerOutcome.NOT_FOUND if elapsed(claim.received_at, now.time) < NOT_FOUND_IS_FINAL_AFTER:
+            return ignore("It is not found, and may be too new for that.", named)
+        case DepositAnswerOutcome.NOT_FOUND | DepositAnswerOutcome.FAILED:
+            return _withdraw(claim, named, now=now)
+        case DepositAnswerOutcome.COMPLETED:
+            pass
+    if not input_.is_ours:
+        return _withdraw(claim, named, now=now)
+    if input_.amount is None:
+        return ignore("The answer names no amount.", named)
+    confirmed = evolve(claim, is_confirmed=True)
+    if input_.amount != claim.amount:
+        return _withdraw(evolve(confirmed, amount=input_.amount), named, now=now, stored=claim)
+    return _settle(ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now)
+
+
+def _is_same_claim(claim: DepositClaim, input_: DepositNotified) -> bool:
+    """Tell whether a notification repeats the one that made this claim, or reports the receipt of its payment."""
+    if claim.payment is not None and claim.payment == input_.payment:
+        return claim.amount == input_.amount
+    known = (claim.account, claim.bill_reference, claim.amount, claim.payment)
+    return known == (input_.account, input_.bill_reference, input_.amount, input_.payment)
+
+
+def _open_claim(ledger: Ledger, input_: DepositNotified, named: Transaction | None, *, now: Moment) -> Decision:
+    """Open a claim, or settle it at once when it is confirmed and the payment that it names waits for nothing else."""
+    waits = named is not None and named.order.flow is not Flow.QR and not named.progress.stage.is_terminal
+    claim = DepositClaim(
         provider=input_.provider,
+        receipt=input_.provider_reference,
         provider_title=input_.provider_title,
-        requested=input_.amount,
+        gateway_reference=input_.gateway_reference,
+        account=input_.account,
+        bill_reference=input_.bill_reference,
+        amount=input_.amount,
         party=input_.party,
-        merchant_reference=None,
-        reconciliation_reference=None,
-        labels=None,
-        result_url=brand.push_result_url,
-        created_at=now.utc,
-        expires_at=now.time,
-        utc_offset=elapsed(now.time, now.utc),
+        payment=None if named is None else named.reference,
+        brand=None if named is None else named.order.brand,
+        received_at=now.time,
+        expires_at=later(now.time, CLAIM_LIFETIME),
+        wake_at=later(now.time, FIRST_LOOK_AT_PROMPT) if waits else now.time,
+        is_confirmed=input_.trust is DepositTrust.CONFIRMED,
     )
-    progress = Progress(
-        stage=Stage.SUCCEEDED,
-        version=1,
-        wake_at=None,
-        provider_reference=input_.provider_reference,
-        provider_data=ProviderData(input_.provider, input_.provider_title),
-        final=input_.amount,
-        completed_at=now.utc,
-        completion_source=Source.WEBHOOK,
+    if claim.is_confirmed and not waits:
+        return _settle(ledger, None, claim, named, now=now)
+    reply = Ignored("The deposit is claimed, and not booked yet.", named)
+    return Decision(reply, (claim_change(None, claim),))
+
+
+def _settle(
+    ledger: Ledger,
+    stored: DepositClaim | None,
+    claim: DepositClaim,
+    named: Transaction | None,
+    *,
+    brand: Brand | None = None,
+    method: str = "",
+    now: Moment,
+) -> Decision:
+    """Settle a claim: book it, or leave it open while the payment that it names is pending."""
+    if named is None:
+        booked = book_deposit(_as_notified(claim, brand, method), now=now)
+    elif _is_explained(claim, named):
+        booked = ignore("The payment's own result has explained the deposit.", named)
+    elif named.order.flow is Flow.QR:
+        booked = _settle_qr_payment(ledger, claim, named, now=now)
+    elif not named.progress.stage.is_terminal:
+        waiting = _next(claim, now=now)
+        return Decision(Ignored("The deposit waits for the payment's end.", named), (claim_change(stored, waiting),))
+    else:
+        booked = record_in_suspense(claim, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
+    settled = evolve(claim, wake_at=None)
+    return Decision(booked.reply, (claim_change(stored, settled), *booked.changes), booked.intents)
+
+
+def _settle_qr_payment(ledger: Ledger, claim: DepositClaim, named: Transaction, *, now: Moment) -> Decision:
+    """Let a confirmed claim end the QR payment that it names, if it is of its amount."""
+    report = ProviderSucceeded(named.reference, claim.provider, Source.WEBHOOK, claim.receipt, claim.amount)
+    if claim.amount != named.order.requested:
+        return record_in_suspense(report, SuspenseReason.AMOUNT_DIFFERS, named, now=now)
+    return succeed(ledger, report, now=now)
+
+
+def _withdraw(
+    claim: DepositClaim, named: Transaction | None, *, now: Moment, stored: DepositClaim | None = None
+) -> Decision:
+    """Leave a claim to a person that the provider does not confirm as it was notified."""
+    reason = SuspenseReason.CONFLICTING_DEPOSIT if claim.is_confirmed else SuspenseReason.UNCONFIRMED_DEPOSIT
+    noted = record_in_suspense(claim, reason, named, now=now)
+    return Decision(noted.reply, (claim_change(stored or claim, None), *noted.changes))
+
+
+def _is_explained(claim: DepositClaim, named: Transaction | None) -> bool:
+    """Tell whether the claim's receipt is the one of the payment's own success."""
+    if named is None or named.progress.stage is not Stage.SUCCEEDED:
+        return False
+    return named.progress.provider_reference == claim.receipt
+
+
+def _as_notified(claim: DepositClaim, brand: Brand | None, method: str) -> DepositNotified:
+    return DepositNotified(
+        provider=claim.provider,
+        provider_reference=claim.receipt,
+        provider_title=claim.provider_title,
+        gateway_reference=claim.gateway_reference,
+        brand=brand,
+        method=method,
+        amount=claim.amount,
+        party=claim.party,
+        account=claim.account,
+        bill_reference=claim.bill_reference,
     )
-    return Transaction(order, progress)
+
+
+def _next(claim: DepositClaim, *, now: Moment) -> DepositClaim:
+    """Return the claim as it waits for its next turn."""
+    interval = WAKE_INTERVALS[min(claim.polls, len(WAKE_INTERVALS) - 1)]
+    return evolve(claim, polls=claim.polls + 1, wake_at=later(now.time, interval))

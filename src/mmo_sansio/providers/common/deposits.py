@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from mmo_sansio.messages.inputs import DepositNotified, ProviderHinted, ProviderSucceeded, UnmatchedNotified
-from mmo_sansio.providers.common.interface import DepositReport
-from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, operation_key
-from mmo_sansio.values.model import Brand, Method, Source, Transaction
+from mmo_sansio.messages.inputs import DepositAnswered, DepositNotified
+from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport
+from mmo_sansio.values.deposit_claim import DepositClaim
+from mmo_sansio.values.model import Brand, Method
 
 REFERENCE_SUFFIX_CHARACTERS = 12
 """How many of the last characters of a gatewayReference a payer sees as account reference where the operator allows no
@@ -40,9 +39,14 @@ def find_owner(deposit: DepositReport, brands: Iterable[Brand]) -> DepositOwner 
 
 
 def deposit_input(
-    deposit: DepositReport, owner: DepositOwner | None, *, provider_title: str, gateway_reference: str
+    deposit: DepositReport,
+    owner: DepositOwner | None,
+    *,
+    provider_title: str,
+    gateway_reference: str,
+    payment: str | None = None,
 ) -> DepositNotified:
-    """Return the input for a deposit; without an owner it goes to the suspense book."""
+    """Return the input for a deposit; one without an owner that names no payment goes to the suspense book."""
     return DepositNotified(
         provider=deposit.provider,
         provider_reference=deposit.provider_reference,
@@ -52,6 +56,10 @@ def deposit_input(
         method=owner[1].key if owner else "",
         amount=deposit.amount,
         party=deposit.party,
+        trust=deposit.trust,
+        account=deposit.account,
+        bill_reference=deposit.bill_reference,
+        payment=payment,
     )
 
 
@@ -61,21 +69,23 @@ def may_be_reference_suffix(deposit: DepositReport) -> bool:
     return len(suffix) == REFERENCE_SUFFIX_CHARACTERS and suffix.isascii() and suffix.isalnum()
 
 
-def payment_input(
-    deposit: DepositReport, transaction: Transaction, operations: Mapping[OperationKey, ProviderOperation]
-) -> ProviderSucceeded | ProviderHinted | UnmatchedNotified:
-    """Return the input for a deposit that names one of our payments: it is unsigned, so the provider is polled if
-    possible.
+def claimed_deposit(claim: DepositClaim) -> DepositReport:
+    """Return the deposit that a claim reports, to find its owner."""
+    return DepositReport(claim.provider, claim.receipt, claim.account, claim.bill_reference, claim.amount, claim.party)
 
-    One for a payment that has ended changes nothing and goes to the suspense book, as it may be a second payment.
-    """
-    operation = operations.get(operation_key(transaction))
-    if operation and operation.can_be_polled and not transaction.progress.stage.is_terminal:
-        return ProviderHinted(transaction.reference, deposit.provider, _to_json(deposit))
-    if deposit.amount != transaction.order.requested:
-        return UnmatchedNotified(deposit.provider, _to_json(deposit))
-    return ProviderSucceeded(
-        transaction.reference, deposit.provider, Source.WEBHOOK, deposit.provider_reference, deposit.amount
+
+def answer_input(answer: DepositAnswer, claim: DepositClaim | None, owner: DepositOwner | None) -> DepositAnswered:
+    """Return the input for a provider's answer about a claim; its owner counts where it names no payment."""
+    return DepositAnswered(
+        provider=answer.provider,
+        receipt=answer.receipt,
+        outcome=answer.outcome,
+        is_ours=answer.is_ours,
+        amount=answer.amount,
+        detail=answer.reason,
+        payment=None if claim is None else claim.payment,
+        brand=owner and owner[0],
+        method=owner[1].key if owner else "",
     )
 
 
@@ -89,14 +99,3 @@ def _matching_accounts(deposit: DepositReport, method: Method) -> Iterable[str]:
 def _single(owners: Iterable[DepositOwner]) -> DepositOwner | None:
     found = list(owners)
     return found[0] if len(found) == 1 else None
-
-
-def _to_json(deposit: DepositReport) -> str:
-    members = {
-        "providerReference": deposit.provider_reference,
-        "account": deposit.account,
-        "billReference": deposit.bill_reference,
-        "amount": str(deposit.amount),
-        "msisdn": deposit.party.msisdn,
-    }
-    return json.dumps(members, ensure_ascii=False)

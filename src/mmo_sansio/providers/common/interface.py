@@ -8,7 +8,7 @@ means.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from attrs import field, frozen
 
@@ -16,6 +16,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.model import Party, Transaction
 from mmo_sansio.values.money import Money
 
@@ -80,6 +81,22 @@ class DepositReport:
     """The payer's account or reference; empty when there is none."""
     amount: Money
     party: Party
+    trust: DepositTrust = DepositTrust.CONFIRMED
+    """Whether it may be booked as it is; an adapter that gives UNCONFIRMED reports is a VerifiesDeposits."""
+
+
+@frozen
+class DepositAnswer:
+    """A provider reports the state of a deposit, when asked about its receipt."""
+
+    provider: str
+    receipt: str
+    outcome: DepositAnswerOutcome
+    is_ours: bool = False
+    """Whether the answer names an account of ours as the one that was paid."""
+    amount: Money | None = None
+    reason: str = ""
+    """The provider's words, for staff."""
 
 
 @frozen
@@ -90,7 +107,7 @@ class DepositValidation:
 
 
 ProviderNotification: TypeAlias = (
-    ProviderReport | ProviderHinted | DepositReport | DepositValidation | UnmatchedNotified
+    ProviderReport | ProviderHinted | DepositReport | DepositAnswer | DepositValidation | UnmatchedNotified
 )
 """The possible contents of a notification."""
 
@@ -141,6 +158,19 @@ class Provider(Protocol):
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response to a notification: `accepted` once its content is durable or, for the validation of a
         deposit, that it is acceptable; never raises for bad input."""
+        ...
+
+
+DepositConversation: TypeAlias = Generator[HttpRequest, HttpResponse, DepositAnswer | None]
+"""A conversation about a claim of a deposit; it ends with None where the answer arrives as a notification."""
+
+
+@runtime_checkable
+class VerifiesDeposits(Protocol):
+    """Represents a provider that can be asked about a deposit by its receipt."""
+
+    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
+        """Ask whether the deposit was made, to which account and of which amount."""
         ...
 
 

@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from attrs import Factory, define, evolve, field
@@ -16,16 +16,19 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
+    DepositConversation,
     ExchangeFailed,
     Finished,
     Provider,
     ProviderNotification,
     SignIn,
     SignInFailed,
+    VerifiesDeposits,
     resume,
 )
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 
 REDACTED: Final = "[secret]"
@@ -97,6 +100,12 @@ class RedactingProvider:
         """Poll as the adapter does, with redacted responses and report."""
         return self._redact_conversation(self.adapter.poll(transaction, now=now))
 
+    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
+        """Ask as the adapter does, with redacted responses and answer; an adapter that cannot ask gives no answer."""
+        if not isinstance(self.adapter, VerifiesDeposits):
+            return None
+        return (yield from self._redact_conversation(self.adapter.verify_deposit(claim, now=now)))
+
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
         return self._redact_report(self.adapter.read_notification(request))
@@ -105,7 +114,9 @@ class RedactingProvider:
         """Return the adapter's response."""
         return self.adapter.answer_notification(request, accepted)
 
-    def _redact_conversation(self, conversation: Conversation) -> Conversation:
+    def _redact_conversation(
+        self, conversation: Generator[HttpRequest, HttpResponse, T]
+    ) -> Generator[HttpRequest, HttpResponse, T]:
         """Run the conversation; long secrets are removed from responses before they are parsed, so that none is cut in
         two."""
         step = resume(conversation)

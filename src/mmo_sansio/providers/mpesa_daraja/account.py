@@ -19,6 +19,11 @@ PAYOUT_COMMANDS: Final = ("BusinessPayment", "SalaryPayment", "PromotionPayment"
 FORBIDDEN_IN_URLS: Final = ("mpesa", "m-pesa", "safaricom", "exe", "cmd", "sql", "query")
 """Words that Daraja rejects in a callback address, in any case."""
 
+DEPOSITS_CONFIRM: Final = "confirm"
+DEPOSITS_TRUST: Final = "trust"
+DEPOSITS: Final = (DEPOSITS_CONFIRM, DEPOSITS_TRUST)
+"""What the option `deposits` may be: M-Pesa is asked about each confirmation, or it is trusted as it comes."""
+
 _SHORTCODE: Final = re.compile(r"[0-9]{5,7}", re.ASCII)
 
 
@@ -44,6 +49,9 @@ class MpesaAccount:
     """
     security_credential: str = field(default="", repr=False)
     """The initiator's password, encrypted for Daraja."""
+    deposit_initiator: str | None = None
+    """The API operator of `shortcode` that asks about deposits; None: confirmations are trusted as they come."""
+    deposit_security_credential: str = field(default="", repr=False)
     payout_command: str = PAYOUT_COMMANDS[0]
     merchant_name: str | None = None
     """The name in QR codes; None: the account offers none."""
@@ -51,16 +59,29 @@ class MpesaAccount:
     """Whether Daraja completes a deposit when its validation request gets no response."""
 
     @property
+    def trusts_deposits(self) -> bool:
+        """Tell whether an unsigned confirmation of a deposit moves money without a question to Daraja."""
+        return self.deposit_initiator is None
+
+    def is_paid_at(self, account: str) -> bool:
+        """Tell whether this is the account's own shortcode or till."""
+        return account in (self.shortcode, self.till)
+
+    @property
     def signing_key(self) -> bytes:
         """The key that signs the addresses of callbacks."""
         return self.consumer_secret.encode()
 
 
-def read_account(options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers) -> MpesaAccount:
-    """Return the account that the options describe. Raises OptionError."""
+def read_account(
+    options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers, checks_sender: bool = False
+) -> MpesaAccount:
+    """Return the account that the options describe. `checks_sender` says that callbacks are accepted from listed
+    networks only. Raises OptionError."""
     reader = Options(options)
     shortcode = _read_shortcode(reader, "shortcode")
     initiator = reader.optional_text("initiator")
+    deposit_initiator = _read_deposit_initiator(reader, initiator, checks_sender=checks_sender)
     account = MpesaAccount(
         base_url=reader.url("base_url", PRODUCTION_URL),
         consumer_key=reader.text("consumer_key"),
@@ -71,7 +92,11 @@ def read_account(options: Mapping[str, Any], *, hooks_url: str, ciphers: Ciphers
         till=_read_shortcode(reader, "till") if "till" in options else reader.optional_text("till"),
         payout_shortcode=_read_shortcode(reader, "payout_shortcode", shortcode),
         initiator=initiator,
-        security_credential=_encrypt_credential(reader, ciphers) if initiator else "",
+        security_credential=_encrypt_credential(reader, ciphers, "initiator_password") if initiator else "",
+        deposit_initiator=deposit_initiator,
+        deposit_security_credential=_encrypt_credential(reader, ciphers, _deposit_password_key(options))
+        if deposit_initiator
+        else "",
         payout_command=reader.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
         merchant_name=reader.optional_text("merchant_name"),
         completes_unvalidated=reader.choice("unanswered_deposits", ("Completed", "Cancelled"), "Completed")
@@ -88,10 +113,31 @@ def _read_shortcode(options: Options, key: str, default: str | None = None) -> s
     return value
 
 
-def _encrypt_credential(options: Options, ciphers: Ciphers) -> str:
+def _read_deposit_initiator(options: Options, initiator: str | None, *, checks_sender: bool) -> str | None:
+    """Return the API operator that asks about deposits; None where confirmations are trusted. Raises OptionError for
+    QR codes that anybody who knows the address of confirmations could settle, unless that is asked for."""
+    asks = options.optional_text("deposit_initiator") or initiator
+    options.optional_text("deposit_initiator_password")
+    default = DEPOSITS_CONFIRM if asks else DEPOSITS_TRUST
+    if options.choice("deposits", DEPOSITS, default) == DEPOSITS_CONFIRM:
+        if asks is None:
+            remedy = "Set initiator, or deposit_initiator with its password."
+            raise OptionError("deposits", "needs an API operator that asks M-Pesa about deposits.", remedy)
+        return asks
+    if "merchant_name" in options.values and "deposits" not in options.values and not checks_sender:
+        remedy = 'Set initiator, so that M-Pesa is asked, or hooks_from; or write deposits = "trust".'
+        raise OptionError("deposits", "would let anybody who knows an address settle QR payments.", remedy)
+    return None
+
+
+def _deposit_password_key(options: Mapping[str, Any]) -> str:
+    return "deposit_initiator_password" if "deposit_initiator_password" in options else "initiator_password"
+
+
+def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
     """Return the SecurityCredential: the password, RSA with PKCS #1 v1.5, base64. It serves many
     requests."""
-    password = options.text("initiator_password")
+    password = options.text(key)
     certificate = options.text("certificate").encode()
     try:
         return b64encode(ciphers.rsa_encrypt_pkcs1v15(certificate, password.encode())).decode()

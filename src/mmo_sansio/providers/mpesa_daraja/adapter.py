@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
@@ -21,6 +22,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
+    DepositConversation,
     ExchangeFailed,
     ProviderNotification,
     SignIn,
@@ -60,6 +62,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     whole_shillings,
 )
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
 
@@ -169,6 +172,14 @@ class DarajaProvider:
             return (yield from self._poll_status(transaction, known_as, hint, now=now))
         return ProviderCannotTell(transaction.reference, self.name)
 
+    def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
+        """Ask for the state of a deposit by its receipt. The answer arrives by a callback."""
+        if self.account.trusts_deposits:
+            return None
+        with suppress(ExchangeFailed):  # It is asked again.
+            yield requests.deposit_query(self.account, claim.receipt, claim.amount.minor, now)
+        return None
+
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the content of a callback; see :mod:`.notifications`."""
         return parse_notification(self.name, self.account, request)
@@ -258,7 +269,13 @@ class DarajaProvider:
         if not code or code in PAYIN_PENDING_CODES:
             return ProviderAccepted(reference, self.name, Source.POLL, provider_reference)
         if code == SUCCESS:
-            return ProviderSucceeded(reference, self.name, Source.POLL, hint.receipt or provider_reference)
+            return ProviderSucceeded(
+                reference,
+                self.name,
+                Source.POLL,
+                hint.receipt or provider_reference,
+                settles_receipt=bool(hint.receipt),
+            )
         return self._failed(transaction, find_error_mapping(code).payin, code, message)
 
     def _poll_status(

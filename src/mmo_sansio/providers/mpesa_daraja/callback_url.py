@@ -30,6 +30,8 @@ class MpesaCallbackKind(StrEnum):
     """A request has waited for too long in Daraja's queue."""
     POLL_RESULT = "a"
     """The answer to a poll of a pay-out or a tax payout."""
+    DEPOSIT_RESULT = "d"
+    """The answer to a question about a deposit; its reference is the receipt."""
     CONFIRMATION = "c"
     """A deposit that was made."""
     VALIDATION = "v"
@@ -42,7 +44,7 @@ class CallbackContext:
 
     kind: MpesaCallbackKind
     reference: str = ""
-    """The gatewayReference; empty for deposits."""
+    """The gatewayReference; for a question about a deposit its receipt; empty for confirmations and validations."""
     minor: int = 0
     """The requested amount in cents."""
     submitted_at: Instant = Instant(0)

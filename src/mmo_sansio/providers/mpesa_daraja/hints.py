@@ -14,8 +14,8 @@ from attrs import frozen
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_.]{1,30}", re.ASCII)
 
-_NAMES: Final = {"id": "id", "code": "code", "receipt": "receipt", "providerReference": "receipt"}
-"""The names in a stored hint and their names here; a confirmation's receipt has its own name."""
+_NAMES: Final = ("id", "code", "receipt")
+"""The members of a stored hint that are read."""
 
 
 @frozen
@@ -39,7 +39,7 @@ def parse_hint(text: str | None) -> MpesaHint:
     for line in (text or "").splitlines():
         try:
             members = json.loads(line)
-            latest |= {_NAMES[name]: str(members[name]) for name in _NAMES if members.get(name)}
+            latest |= {name: str(members[name]) for name in _NAMES if members.get(name)}
         except (ValueError, AttributeError, RecursionError):
             continue
     if not _CODE.fullmatch(latest.get("code", "0")):

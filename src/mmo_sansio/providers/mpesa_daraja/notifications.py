@@ -1,13 +1,15 @@
 """Reads Daraja's callbacks, and writes the responses that Daraja expects.
 
-A callback without our signature in its address is not read. A result only causes a poll. Reports are the answer to our
-own poll, and the confirmation of a deposit, which cannot be polled.
+A callback without our signature in its address is not read. A result only causes a poll, and a confirmation a question
+about the deposit, where the account has an API operator for that. Reports are the answers to our own questions.
 """
 
 from __future__ import annotations
 
 import json
 from typing import Final, assert_never
+
+from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -20,7 +22,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.providers.common.interface import DepositValidation, ProviderNotification
+from mmo_sansio.providers.common.interface import DepositReport, DepositValidation, ProviderNotification
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, parse_callback_url
@@ -31,10 +33,12 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
     TRANSACTION_FAILURES,
     find_error_mapping,
 )
+from mmo_sansio.providers.mpesa_daraja.deposit_answers import deposit_answer
 from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint
 from mmo_sansio.providers.mpesa_daraja.results import MpesaResult, parse_deposit, parse_push_result, parse_result
 from mmo_sansio.providers.mpesa_daraja.wire import to_json
 from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.model import Source
 
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
@@ -54,12 +58,14 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
         match address.kind:
             case MpesaCallbackKind.PUSH:
                 result = parse_push_result(request.body)
+            case MpesaCallbackKind.DEPOSIT_RESULT:
+                return deposit_answer(provider, account, address.reference, parse_result(request.body))
             case MpesaCallbackKind.RESULT | MpesaCallbackKind.POLL_RESULT:
                 result = parse_result(request.body)
             case MpesaCallbackKind.QUEUE_TIMEOUT:
                 return ProviderHinted(address.reference, provider)
             case MpesaCallbackKind.CONFIRMATION:
-                return parse_deposit(provider, request.body)
+                return _judged_deposit(account, parse_deposit(provider, request.body))
             case MpesaCallbackKind.VALIDATION:
                 return DepositValidation(parse_deposit(provider, request.body))
             case _:
@@ -89,11 +95,19 @@ def _validation_result(account: MpesaAccount, request: HttpRequest, *, accepted:
         deposit = parse_deposit("", request.body)
     except ValueError:
         return _OTHER_ERROR
-    if deposit.account not in (account.shortcode, account.till):
+    if not account.is_paid_at(deposit.account):
         return _WRONG_SHORTCODE
     if deposit.amount.minor % 100:
         return _WRONG_AMOUNT
     return _DEPOSIT_ACCEPTED if accepted else _UNKNOWN_ACCOUNT
+
+
+def _judged_deposit(account: MpesaAccount, deposit: DepositReport) -> DepositReport:
+    """Return a confirmed deposit with how far it is trusted: Daraja signs nothing, and its address is one for all."""
+    if not account.is_paid_at(deposit.account):
+        return evolve(deposit, trust=DepositTrust.FOREIGN_ACCOUNT)
+    trust = DepositTrust.CONFIRMED if account.trusts_deposits else DepositTrust.UNCONFIRMED
+    return evolve(deposit, trust=trust)
 
 
 def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderReport:

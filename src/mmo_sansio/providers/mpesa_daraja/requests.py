@@ -120,6 +120,27 @@ def status_query(
     )
 
 
+def deposit_query(account: MpesaAccount, receipt: str, minor: int, now: Instant) -> HttpRequest:
+    """Ask about a deposit by its receipt; the state arrives by a callback. Its address is valid for this question
+    only."""
+    url = _callback_url(account, CallbackContext(MpesaCallbackKind.DEPOSIT_RESULT, receipt, minor, now))
+    return _post(
+        account,
+        "/mpesa/transactionstatus/v1/query",
+        {
+            "Initiator": account.deposit_initiator,
+            "SecurityCredential": account.deposit_security_credential,
+            "CommandID": "TransactionStatusQuery",
+            "TransactionID": receipt,
+            "PartyA": int(account.shortcode),
+            "IdentifierType": _ORGANISATION,
+            "ResultURL": url,
+            "QueueTimeOutURL": url,
+            "Remarks": "Deposit",
+        },
+    )
+
+
 def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpRequest:
     """Request a QR code that pays this order."""
     return _post(

@@ -5,6 +5,7 @@ A value may be a number or text, an object or a list of objects, present or abse
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,6 +18,9 @@ from mmo_sansio.values.money import Money
 
 DUMMY_RECEIPT_ENDING: Final = "0000000"
 """The end of a TransactionID that stands for none."""
+
+RECEIPT: Final = re.compile(r"[A-Za-z0-9]{1,30}", re.ASCII)
+"""M-Pesa's receipts have ten letters and digits."""
 
 
 @frozen
@@ -72,11 +76,14 @@ def parse_result(body: bytes) -> MpesaResult:
 def parse_deposit(provider: str, body: bytes) -> DepositReport:
     """Read the deposit in a confirmation, or in the validation before one."""
     deposit = parse_json(body)
+    receipt = _required_text(deposit, "TransID")
+    if RECEIPT.fullmatch(receipt) is None:
+        raise ValueError("TransID is no receipt")
     number, bill_reference = text_member(deposit, "MSISDN"), text_member(deposit, "BillRefNumber")
     middle = " ".join(filter(None, (text_member(deposit, "FirstName"), text_member(deposit, "MiddleName"))))
     return DepositReport(
         provider,
-        _required_text(deposit, "TransID"),
+        receipt,
         _required_text(deposit, "BusinessShortCode"),
         bill_reference,
         parse_amount(_required_text(deposit, "TransAmount")),

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.providers.common.interface import VerifiesDeposits
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.engine.engine import Engine, PendingInput
@@ -23,6 +24,7 @@ from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.availability import ProviderAvailability
+from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 
@@ -65,6 +67,7 @@ def build_workers(
         callbacks=callbacks,
         channel_owner=channel_owner,
         qr_codes=qr_codes,
+        deposit_claims=_deposit_claims(resources, accounts, engine),
         dispatcher=dispatcher,
         scheduler=scheduler,
         clock_monitor=ClockMonitor(clock, resources.store),
@@ -92,6 +95,18 @@ def _simulated_operator(
         return OperatorClient(resources.config.operator_socket, notify)
     journal = OperatorJournal(operator_journal_file(resources.config))
     return SandboxOperatorWorker(journal, resources.clock.time, notify)
+
+
+def _deposit_claims(resources: Resources, accounts: ConfiguredAccounts, engine: Engine) -> DepositClaimWorker | None:
+    """Return the worker that asks about deposits, or None where no provider needs it."""
+    opened = {
+        name: each for name, each in accounts.operator_accounts.items() if isinstance(each.adapter, VerifiesDeposits)
+    }
+    if not opened:
+        return None
+    providers = {name: each.provider for name, each in opened.items()}
+    exchanges = {name: each.account.exchange for name, each in opened.items()}
+    return DepositClaimWorker(resources.store, engine.submit, providers, exchanges.__getitem__, resources.clock.now)
 
 
 def _provider_worker(

@@ -171,8 +171,8 @@ def _parse_minor(text: object) -> int:
 def default_accounts() -> SimulatedMpesaAccounts:
     """Return the accounts that every simulator begins with."""
     book = SimulatedMpesaAccounts()
-    book.open_account({"account": "174379", "passkey": SANDBOX_PASSKEY})
-    payer = {"initiator": "testapi", "initiator_password": "Safaricom999!*!"}
-    book.open_account({"account": "600997", "balance": "1000000.00", **payer})
+    operator = {"initiator": "testapi", "initiator_password": "Safaricom999!*!"}
+    book.open_account({"account": "174379", "name": "TEST SHOP", "passkey": SANDBOX_PASSKEY, **operator})
+    book.open_account({"account": "600997", "name": "TEST SHOP", "balance": "1000000.00", **operator})
     book.open_account({"account": "254708374149", "balance": "100000.00"})
     return book

@@ -232,7 +232,9 @@ class MpesaSimulator:
             )
             code = ending.code if ending else "2001" if not may else None
             self._schedule.send(
-                responses.callback_request(form["ResultURL"], responses.status_callback(found, code, ids))
+                responses.callback_request(
+                    form["ResultURL"], responses.status_callback(found, self._accounts, code, ids)
+                )
             )
 
         for after in callback_delays(faults):

@@ -126,7 +126,9 @@ def result_callback(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAcco
     return {"Result": document}
 
 
-def status_callback(payment: SimulatedMpesaPayment | None, code: str | None, ids: tuple[str, str]) -> dict[str, Any]:
+def status_callback(
+    payment: SimulatedMpesaPayment | None, accounts: SimulatedMpesaAccounts, code: str | None, ids: tuple[str, str]
+) -> dict[str, Any]:
     """Return the callback with the state of a queried payment; `code` replaces the result."""
     if payment is None and code is None:
         code = "SFC_IC0003"
@@ -142,6 +144,8 @@ def status_callback(payment: SimulatedMpesaPayment | None, code: str | None, ids
         status = _STATUSES.get(payment.result, "Failed")
         document["ResultParameters"] = {
             "ResultParameter": [
+                {"Key": "DebitPartyName", "Value": _party_name(payment.payer, accounts)},
+                {"Key": "CreditPartyName", "Value": _party_name(payment.payee, accounts)},
                 {"Key": "TransactionReason"},
                 {"Key": "ConversationID", "Value": payment.conversation_id},
                 {"Key": "OriginatorConversationID", "Value": payment.originator_id},
@@ -151,6 +155,11 @@ def status_callback(payment: SimulatedMpesaPayment | None, code: str | None, ids
             ]
         }
     return {"Result": document}
+
+
+def _party_name(id: str, accounts: SimulatedMpesaAccounts) -> str:
+    account = accounts.accounts.get(id)
+    return f"{id} - {account.name}" if account else id
 
 
 def deposit_callback(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from mmo_trio.storage.conformance import batches, ownership, queries, work
+from mmo_trio.storage.conformance import batches, claims, ownership, queries, work
 from mmo_trio.storage.conformance.driver import OpenStore
 
 __all__ = ["CHECKS", "SHARED_CHECKS", "OpenStore", "StoreCheck", "check_store"]
@@ -32,6 +32,8 @@ CHECKS: tuple[StoreCheck, ...] = (
     batches.check_unread_keys_are_not_visible,
     batches.check_abandoned_work_is_claimed_once,
     batches.check_due_transactions,
+    claims.check_claim_survives_restart,
+    claims.check_claim_settles_once,
     queries.check_records_paging,
     queries.check_find_transactions,
     queries.check_suspense_book,
@@ -60,6 +62,7 @@ SHARED_CHECKS: tuple[StoreCheck, ...] = (
     ownership.check_channel_release,
     ownership.check_due_transactions_are_shared,
     ownership.check_abandoned_submissions,
+    claims.check_claim_is_woken_by_one_process,
 )
 """The further checks of a store that several processes share."""
 

@@ -10,6 +10,7 @@ from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages import inputs
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
+from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, QrCode, ReferenceReuse, ReusePolicy, Source
 from mmo_sansio.values.money import Money
@@ -145,6 +146,8 @@ def _random_input(random: Random, number: int) -> inputs.Input:
 def _random_notification(random: Random, number: int) -> inputs.Input:
     if random.random() < 0.2:
         return inputs.UnmatchedNotified("sandbox", f"What? {random.randrange(3)}")
+    if random.random() < 0.5:
+        return _random_claim_input(random, number)
     return inputs.DepositNotified(
         provider="sandbox",
         provider_reference=f"D{random.randrange(5)}",
@@ -154,4 +157,42 @@ def _random_notification(random: Random, number: int) -> inputs.Input:
         method="mobile_ke",
         amount=Money(random.choice((1_000, 2_000)), random.choice(("KES", "KES", "EUR"))),
         party=PAYER,
+    )
+
+
+def _random_claim_input(random: Random, number: int) -> inputs.Input:
+    """Return an input about one of a few claims, each of which always names the same payment, or none."""
+    nth = random.randrange(6)
+    receipt, payment = f"C{nth} ü", reference(nth) if nth % 2 else None
+    match random.randrange(4):
+        case 0:
+            return inputs.DepositClaimWoke("sandbox", receipt, payment)
+        case 1:
+            outcome = random.choice(list(DepositAnswerOutcome))
+            amount = Money(random.choice((150_000, 2_000)), "KES")
+            owner = brand("acme") if payment is None else None
+            return inputs.DepositAnswered(
+                "sandbox", receipt, outcome, True, amount, payment=payment, brand=owner, method="mobile_ke"
+            )
+        case _:
+            return claimed(receipt, number, payment=payment, trust=random.choice(list(DepositTrust)))
+
+
+def claimed(
+    receipt: str, number: int, *, payment: str | None = None, trust: DepositTrust = DepositTrust.UNCONFIRMED
+) -> inputs.DepositNotified:
+    """Return the unsigned report of a deposit of KES 1,500."""
+    return inputs.DepositNotified(
+        provider="sandbox",
+        provider_reference=receipt,
+        provider_title="Sandbox",
+        gateway_reference=reference(number),
+        brand=brand("acme") if payment is None else None,
+        method="mobile_ke",
+        amount=Money(150_000, "KES"),
+        party=PAYER,
+        trust=trust,
+        account="600966",
+        bill_reference="SHOP ü",
+        payment=payment,
     )

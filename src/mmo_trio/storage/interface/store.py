@@ -20,6 +20,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_sansio.values.clock import DAY, Instant, Span
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
@@ -161,6 +162,11 @@ class WorkStore(Protocol):
         those in this process's share, and those that are long overdue."""
         ...
 
+    async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
+        """Return claims of deposits whose `wake_at` has come, the earliest first. All processes that share a store get
+        the same: the decision to wake one lets only one of them act."""
+        ...
+
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         """Claim durable intents that belong to no living process, oldest first; each is returned once. A shared store
         returns no callbacks: `ownership` does."""
@@ -189,6 +195,10 @@ class LookUpStore(Protocol):
     async def transaction_by_suffix(self, suffix: str) -> Transaction | None:
         """Return the transaction whose gatewayReference ends with these twelve characters; None when none or several
         do."""
+        ...
+
+    async def deposit_claim(self, provider: str, receipt: str) -> DepositClaim | None:
+        """Return the claim of a deposit with this receipt, open or settled."""
         ...
 
     async def key_owner(self, digest: bytes) -> KeyOwner | None:

@@ -16,6 +16,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
 from mmo_sansio.values.clock import Instant, earlier
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
 from mmo_trio.storage.interface.store import (
@@ -169,6 +170,14 @@ class MemoryStore:
             if each.order.page and each.order.page.token == token:
                 return each
         return None
+
+    async def deposit_claim(self, provider: str, receipt: str) -> DepositClaim | None:
+        return (await self._open_state()).ledger.claims.get((provider, receipt))
+
+    async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
+        claims = (await self._open_state()).ledger.claims.values()
+        due = [(each.wake_at, each.receipt, each) for each in claims if each.wake_at is not None]
+        return [each for at, _, each in sorted(due, key=lambda row: row[:2]) if at <= now][:limit]
 
     async def key_owner(self, digest: bytes) -> KeyOwner | None:
         memory = await self._open_state()

@@ -13,7 +13,7 @@ from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.pipeline import PreparedStatement, Row, execute_pipeline
 from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
 from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX
-from mmo_trio.storage.sql.serialization import parse_transaction
+from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction
 
 _SELECT_TRANSACTIONS = PreparedStatement("""
     SELECT order_row, progress
@@ -40,6 +40,11 @@ _SELECT_REFERENCE_USES = PreparedStatement(f"""
         ORDER BY nth DESC LIMIT 1
     ) AS newest
     LEFT JOIN transactions AS t ON t.brand = wanted.brand AND t.gateway_reference = newest.gateway_reference
+""")
+_SELECT_CLAIMS = PreparedStatement("""
+    SELECT claim
+    FROM unnest(%s::text[], %s::text[]) AS wanted (provider, receipt)
+    JOIN deposit_claims USING (provider, receipt)
 """)
 _SELECT_INTENTS = PreparedStatement("""
     SELECT gateway_reference, kind, fence
@@ -84,6 +89,9 @@ async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatc
     for provider, reference, gateway_reference, order, progress in results.get(_SELECT_DEPOSITS, ()):
         ledger.deposits[deposits[provider, reference]] = gateway_reference
         ledger.transactions[gateway_reference] = parse_transaction(order, progress)
+    for (row,) in results.get(_SELECT_CLAIMS, ()):
+        claim = parse_claim(row)
+        ledger.claims[claim.provider, claim.receipt] = claim
     loaded = (ledger.deposits.values(), (each.gateway_reference for each in ledger.references.values()))
     ledger.prefetched = evolve(reads, transactions=reads.transactions.union(*loaded))
     return LoadedBatch(ledger, uses, fences)
@@ -102,6 +110,7 @@ async def _fetch(
         for statement, keys in (
             (_SELECT_REFERENCE_USES, references),
             (_SELECT_DEPOSITS, deposits),
+            (_SELECT_CLAIMS, [(provider, escape_text(receipt)) for provider, receipt in reads.claims]),
             (_SELECT_INTENTS, intents),
             (_SELECT_TRANSACTIONS, transactions),
         )

@@ -13,7 +13,7 @@ from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import order_columns, progress_columns
-from mmo_trio.storage.sql.serialization import serialize_breaker
+from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim
 
 _ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)")
 _CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
@@ -47,6 +47,29 @@ _INSERT_REFERENCE_USES = PreparedStatement("""
 _INSERT_DEPOSITS = PreparedStatement("""
     INSERT INTO deposits (provider, provider_reference, brand, gateway_reference)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
+""")
+_INSERT_CLAIMS = PreparedStatement("""
+    INSERT INTO deposit_claims (provider, receipt, version, wake_at, claim)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bytea[])
+""")
+_UPDATE_CLAIMS = PreparedStatement("""
+    WITH moved AS (
+        UPDATE deposit_claims AS c SET version = new.version, wake_at = new.wake_at, claim = new.claim
+        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
+            AS new (provider, receipt, was, version, wake_at, claim)
+        WHERE c.provider = new.provider AND c.receipt = new.receipt AND c.version = new.was
+        RETURNING 1
+    )
+    SELECT still_so(count(*) = %s::bigint) FROM moved
+""")
+_DELETE_CLAIMS = PreparedStatement("""
+    WITH gone AS (
+        DELETE FROM deposit_claims AS c
+        USING unnest(%s::text[], %s::text[], %s::integer[]) AS old (provider, receipt, was)
+        WHERE c.provider = old.provider AND c.receipt = old.receipt AND c.version = old.was
+        RETURNING 1
+    )
+    SELECT still_so(count(*) = %s::bigint) FROM gone
 """)
 _DELETE_INTENTS = PreparedStatement("""
     WITH gone AS (
@@ -122,6 +145,8 @@ def batch_statements(effect: NetEffect, loaded: LoadedBatch, *, holder: int) -> 
             for reference, (was, now) in sorted(effect.advanced.items())
         ]
         yield _UPDATE_TRANSACTIONS.bind_rows(moved, len(moved))
+    if effect.claims:
+        yield from _claim_statements(effect)
     yield from _intent_statements(effect, loaded, holder)
     if effect.journal:
         yield _INSERT_JOURNAL.bind_rows(map(_journal_row, effect.journal))
@@ -166,6 +191,28 @@ def _creation_statements(effect: NetEffect, loaded: LoadedBatch) -> Iterator[Bou
             )
         )
     yield _INSERT_TRANSACTIONS.bind_rows((*order_columns(each), *progress_columns(each)) for each in created.values())
+
+
+def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
+    inserted: list[tuple[object, ...]] = []
+    updated: list[tuple[object, ...]] = []
+    deleted: list[tuple[object, ...]] = []
+    for (provider, receipt), (was, claim) in sorted(effect.claims.items(), key=lambda item: item[0]):
+        key = (provider, escape_text(receipt))
+        if claim is None:
+            deleted += [(*key, was)] if was else []
+            continue
+        columns = (claim.version, claim.wake_at, serialize_claim(claim))
+        if was:
+            updated.append((*key, was, *columns))
+        else:
+            inserted.append((*key, *columns))
+    if inserted:
+        yield _INSERT_CLAIMS.bind_rows(inserted)
+    if updated:
+        yield _UPDATE_CLAIMS.bind_rows(updated, len(updated))
+    if deleted:
+        yield _DELETE_CLAIMS.bind_rows(deleted, len(deleted))
 
 
 def _intent_statements(effect: NetEffect, loaded: LoadedBatch, holder: int) -> Iterator[BoundStatement]:

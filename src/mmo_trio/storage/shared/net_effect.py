@@ -12,7 +12,9 @@ from attrs import Factory, define
 from mmo_sansio.messages import changes
 from mmo_sansio.messages.intents import IntentKey, PollProvider
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import DepositKey
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 
 
@@ -26,6 +28,9 @@ class NetEffect:
     """Stored transactions that moved: the version that must be stored, and how they are at the end of the batch."""
     references: list[changes.ReferenceConsumed] = Factory(list)
     deposits: list[changes.DepositRecorded] = Factory(list)
+    claims: dict[DepositKey, tuple[int, DepositClaim | None]] = Factory(dict)
+    """Claims of deposits that changed: the version that must be stored (0: none), and how they are at the end of the
+    batch (None: withdrawn)."""
     concluded: set[IntentKey] = Factory(set)
     """Durable intents to remove, before the scheduled ones are added."""
     scheduled: dict[IntentKey, None] = Factory(dict)
@@ -77,6 +82,9 @@ class NetEffect:
                 self.breakers[brand] = change
             case changes.DepositRecorded():
                 self.deposits.append(change)
+            case changes.DepositClaimChanged(claim_before, claim_after):
+                stored, _ = self.claims.get(change.key, (claim_before.version if claim_before else 0, None))
+                self.claims[change.key] = (stored, claim_after)
             case changes.QrRecorded():
                 pass  # The journal entry contains it.
             case changes.SuspenseRecorded():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql.columns import CHECKED_COLUMNS, transaction_row_error
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker
+from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker, parse_claim
 from mmo_trio.storage.sql.statements import SqlQuery, execute
 
 _PAGE_SIZE = 1_000
@@ -41,6 +41,11 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
             parse_breaker(breaker)
         except StoreCorrupt as error:
             found.append(f"breaker of brand {brand}: {error}")
+    for provider, receipt, claim in (yield from execute("SELECT provider, receipt, claim FROM deposit_claims")):
+        try:
+            parse_claim(claim)
+        except StoreCorrupt as error:
+            found.append(f"claim {receipt} of provider {provider}: {error}")
     for description, rows_from in _violations(schema).items():
         [(count,)] = yield from execute(f"SELECT count(*) FROM {rows_from}")
         if count:

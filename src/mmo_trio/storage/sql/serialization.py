@@ -17,6 +17,7 @@ from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
 from mmo_sansio.values.clock import Span
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
@@ -171,6 +172,56 @@ def _serialize_money(amount: Money | None) -> tuple[int, str] | None:
 
 def _parse_money(row: list[Any] | None) -> Money | None:
     return None if row is None else Money(row[0], row[1])
+
+
+def serialize_claim(claim: DepositClaim) -> bytes:
+    """Return a claim of a deposit as its row."""
+    party = claim.party
+    return with_checksum(
+        _encode_json(
+            (
+                claim.provider,
+                claim.receipt,
+                claim.provider_title,
+                claim.gateway_reference,
+                claim.account,
+                claim.bill_reference,
+                _serialize_money(claim.amount),
+                (party.id, party.msisdn, party.first_name, party.last_name, party.email),
+                claim.payment,
+                claim.brand,
+                claim.received_at,
+                claim.expires_at,
+                claim.wake_at,
+                claim.version,
+                claim.polls,
+                claim.is_confirmed,
+            )
+        ).encode()
+    )
+
+
+def parse_claim(row: bytes) -> DepositClaim:
+    """Return the claim of this row."""
+    values = json.loads(without_checksum(row))
+    return DepositClaim(
+        provider=values[0],
+        receipt=values[1],
+        provider_title=values[2],
+        gateway_reference=values[3],
+        account=values[4],
+        bill_reference=values[5],
+        amount=Money(*values[6]),
+        party=model.Party(*values[7]),
+        payment=values[8],
+        brand=values[9],
+        received_at=values[10],
+        expires_at=values[11],
+        wake_at=values[12],
+        version=values[13],
+        polls=values[14],
+        is_confirmed=values[15],
+    )
 
 
 def serialize_breaker(breaker: BreakerSnapshot) -> bytes:

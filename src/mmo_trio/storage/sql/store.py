@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
 from mmo_trio.storage.interface.store import StoredClockRecord
@@ -17,7 +19,7 @@ from mmo_trio.storage.sql import clock_records, monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import parse_brand, parse_transaction, without_checksum
+from mmo_trio.storage.sql.serialization import parse_brand, parse_claim, parse_transaction, without_checksum
 from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite
 
 T = TypeVar("T")
@@ -68,6 +70,15 @@ class SqlStore(ABC):
         statement = f"SELECT order_row, progress FROM transactions WHERE {condition} LIMIT 2"
         return await self._fetch(_parse_only_transaction, statement, value)
 
+    async def deposit_claim(self, provider: str, receipt: str) -> DepositClaim | None:
+        statement = "SELECT claim FROM deposit_claims WHERE provider = ? AND receipt = ?"
+        found = await self._fetch(_parse_claims, statement, provider, receipt)
+        return found[0] if found else None
+
+    async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
+        statement = "SELECT claim FROM deposit_claims WHERE wake_at <= ? ORDER BY wake_at, receipt LIMIT ?"
+        return await self._fetch(_parse_claims, statement, now, limit)
+
     async def key_owner(self, digest: bytes) -> KeyOwner | None:
         return await self._fetch(_parse_key_owner, _SELECT_KEY_OWNER, digest)
 
@@ -89,6 +100,10 @@ class SqlStore(ABC):
 
 def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
     return parse_transaction(*rows[0]) if len(rows) == 1 else None
+
+
+def _parse_claims(rows: Sequence[Row]) -> Sequence[DepositClaim]:
+    return [parse_claim(row[0]) for row in rows]
 
 
 def _parse_key_owner(rows: Sequence[Row]) -> KeyOwner | None:

@@ -10,13 +10,14 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import CallbackRecorded, SuspenseRecorded
 from mmo_sansio.messages.intents import IntentKind, durable_intent
-from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceUse
+from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads, ReferenceUse
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Status
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX, order_columns, progress_columns
-from mmo_trio.storage.sql.serialization import parse_transaction, serialize_breaker
+from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction, serialize_breaker, serialize_claim
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 
 _SELECT_TRANSACTIONS = """
@@ -40,6 +41,10 @@ _SELECT_DEPOSITS = """
     CROSS JOIN deposits
         ON provider = wanted.value ->> 0 AND provider_reference = wanted.value ->> 1
 """
+_SELECT_CLAIMS = """
+    SELECT claim FROM json_each(?) AS wanted
+    CROSS JOIN deposit_claims ON provider = wanted.value ->> 0 AND receipt = wanted.value ->> 1
+"""
 _SELECT_INTENTS = """
     SELECT gateway_reference, kind FROM json_each(?) AS wanted
     CROSS JOIN intents ON gateway_reference = wanted.value ->> 0 AND kind = wanted.value ->> 1
@@ -58,6 +63,9 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
     for row in _fetch_by_keys(connection, _SELECT_DEPOSITS, reads.deposits):
         provider, provider_reference, gateway_reference = row
         ledger.deposits[provider, provider_reference] = gateway_reference
+    for (row,) in _fetch_by_keys(connection, _SELECT_CLAIMS, reads.claims):
+        claim = parse_claim(row)
+        ledger.claims[claim.provider, claim.receipt] = claim
     for gateway_reference, kind in _fetch_by_keys(connection, _SELECT_INTENTS, reads.intents):
         ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(IntentKind(kind), gateway_reference)
     wanted = reads.transactions.union(ledger.deposits.values(), used)
@@ -112,6 +120,8 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             "INSERT INTO deposits (provider, provider_reference, gateway_reference) VALUES (?, ?, ?)",
             [(each.provider, each.provider_reference, each.gateway_reference) for each in effect.deposits],
         )
+    for key, (_, claim) in effect.claims.items():
+        _write_claim(connection, key, claim)
     _write_intents(connection, effect, is_claimed=is_claimed)
     _write_history(connection, effect)
     _write_counts(connection, effect)
@@ -189,6 +199,16 @@ def _write_suspense(connection: sqlite3.Connection, entry: SuspenseRecorded) -> 
             entry.at,
         ),
     )
+
+
+def _write_claim(connection: sqlite3.Connection, key: DepositKey, claim: DepositClaim | None) -> None:
+    if claim is None:
+        connection.execute("DELETE FROM deposit_claims WHERE provider = ? AND receipt = ?", key)
+    else:
+        connection.execute(
+            "INSERT OR REPLACE INTO deposit_claims (provider, receipt, version, wake_at, claim) VALUES (?, ?, ?, ?, ?)",
+            (*key, claim.version, claim.wake_at, serialize_claim(claim)),
+        )
 
 
 def _write_callback(connection: sqlite3.Connection, callback: CallbackRecorded) -> None:

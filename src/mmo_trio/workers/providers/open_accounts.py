@@ -105,7 +105,8 @@ def open_account(section: ProviderSection, title: str, environment: AccountEnvir
         for key in COMMON_OPTION_KEYS:
             options.pop(key, None)
         token = environment.keyring.webhook_token(section.name)
-        context = AdapterContext(f"{environment.webhooks_base_url}/hooks/{webhook_name}/{token}", environment.ciphers)
+        hooks_url = f"{environment.webhooks_base_url}/hooks/{webhook_name}/{token}"
+        context = AdapterContext(hooks_url, environment.ciphers, checks_sender=bool(allowed))
         kind = _find_kind(section.kind, environment.provider_kinds)
         adapter = kind.open_adapter(section.name, title, options, context)
     except OptionError as error:

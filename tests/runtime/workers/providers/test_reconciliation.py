@@ -22,6 +22,7 @@ from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
+from tests.support.operator_forger import FORGERIES
 from tests.support.operator_kinds import OPERATORS
 from tests.support.operator_statement import check
 from tests.support.operator_world import World, open_world
@@ -30,6 +31,8 @@ WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "3"))
 PAYMENTS = 100
 KILLS = 12
 HAPPENS = (
+    "forged result",
+    "repeated notification",
     "AnswerAfter",
     "AnswerInstead",
     "LoseAnswer",
@@ -55,6 +58,10 @@ HAPPENS_THERE = {
     "mpesa": (
         "deposits",
         "deposits in the suspense book",
+        "forgeries in the suspense book",
+        "paid past the prompt",
+        "payments past the prompt in the suspense book",
+        *FORGERIES,
         "left to a person",
         "payin qr failed",
         "payin qr succeeded",
@@ -76,6 +83,7 @@ def played(name: str, seed: int, payments: int = PAYMENTS) -> World:
     return open_world(OPERATORS[name], seed, payments=payments, kills=KILLS)
 
 
+@pytest.mark.finding("security-4", "security-7", "security-24")
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.spec("S2", "S3", "S4", "S5", "S6")
 def test_an_operators_books_are_the_gateways_to_the_unit(name: str) -> None:

@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from mmo_sansio.messages.inputs import ProviderHinted, ProviderSucceeded, UnmatchedNotified
-from mmo_sansio.providers.common.deposits import deposit_input, find_owner, may_be_reference_suffix, payment_input
+from mmo_sansio.providers.common.deposits import deposit_input, find_owner, may_be_reference_suffix
 from mmo_sansio.providers.common.interface import DepositReport
-from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
-from mmo_sansio.testing import KES, REFERENCE, a_brand, a_method, a_party, a_transaction
-from mmo_sansio.values.clock import SECOND
-from mmo_sansio.values.model import Brand, Stage
-from mmo_sansio.values.money import Money
+from mmo_sansio.testing import KES, REFERENCE, a_brand, a_method, a_party
+from mmo_sansio.values.deposit_claim import DepositTrust
+from mmo_sansio.values.model import Brand
 
 
 def told(**members: Any) -> DepositReport:
@@ -67,26 +64,12 @@ def test_a_deposit_without_an_owner_names_no_brand() -> None:
     assert deposit_input(told(), owner, provider_title="T", gateway_reference="R").method == "test_ke"
 
 
-def asked(can_be_asked: bool) -> dict[tuple[Any, Any], ProviderOperation]:
-    return {DIRECT_PAYIN: ProviderOperation(False, can_be_asked, None, (SECOND,))}
-
-
-@pytest.mark.spec("S4", "S5")
-@pytest.mark.parametrize(
-    ("stage", "can_be_asked", "amount", "kind"),
-    [
-        (Stage.AWAITING_RESULT, True, KES(150), ProviderHinted),
-        (Stage.AWAITING_RESULT, False, KES(150), ProviderSucceeded),
-        (Stage.AWAITING_RESULT, False, KES(149), UnmatchedNotified),
-        (Stage.AWAITING_RESULT, False, Money(15_000, "UGX"), UnmatchedNotified),
-        (Stage.SUCCEEDED, True, KES(150), ProviderSucceeded),
-    ],
-)
-def test_a_deposit_that_names_a_payment_is_no_deposit(
-    stage: Stage, can_be_asked: bool, amount: Money, kind: type[object]
-) -> None:
-    before = a_transaction(stage)
-    assert type(payment_input(told(amount=amount), before, asked(can_be_asked))) is kind
+@pytest.mark.spec("S4")
+def test_a_deposit_keeps_what_it_says_of_account_payment_and_trust() -> None:
+    report = told(trust=DepositTrust.UNCONFIRMED)
+    given = deposit_input(report, None, provider_title="T", gateway_reference="R", payment=REFERENCE)
+    assert (given.account, given.bill_reference) == (report.account, report.bill_reference)
+    assert (given.trust, given.payment) == (DepositTrust.UNCONFIRMED, REFERENCE)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,14 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
-from mmo_sansio.providers.common.interface import DepositReport, DepositValidation, ExchangeFailed, SignInFailed, drive
+from mmo_sansio.providers.common.interface import (
+    DepositAnswer,
+    DepositReport,
+    DepositValidation,
+    ExchangeFailed,
+    SignInFailed,
+    drive,
+)
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, parse_callback_url
@@ -34,6 +41,7 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
 from mmo_sansio.testing.builders import KES, REFERENCE, START, a_party, a_transaction
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, later
+from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Stage, Transaction, Type
 
@@ -294,7 +302,7 @@ def test_numbers_are_written_as_daraja_wants_them(msisdn: str) -> None:
 
 
 def test_an_account_offers_what_it_has_credentials_for() -> None:
-    bare = adapter(passkey=None, initiator=None, initiator_password=None, certificate=None)
+    bare = adapter(passkey=None, initiator=None, initiator_password=None, certificate=None, deposits="trust")
     assert {flow for _, flow in bare.operations} == {Flow.QR, Flow.PUSH}
     report = drive(bare.submit(payment("payout"), now=START), answering(200, TAKEN))
     assert isinstance(report, ProviderFailed)
@@ -612,6 +620,153 @@ def test_a_confirmation_tells_of_a_deposit() -> None:
     answer = adapter().answer_notification(request, True)
     assert (answer.status, json.loads(answer.body)["ResultCode"]) == (200, 0)
     assert adapter().answer_notification(request, False).status == 503
+
+
+# Deposits are booked as Daraja answers.
+
+
+def a_claim(**members: Any) -> DepositClaim:
+    standard: dict[str, Any] = {
+        "provider": "kenya",
+        "receipt": "RKL51ZDR4F",
+        "provider_title": "M-Pesa",
+        "gateway_reference": REFERENCE,
+        "account": "174379",
+        "bill_reference": "ACC-1",
+        "amount": KES(5),
+        "party": a_party(),
+        "payment": None,
+        "brand": None,
+        "received_at": START,
+        "expires_at": later(START, HOUR),
+        "wake_at": START,
+    }
+    return DepositClaim(**{**standard, **members})
+
+
+def asked_about_deposit(**options: Any) -> list[HttpRequest]:
+    """The requests of one question."""
+    seen: list[HttpRequest] = []
+    conversation = adapter(**options).verify_deposit(a_claim(), now=START)
+    assert drive(conversation, answering(200, TAKEN, seen)) is None
+    return seen
+
+
+def status_document(code: object = "0", **parameters: object) -> dict[str, Any]:
+    """The answer to a question about a deposit of KES 5."""
+    named = {
+        "DebitPartyName": "254708374149 - JOHN DOE",
+        "CreditPartyName": "174379 - TEST SHOP",
+        "TransactionStatus": "Completed",
+        "Amount": 5,
+        "ReceiptNo": "RKL51ZDR4F",
+        **parameters,
+    }
+    items = [{"Key": key, "Value": value} for key, value in named.items()]
+    return result_document(code, items, TransactionID="RKL0000000")
+
+
+def answered(document: object, **options: Any) -> DepositAnswer:
+    """What is read at the address of the question."""
+    [request] = asked_about_deposit(**options)
+    url = json.loads(request.body)["ResultURL"]
+    told = adapter(**options).read_notification(callback(url, document))
+    assert isinstance(told, DepositAnswer)
+    assert (told.provider, told.receipt) == ("kenya", "RKL51ZDR4F")
+    return told
+
+
+@pytest.mark.finding("security-4")
+def test_a_confirmation_is_asked_about_by_its_receipt_at_a_sealed_address() -> None:
+    request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document())
+    told = adapter().read_notification(request)
+    assert isinstance(told, DepositReport)
+    assert told.trust is DepositTrust.UNCONFIRMED
+    [question] = asked_about_deposit()
+    sent = json.loads(question.body)
+    assert question.target.endswith(b"/mpesa/transactionstatus/v1/query")
+    assert (sent["TransactionID"], sent["PartyA"], sent["IdentifierType"]) == ("RKL51ZDR4F", 174379, "4")
+    assert (sent["Initiator"], sent["SecurityCredential"]) == ("testapi", "ZHJvd3NzYXAteXJhbmFj")
+    assert sent["ResultURL"] == sent["QueueTimeOutURL"] != to(MpesaCallbackKind.CONFIRMATION)
+    forged = callback(sent["ResultURL"][:-2] + "00", status_document())
+    assert isinstance(adapter().read_notification(forged), UnmatchedNotified)
+
+
+@pytest.mark.finding("security-4")
+def test_the_answer_counts_with_its_account_and_amount() -> None:
+    told = answered(status_document())
+    assert (told.outcome, told.is_ours, told.amount) == (DepositAnswerOutcome.COMPLETED, True, KES(5))
+    assert answered(status_document(Amount="6.00")).amount == KES(6)
+    assert answered(status_document(CreditPartyName="600111"), till="600111").is_ours
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize("party", ["254708374149 - JOHN DOE", "999999 - ELSE", "1743790 - ELSE", "TEST SHOP", ""])
+def test_a_receipt_of_money_that_did_not_reach_us_is_no_deposit(party: str) -> None:
+    """Our own pay-outs have receipts, too."""
+    assert not answered(status_document(CreditPartyName=party)).is_ours
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize(
+    ("document", "outcome"),
+    [
+        (status_document(TransactionStatus="Failed"), DepositAnswerOutcome.FAILED),
+        (status_document(TransactionStatus="Reversed"), DepositAnswerOutcome.FAILED),
+        (status_document(TransactionStatus="Authorized"), DepositAnswerOutcome.UNKNOWN),
+        (status_document(ReceiptNo="RKL51ZDR4G"), DepositAnswerOutcome.UNKNOWN),
+        (status_document("SFC_IC0003"), DepositAnswerOutcome.NOT_FOUND),
+        (status_document("2001"), DepositAnswerOutcome.UNKNOWN),
+        (result_document("1", ResultType=1), DepositAnswerOutcome.UNKNOWN),
+    ],
+)
+def test_any_other_answer_confirms_nothing(document: object, outcome: DepositAnswerOutcome) -> None:
+    assert answered(document).outcome is outcome
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize("deposits", ["confirm", "trust"])
+def test_a_confirmation_of_another_account_is_foreign(deposits: str) -> None:
+    request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document(BusinessShortCode="999999"))
+    told = adapter(deposits=deposits).read_notification(request)
+    assert isinstance(told, DepositReport)
+    assert told.trust is DepositTrust.FOREIGN_ACCOUNT
+
+
+@pytest.mark.finding("security-4")
+def test_an_account_without_an_operator_to_ask_trusts_confirmations_and_says_so() -> None:
+    bare = {"initiator": None, "initiator_password": None, "certificate": None}
+    request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document())
+    for options in ({**bare, "merchant_name": None}, {**bare, "deposits": "trust"}, {"deposits": "trust"}):
+        told = adapter(**options).read_notification(request)
+        assert isinstance(told, DepositReport)
+        assert told.trust is DepositTrust.CONFIRMED
+        assert list(adapter(**options).verify_deposit(a_claim(), now=START)) == []
+    for options in (bare, {**bare, "deposits": "confirm"}):
+        with pytest.raises(OptionError) as caught:
+            adapter(**options)
+        assert caught.value.key == "deposits"
+        assert "initiator" in caught.value.remedy
+    given = {key: value for key, value in OPTIONS.items() if key not in bare}
+    context = AdapterContext(HOOKS_URL, FixedCiphers(), checks_sender=True)
+    PROVIDER_KINDS["mpesa_daraja"].open_adapter("kenya", "M-Pesa", given, context)
+
+
+@pytest.mark.finding("security-4")
+def test_the_shortcode_can_have_an_operator_of_its_own_for_questions() -> None:
+    own = {"deposit_initiator": "asks", "deposit_initiator_password": "drow"}
+    [question] = asked_about_deposit(**own)
+    sent = json.loads(question.body)
+    assert (sent["Initiator"], sent["SecurityCredential"]) == ("asks", "d29yZA==")
+    [question] = asked_about_deposit(initiator=None, initiator_password=None, **own)
+    assert json.loads(question.body)["Initiator"] == "asks"
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize("receipt", ["RKL|1", "A B", "x" * 31, "é"])
+def test_what_is_no_receipt_is_kept_as_it_came(receipt: str) -> None:
+    request = callback(to(MpesaCallbackKind.CONFIRMATION), deposit_document(TransID=receipt))
+    assert isinstance(adapter().read_notification(request), UnmatchedNotified)
 
 
 @pytest.mark.spec("S4")

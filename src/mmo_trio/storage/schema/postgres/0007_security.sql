@@ -40,3 +40,16 @@ CREATE TABLE clock_records (
     served_until bigint NOT NULL,
     saved_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+
+-- What operators' unsigned notifications say of money that was received, until it is settled; a settled claim stays, so
+-- that its receipt settles nothing else (S4).
+CREATE TABLE deposit_claims (
+    provider text NOT NULL,
+    receipt text NOT NULL,
+    version integer NOT NULL,
+    wake_at bigint,
+    claim bytea NOT NULL,
+    PRIMARY KEY (provider, receipt)
+);
+
+CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;

@@ -39,3 +39,16 @@ CREATE TABLE clock_records (
     utc INTEGER NOT NULL,
     served_until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- What operators' unsigned notifications say of money that was received, until it is settled; a settled claim stays, so
+-- that its receipt settles nothing else (S4).
+CREATE TABLE deposit_claims (
+    provider TEXT NOT NULL,
+    receipt TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    wake_at INTEGER,
+    claim BLOB NOT NULL,
+    PRIMARY KEY (provider, receipt)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;

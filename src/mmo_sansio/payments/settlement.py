@@ -1,0 +1,96 @@
+"""Applies a provider's success to a payment, and decides which results may be applied (clauses S1, S2, S5)."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from mmo_sansio.messages.changes import Change, SuspenseReason
+from mmo_sansio.messages.inputs import ProviderFailed, ProviderSucceeded
+from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.messages.replies import Applied
+from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.receipts import receipt_changes
+from mmo_sansio.payments.states import is_legal
+from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
+from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.model import ProviderData, Source, Stage, Transaction
+
+
+def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decision:
+    """Record that the money moved: set finalAmount and fee, and call the merchant back (S2).
+
+    A success with less than was requested also leaves an entry in the suspense book, for a person to see.
+    """
+    before = ledger.transaction(input_.gateway_reference)
+    if (fault := why_not_applied(before, input_)) is not None:
+        return reject_result(before, input_, fault, now=now)
+    assert before is not None
+    final = input_.final or before.order.requested
+    if final.currency != before.order.requested.currency:
+        return reject_result(before, input_, SuspenseReason.WRONG_CURRENCY, now=now)
+    after = advance(
+        before,
+        input_,
+        Stage.SUCCEEDED,
+        wake_at=None,
+        provider_reference=input_.provider_reference or before.progress.provider_reference,
+        provider_data=evolve(require_provider_data(before), fee=input_.fee, party_data=input_.party_data),
+        final=final,
+        completed_at=now.utc,
+        completion_source=input_.source,
+    )
+    changes = receipt_changes(ledger, input_, after, now=now)
+    if final.minor < before.order.requested.minor:
+        noted = suspense_entry(evolve(input_, final=final), SuspenseReason.SETTLED_LESS, before, now=now)
+        changes = (*changes, noted)
+    return complete(before, after, *changes)
+
+
+def complete(before: Transaction, after: Transaction, *others: Change) -> Decision:
+    """Return the decision that ends a payment, with other changes, and calls the merchant back."""
+    changes = (*transition_changes(before, after), *others)
+    return Decision(Applied(after), changes, (DeliverCallback(before.reference),))
+
+
+def require_provider_data(before: Transaction) -> ProviderData:
+    """Return what the provider has reported of a submitted payment."""
+    assert before.progress.provider_data is not None  # What was never submitted has no result.
+    return before.progress.provider_data
+
+
+def why_not_applied(before: Transaction | None, input_: ProviderSucceeded | ProviderFailed) -> SuspenseReason | None:
+    """Return why this result may not be applied; None when it may."""
+    if before is None:
+        return SuspenseReason.UNKNOWN_TRANSACTION
+    if before.order.provider != input_.provider:
+        return SuspenseReason.WRONG_PROVIDER
+    if before.progress.stage.is_terminal:
+        return _late_result_reason(before, input_)
+    if not is_legal(before.progress.stage, input_) or before.progress.provider_data is None:
+        return SuspenseReason.UNKNOWN_TRANSACTION  # Nothing of ours was sent to this provider.
+    return None
+
+
+def _late_result_reason(before: Transaction, input_: ProviderSucceeded | ProviderFailed) -> SuspenseReason:
+    if before.progress.completion_source is Source.EXPIRY:
+        return SuspenseReason.LATE_RESULT
+    return SuspenseReason.REPEATED_RESULT if _matches_record(before, input_) else SuspenseReason.CONFLICTING_RESULT
+
+
+def _matches_record(before: Transaction, input_: ProviderSucceeded | ProviderFailed) -> bool:
+    """Tell whether a second result agrees with the one on record."""
+    if isinstance(input_, ProviderFailed):
+        return before.progress.error_code is input_.error_code
+    references = {input_.provider_reference, before.progress.provider_reference} - {None}
+    final = input_.final or before.order.requested
+    return before.progress.final == final and len(references) <= 1
+
+
+def reject_result(
+    before: Transaction | None, input_: ProviderSucceeded | ProviderFailed, reason: SuspenseReason, *, now: Moment
+) -> Decision:
+    """Put a result that may not be applied into the suspense book, unless it only confirms what we know."""
+    if reason is SuspenseReason.REPEATED_RESULT and input_.source is Source.POLL:
+        return ignore("An answer that we asked for agrees with what is on record.", before)
+    return record_in_suspense(input_, reason, before, now=now)

@@ -1,0 +1,397 @@
+"""Claims of deposits: nothing is booked that the operator has not confirmed, nothing that was paid is lost (S4, S5)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from attrs import define, evolve
+
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.messages.inputs import DepositAnswered, DepositClaimWoke, DepositNotified, Input
+from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored, Reply
+from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.payments.rules.deposits import CLAIM_LIFETIME, FIRST_LOOK_AT_PROMPT, NOT_FOUND_IS_FINAL_AFTER
+from mmo_sansio.payments.stuck import contradicting_entry
+from mmo_sansio.testing import (
+    KES,
+    REFERENCE,
+    START,
+    UNUSED_REFERENCE,
+    a_begin_submission,
+    a_brand,
+    a_create_payment,
+    a_deposit,
+    a_party,
+    a_resolution,
+    accepted,
+    failed,
+    numbered_reference,
+    succeeded,
+)
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Flow, Operation, Stage, Status, Transaction
+from mmo_sansio.values.money import Money
+
+RECEIPT = "RKL51ZDR4F"
+OTHER_RECEIPT = "RKL51ZDR4G"
+
+
+@define
+class Clockwork:
+    """A gateway whose time a test moves on."""
+
+    gateway: Gateway
+    now: Instant = START
+
+    def receive(self, input_: Input) -> Reply:
+        return self.gateway.receive(input_, now=self.now)
+
+    def wait(self, span: Span) -> None:
+        """Let time pass, and wake whatever is due at its end."""
+        self.now = later(self.now, span)
+        self.gateway.wake(now=self.now)
+        for claim in [
+            each for each in self.gateway.ledger.claims.values() if each.wake_at and each.wake_at <= self.now
+        ]:
+            self.receive(DepositClaimWoke(claim.provider, claim.receipt, claim.payment))
+
+    @property
+    def claim(self) -> DepositClaim:
+        return self.gateway.ledger.claims["test", RECEIPT]
+
+    @property
+    def payment(self) -> Transaction:
+        return self.gateway.transaction(REFERENCE)
+
+    @property
+    def deposits(self) -> list[Transaction]:
+        return [each for each in self.gateway.ledger.transactions.values() if each.order.flow is Flow.PUSH]
+
+    @property
+    def suspense(self) -> list[tuple[SuspenseReason, str | None, str | None, str | None]]:
+        """Reason, payment, receipt and amount of each entry."""
+        rows = []
+        for each in self.gateway.suspense:
+            content = json.loads(each.content)
+            rows.append((each.reason, each.gateway_reference, content["providerReference"], content["amount"]))
+        return rows
+
+
+def with_payment(operation: Operation = Operation.DIRECT_PAYIN, number: int | None = None) -> Clockwork:
+    """A payment of KES 150 that the operator has."""
+    return add_payment(Clockwork(Gateway()), operation, number)
+
+
+def add_payment(world: Clockwork, operation: Operation, number: int | None = None) -> Clockwork:
+    reference = REFERENCE if number is None else numbered_reference(number)
+    qr_url = "https://acme.example/qr" if operation is Operation.QR_PAYIN else None
+    created = a_create_payment(reference, operation=operation, merchant_reference=reference, display_qr_url=qr_url)
+    world.receive(created)
+    world.receive(a_begin_submission(reference))
+    world.receive(accepted(reference, poll_after=HOUR))
+    world.gateway.take_intents()
+    return world
+
+
+def told(payment: str | None = REFERENCE, receipt: str = RECEIPT, **members: Any) -> DepositNotified:
+    """An unsigned confirmation of KES 150 that names a payment."""
+    standard: dict[str, Any] = {
+        "provider_reference": receipt,
+        "gateway_reference": UNUSED_REFERENCE,
+        "brand": None if payment else a_brand(),
+        "method": "" if payment else "test_ke",
+        "amount": KES(150),
+        "party": a_party(),
+        "trust": DepositTrust.UNCONFIRMED,
+        "account": "174379",
+        "bill_reference": payment[-12:] if payment else "SHOP-1",
+        "payment": payment,
+    }
+    return a_deposit(**{**standard, **members})
+
+
+def believed(**members: Any) -> DepositNotified:
+    return told(**{"trust": DepositTrust.CONFIRMED, **members})
+
+
+def answer(payment: str | None = REFERENCE, **members: Any) -> DepositAnswered:
+    """The operator's answer that KES 150 were paid to us."""
+    standard: dict[str, Any] = {"outcome": DepositAnswerOutcome.COMPLETED, "is_ours": True, "amount": KES(150)}
+    brand = None if payment else a_brand()
+    given = {**standard, **members}
+    return DepositAnswered("test", RECEIPT, payment=payment, brand=brand, method="test_ke" if brand else "", **given)
+
+
+# What nobody has confirmed.
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize("payment", [REFERENCE, None])
+def test_an_unsigned_confirmation_moves_nothing_and_makes_us_ask(payment: str | None) -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    reply = world.receive(told(payment))
+    assert isinstance(reply, Ignored)
+    assert (world.payment.status, world.deposits, world.suspense) == (Status.PENDING, [], [])
+    due = world.receive(DepositClaimWoke("test", RECEIPT, payment))
+    assert isinstance(due, ClaimDue)
+    assert (due.claim.receipt, due.claim.amount, due.claim.payment) == (RECEIPT, KES(150), payment)
+    assert isinstance(
+        world.receive(DepositClaimWoke("test", RECEIPT, payment)), Ignored
+    )  # Another process was quicker.
+
+
+@pytest.mark.finding("security-4")
+def test_the_operators_answer_settles_the_payment_that_was_named() -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told())
+    assert isinstance(world.receive(answer()), Applied)
+    assert (world.payment.status, world.payment.progress.final) == (Status.SUCCESS, KES(150))
+    assert world.payment.progress.provider_reference == RECEIPT
+    assert (world.claim.wake_at, world.suspense) == (None, [])
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.spec("S4")
+def test_the_operators_answer_makes_a_deposit_of_nobodys_payment() -> None:
+    world = Clockwork(Gateway())
+    world.receive(told(None))
+    assert isinstance(world.receive(answer(None)), Applied)
+    (made,) = world.deposits
+    assert (made.reference, made.order.brand, made.order.requested) == (UNUSED_REFERENCE, "acme", KES(150))
+    assert made.progress.provider_reference == RECEIPT
+    world.receive(told(None))
+    world.receive(answer(None))
+    assert len(world.deposits) == 1
+    assert world.suspense == []
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize(
+    ("members", "reason", "amount"),
+    [
+        ({"is_ours": False}, SuspenseReason.UNCONFIRMED_DEPOSIT, KES(150)),
+        ({"outcome": DepositAnswerOutcome.FAILED, "amount": None}, SuspenseReason.UNCONFIRMED_DEPOSIT, KES(150)),
+        ({"amount": KES(1)}, SuspenseReason.CONFLICTING_DEPOSIT, KES(1)),
+        ({"amount": Money(15_000, "UGX")}, SuspenseReason.CONFLICTING_DEPOSIT, Money(15_000, "UGX")),
+    ],
+)
+@pytest.mark.parametrize("payment", [REFERENCE, None])
+def test_what_the_answer_contradicts_is_left_to_a_person(
+    payment: str | None, members: dict[str, Any], reason: SuspenseReason, amount: Money
+) -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told(payment))
+    world.receive(answer(payment, **members))
+    assert (world.payment.status, world.deposits) == (Status.PENDING, [])
+    assert world.suspense == [(reason, payment, RECEIPT, str(amount))]
+    world.receive(told(payment))  # The true one may still come.
+    world.receive(answer(payment))
+    assert len(world.deposits) == (payment is None)
+    assert (world.payment.status is Status.SUCCESS) == (payment is not None)
+
+
+@pytest.mark.finding("security-4")
+def test_not_found_is_believed_only_once_the_operator_could_know() -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told())
+    missing = answer(outcome=DepositAnswerOutcome.NOT_FOUND, is_ours=False, amount=None)
+    world.receive(missing)
+    assert (world.suspense, world.claim.is_confirmed) == ([], False)
+    world.wait(NOT_FOUND_IS_FINAL_AFTER)
+    world.receive(missing)
+    assert world.suspense == [(SuspenseReason.UNCONFIRMED_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
+    assert world.gateway.ledger.claims == {}
+
+
+@pytest.mark.finding("security-4")
+def test_a_claim_is_asked_about_at_growing_intervals_and_in_the_end_left_to_a_person() -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told())
+    asked = []
+    for _ in range(400):
+        wake_at = world.claim.wake_at
+        assert wake_at is not None
+        world.now = max(world.now, wake_at)
+        if not isinstance(world.receive(DepositClaimWoke("test", RECEIPT, REFERENCE)), ClaimDue):
+            break
+        asked.append(world.now - START)
+        world.receive(answer(outcome=DepositAnswerOutcome.UNKNOWN, is_ours=False, amount=None))
+    assert asked[:5] == [0, 15 * SECOND, 45 * SECOND, 105 * SECOND, 225 * SECOND]
+    assert CLAIM_LIFETIME - 15 * MINUTE <= asked[-1] < CLAIM_LIFETIME
+    assert len(asked) < 110
+    assert world.suspense == [(SuspenseReason.UNCONFIRMED_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
+    assert world.payment.status is Status.PENDING
+
+
+# One receipt settles one thing.
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED])
+def test_a_receipt_settles_one_qr_payment(trust: DepositTrust) -> None:
+    world = add_payment(with_payment(Operation.QR_PAYIN), Operation.QR_PAYIN, 7)
+    other = numbered_reference(7)
+    world.receive(told(trust=trust))
+    world.receive(answer())
+    world.receive(told(other, trust=trust))
+    world.receive(answer(other))
+    assert world.payment.status is Status.SUCCESS
+    assert world.gateway.transaction(other).status is Status.PENDING
+    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, other, RECEIPT, "150.00 KES")]
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED])
+@pytest.mark.parametrize("first", [REFERENCE, None])
+def test_a_receipt_settles_a_payment_or_makes_a_deposit(trust: DepositTrust, first: str | None) -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    second = None if first else REFERENCE
+    world.receive(told(first, trust=trust))
+    world.receive(answer(first))
+    world.receive(told(second, trust=trust, party=a_party(id="else")))
+    world.receive(answer(second))
+    assert (len(world.deposits), world.payment.status) == ((0, Status.SUCCESS) if first else (1, Status.PENDING))
+    assert [(reason, receipt) for reason, _, receipt, _ in world.suspense] == [
+        (SuspenseReason.CONFLICTING_DEPOSIT, RECEIPT)
+    ]
+
+
+@pytest.mark.finding("security-4")
+def test_a_prompts_receipt_settles_no_qr_payment() -> None:
+    world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
+    other = numbered_reference(7)
+    world.receive(succeeded(provider_reference=RECEIPT, settles_receipt=True))
+    world.receive(told(other))
+    world.receive(answer(other))
+    assert world.gateway.transaction(other).status is Status.PENDING
+    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, other, RECEIPT, "150.00 KES")]
+    world.receive(told())  # The operator confirms the prompt as a deposit, too.
+    assert len(world.suspense) == 1
+
+
+@pytest.mark.finding("security-4")
+def test_a_prompt_that_succeeds_with_a_receipt_that_settled_another_payment_stands_before_a_person() -> None:
+    world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
+    world.receive(told(numbered_reference(7)))
+    world.receive(answer(numbered_reference(7)))
+    world.receive(succeeded(provider_reference=RECEIPT, settles_receipt=True))
+    assert world.payment.status is Status.SUCCESS
+    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, None)]
+
+
+@pytest.mark.finding("security-4")
+def test_a_second_payer_of_a_qr_code_is_on_record_with_the_receipt() -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(believed())
+    world.receive(believed(receipt=OTHER_RECEIPT))
+    assert world.suspense == [(SuspenseReason.CONFLICTING_RESULT, REFERENCE, OTHER_RECEIPT, "150.00 KES")]
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize("payment", [REFERENCE, None])
+def test_another_account_is_compared_even_where_confirmations_are_believed(payment: str | None) -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told(payment, trust=DepositTrust.FOREIGN_ACCOUNT, account="999999"))
+    assert (world.payment.status, world.deposits) == (Status.PENDING, [])
+    assert world.suspense == [(SuspenseReason.UNMATCHED_DEPOSIT, payment, RECEIPT, "150.00 KES")]
+
+
+# Confirmations that name a prompt.
+
+CONFIRM = [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED]
+
+
+@pytest.mark.finding("security-7")
+@pytest.mark.parametrize("trust", CONFIRM)
+@pytest.mark.parametrize("amount", [KES(150), KES(90_000)])
+@pytest.mark.parametrize("ending", ["failed", "another receipt", "unknown receipt", "expiry", "manual"])
+def test_a_payment_past_the_prompt_is_on_record_however_the_prompt_ends(
+    ending: str, amount: Money, trust: DepositTrust
+) -> None:
+    world = with_payment()
+    world.receive(told(amount=amount, trust=trust))
+    world.wait(FIRST_LOOK_AT_PROMPT)
+    world.receive(answer(amount=amount))
+    assert (world.payment.status, world.suspense) == (Status.PENDING, [])
+    match ending:
+        case "failed":
+            world.receive(failed())
+        case "another receipt":
+            world.receive(succeeded(provider_reference=OTHER_RECEIPT, settles_receipt=True))
+        case "unknown receipt":
+            world.receive(succeeded(provider_reference="ws_CO_1"))
+        case "manual":
+            world.receive(a_resolution(error_code=ErrorCode.TRANSACTION_DECLINED))
+        case _:
+            world.wait(Span(3 * DAY))
+            assert world.payment.progress.error_code is ErrorCode.TRANSACTION_EXPIRED
+    world.wait(HOUR)
+    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, str(amount))]
+    assert world.claim.wake_at is None
+    assert any(RECEIPT in line.detail for line in world.gateway.journal if line.gateway_reference == REFERENCE)
+    world.wait(HOUR)
+    world.receive(told(amount=amount, trust=trust))
+    assert len(world.suspense) == 1
+
+
+@pytest.mark.finding("security-7")
+@pytest.mark.parametrize("trust", CONFIRM)
+def test_a_confirmation_of_the_prompts_own_receipt_is_explained_by_its_success(trust: DepositTrust) -> None:
+    world = with_payment()
+    world.receive(told(trust=trust))
+    world.receive(succeeded(provider_reference=RECEIPT, settles_receipt=True))
+    world.wait(FIRST_LOOK_AT_PROMPT)
+    assert (world.payment.status, world.suspense, world.claim.wake_at) == (Status.SUCCESS, [], None)
+
+
+@pytest.mark.finding("security-7")
+def test_a_forged_confirmation_of_a_prompt_is_told_from_money() -> None:
+    world = with_payment()
+    world.receive(told())
+    world.wait(FIRST_LOOK_AT_PROMPT)
+    world.receive(failed())
+    world.wait(HOUR)
+    world.receive(answer(outcome=DepositAnswerOutcome.NOT_FOUND, is_ours=False, amount=None))
+    assert world.suspense == [(SuspenseReason.UNCONFIRMED_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
+
+
+@pytest.mark.finding("security-7")
+def test_a_confirmation_that_comes_after_the_prompts_end_is_judged_at_once() -> None:
+    world = with_payment()
+    world.receive(failed())
+    world.receive(believed())
+    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
+
+
+# Another amount.
+
+
+@pytest.mark.finding("security-24")
+@pytest.mark.parametrize("trust", CONFIRM)
+@pytest.mark.parametrize("amount", [KES(149), KES(1_500)])
+def test_a_qr_payment_of_another_amount_is_tied_to_it_and_is_evidence(amount: Money, trust: DepositTrust) -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told(amount=amount, trust=trust))
+    world.receive(answer(amount=amount))
+    assert world.payment.progress.stage is Stage.AWAITING_RESULT
+    assert world.suspense == [(SuspenseReason.AMOUNT_DIFFERS, REFERENCE, RECEIPT, str(amount))]
+    entries = [(each.reason, each.content) for each in world.gateway.suspense]
+    assert contradicting_entry(False, entries, provider="M-Pesa")
+    assert not contradicting_entry(True, entries, provider="M-Pesa")
+
+
+def test_a_claim_that_is_woken_early_or_unknown_does_nothing() -> None:
+    world = with_payment()
+    world.receive(told())
+    before = world.claim
+    for given in (
+        DepositClaimWoke("test", RECEIPT, REFERENCE),
+        DepositClaimWoke("test", "ELSE"),
+        evolve(answer(), receipt="ELSE"),
+    ):
+        assert isinstance(world.receive(given), Ignored)
+    assert world.claim == before

@@ -1,0 +1,116 @@
+"""Plays whoever knows the addresses of an operator's notifications: he forges, repeats, replays and changes them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import trio
+from attrs import Factory, define, evolve
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.mpesa_daraja.references import account_reference
+from mmo_sansio.values.clock import SECOND, Span
+from mmo_sansio.values.model import Flow, Transaction, Type
+
+FORGERIES = (
+    "forged confirmation",
+    "forged confirmation of another account",
+    "forged result",
+    "repeated notification",
+    "replayed receipt",
+    "replayed receipt with another amount",
+)
+"""What a tally says of them."""
+
+Notify = Callable[[HttpRequest], Awaitable[HttpResponse | None]]
+
+
+@define
+class Forger:
+    """Holds what was captured of the notifications that the gateway has accepted."""
+
+    random: Random
+    tally: Counter[str]
+    transactions: Callable[[], Mapping[str, Transaction]]
+    captured: list[HttpRequest] = Factory(list)
+
+    def capture(self, request: HttpRequest) -> None:
+        """Remember a notification that was accepted."""
+        self.captured.append(request)
+
+    async def run(self, notify: Notify, *, times: int, within: Span) -> None:
+        """Send so many notifications of his own at any time."""
+        moments = sorted(self.random.randrange(within) for _ in range(times))
+        began = trio.current_time()
+        for at in moments:
+            await trio.sleep(max(0.0, began + at / SECOND - trio.current_time()))
+            request = self._next()
+            if request is not None:
+                await notify(request)
+
+    def _next(self) -> HttpRequest | None:
+        if not self.captured:
+            return None
+        request = self.random.choice(self.captured)
+        chance = self.random.random()
+        if chance < 0.2:
+            self.tally["repeated notification"] += 1
+            return request
+        try:
+            document = json.loads(request.body)
+        except ValueError:
+            return request
+        confirmations = [each for each in self.captured if b'"BillRefNumber"' in each.body]
+        if confirmations and chance < 0.85:
+            return self._confirmation(self.random.choice(confirmations))
+        self.tally["forged result"] += 1
+        return evolve(request, body=json.dumps(self._improved(document)).encode())
+
+    def _confirmation(self, request: HttpRequest) -> HttpRequest:
+        """Change a confirmation: its payment, and its receipt, amount or account."""
+        document = json.loads(request.body)
+        target = self._target()
+        document["BillRefNumber"] = account_reference(target.reference) if target else "SHOP"
+        kind = self.random.choice(("forged", "foreign", "replayed", "other amount"))
+        if kind in ("forged", "foreign"):
+            document["TransID"] = f"FORGED{self.random.randrange(10**6):06d}"
+            document["TransAmount"] = target.order.requested.text if target else "70000.00"
+        if kind == "foreign":
+            document["BusinessShortCode"] = "999999"
+        if kind == "other amount":
+            document["TransAmount"] = f"{self.random.randrange(1, 10**6)}.00"
+        self.tally[
+            {
+                "forged": "forged confirmation",
+                "foreign": "forged confirmation of another account",
+                "replayed": "replayed receipt",
+                "other amount": "replayed receipt with another amount",
+            }[kind]
+        ] += 1
+        return evolve(request, body=json.dumps(document).encode())
+
+    def _target(self) -> Transaction | None:
+        """Return a pay-in that somebody would like to see settled, a QR payment rather than another; None: a deposit
+        is made up."""
+        every = [each for each in self.transactions().values() if each.order.type is Type.PAYIN]
+        pending = [each for each in every if not each.progress.stage.is_terminal and each.order.flow is not Flow.PUSH]
+        codes = [each for each in pending if each.order.flow is Flow.QR]
+        candidates: Sequence[Transaction] = codes if codes and self.random.random() < 0.6 else pending
+        return self.random.choice(candidates) if candidates and self.random.random() < 0.85 else None
+
+    def _improved(self, value: Any) -> Any:
+        """Return a result that claims success and another amount."""
+        if isinstance(value, dict):
+            return {name: self._improved_member(name, each) for name, each in value.items()}
+        return [self._improved(each) for each in value] if isinstance(value, list) else value
+
+    def _improved_member(self, name: str, value: Any) -> Any:
+        if name in ("ResultCode", "status", "status_code"):
+            return {"ResultCode": 0, "status": "SUCCESSFUL", "status_code": "TS"}[name]
+        if name == "amount":
+            return str(self.random.randrange(1, 10**6))
+        return self._improved(value)
