@@ -48,6 +48,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     work.check_audit_log,
     work.check_sealed_audit_keys,
     work.check_users_and_sessions,
+    work.check_second_factors,
     work.check_proposals,
     work.check_payment_search,
     work.check_work_lists,

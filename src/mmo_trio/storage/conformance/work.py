@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from attrs import evolve
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
@@ -26,6 +28,7 @@ from mmo_trio.storage.interface.admin_types import (
     Proposal,
     ProposalState,
     Role,
+    SecondFactor,
 )
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.shared.payment_index import position_of
@@ -115,6 +118,46 @@ async def check_users_and_sessions(open_store: OpenStore) -> None:
         assert await admin.user("eve") is None
         assert await admin.session(b"2") is None
         await admin.end_session(b"2")
+
+
+async def check_second_factors(open_store: OpenStore) -> None:
+    """A secret counts once it is confirmed; a step of time and a recovery code are accepted once, and a removal or a
+    confirmation ends the user's other sessions."""
+    async with open_store() as store:
+        admin = store.admin
+        await admin.add_user(ADA)
+        for digest in (b"1", b"2"):
+            await admin.begin_session(ConsoleSession(digest, "ada", NOON, NOON), expire_before=NOON)
+        assert await admin.second_factor("ada") is None
+        await admin.begin_enrolment("ada", b"first")
+        await admin.begin_enrolment("ada", b"second")
+        assert await admin.second_factor("ada") == SecondFactor("ada", pending=b"second")
+        assert not await admin.use_time_step("ada", 99)
+        confirm = partial(admin.confirm_second_factor, "ada", step=7, at=NOON, codes=[b"b", b"a"], session=b"2")
+        assert not await confirm(b"first")
+        assert await confirm(b"second")
+        assert not await confirm(b"second")
+        assert (await admin.session(b"1"), await admin.session(b"2") is None) == (None, False)
+    async with open_store() as store:
+        admin = store.admin
+        await admin.begin_enrolment("ada", b"third")
+        active = SecondFactor("ada", b"second", NOON, 7, b"third", 2)
+        assert await admin.second_factor("ada") == active
+        assert [await admin.use_time_step("ada", step) for step in (7, 6, 8, 8)] == [False, False, True, False]
+        assert [await admin.use_recovery_code("ada", each) for each in (b"a", b"a", b"c")] == [True, False, False]
+        assert not await admin.use_recovery_code("bob", b"b")
+        await admin.reseal_second_factor("ada", b"second", b"fourth")
+        await admin.reseal_second_factor("ada", b"third", b"fifth")
+        expected = evolve(active, sealed=b"fourth", pending=b"fifth", last_step=8, recovery_codes=1)
+        assert list(await admin.second_factors()) == [expected]
+        await admin.replace_recovery_codes("ada", [b"d", b"e", b"f"])
+        assert await admin.second_factor("ada") == evolve(expected, recovery_codes=3)
+        assert await admin.remove_second_factor("ada", session=b"2")
+        assert await admin.session(b"2") is not None
+        assert not await admin.remove_second_factor("ada")
+        assert await admin.session(b"2") is None
+        assert not await admin.use_recovery_code("ada", b"d")
+        assert await admin.second_factor("ada") is None
 
 
 async def check_proposals(open_store: OpenStore) -> None:

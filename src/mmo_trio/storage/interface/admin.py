@@ -27,6 +27,7 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentPage,
     Proposal,
     ProposalState,
+    SecondFactor,
     SuspenseEntry,
 )
 
@@ -212,6 +213,48 @@ class AdminStore(Protocol):
 
     async def end_session(self, digest: bytes) -> None:
         """End a session, if it is there."""
+        ...
+
+    # Second factors
+
+    async def second_factor(self, user: str) -> SecondFactor | None:
+        """Return the second factor of a user."""
+        ...
+
+    async def second_factors(self) -> Sequence[SecondFactor]:
+        """Return all second factors, by user."""
+        ...
+
+    async def begin_enrolment(self, user: str, pending: bytes) -> None:
+        """Keep a sealed secret that the user has still to confirm, next to the one in use."""
+        ...
+
+    async def confirm_second_factor(
+        self, user: str, pending: bytes, *, step: int, at: Instant, codes: Sequence[bytes], session: bytes
+    ) -> bool:
+        """Put this pending secret into use and replace the recovery codes' digests, and end the user's sessions except
+        one; return False when another secret is pending."""
+        ...
+
+    async def use_time_step(self, user: str, step: int) -> bool:
+        """Record the step of an accepted code; return False when this step or a later one was accepted before."""
+        ...
+
+    async def use_recovery_code(self, user: str, digest: bytes) -> bool:
+        """Remove a recovery code; return False when the user has no such code."""
+        ...
+
+    async def replace_recovery_codes(self, user: str, codes: Sequence[bytes]) -> None:
+        """Replace the digests of the recovery codes."""
+        ...
+
+    async def remove_second_factor(self, user: str, *, session: bytes | None = None) -> bool:
+        """Remove a second factor and its recovery codes, and end the user's sessions except this one; return False when
+        there is none."""
+        ...
+
+    async def reseal_second_factor(self, user: str, old: bytes, new: bytes) -> None:
+        """Replace a sealed secret by the same secret, sealed with another key."""
         ...
 
     async def add_proposal(self, proposal: Proposal) -> int:

@@ -67,6 +67,28 @@ class ConsoleSession:
 
 
 @frozen
+class SecondFactor:
+    """The second factor of a console user: a secret from which the user's device makes codes (TOTP, RFC 6238)."""
+
+    user: str
+    sealed: bytes | None = field(default=None, repr=False)
+    """The sealed secret in use; None when none is."""
+    confirmed_at: Instant | None = None
+    """The time at which the user confirmed the secret in use by a code."""
+    last_step: int = 0
+    """The step of time (30 s each since 1970) of the last accepted code: no code is accepted twice."""
+    pending: bytes | None = field(default=None, repr=False)
+    """A sealed secret that the user has not confirmed yet."""
+    recovery_codes: int = 0
+    """Recovery codes that are left."""
+
+    @property
+    def is_active(self) -> bool:
+        """Return whether the user signs in with it."""
+        return self.sealed is not None
+
+
+@frozen
 class AuditEvent:
     """An action of a user, as the audit log records it before the action is carried out."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from attrs import define, evolve, field
+from attrs import define, evolve
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
@@ -17,7 +17,7 @@ from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD, next_row
-from mmo_trio.storage.memory.state import MemoryAdminState, MemoryState
+from mmo_trio.storage.memory.user_factors import MemorySecondFactors
 from mmo_trio.storage.shared.payment_counts import count_by_span
 from mmo_trio.storage.shared.payment_index import (
     AFTER_NEWEST,
@@ -30,13 +30,8 @@ from mmo_trio.storage.shared.payment_index import (
 
 
 @define
-class MemoryAdminStore:
+class MemoryAdminStore(MemorySecondFactors):
     """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
-
-    _memory: Callable[[], Awaitable[MemoryState]] = field(alias="memory")
-
-    async def _state(self) -> MemoryAdminState:
-        return (await self._memory()).admin
 
     async def find_transactions(
         self, *, reference: str | None = None, brand: str | None = None, status: Status | None = None, limit: int = 50

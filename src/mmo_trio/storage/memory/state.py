@@ -19,6 +19,7 @@ from mmo_trio.storage.interface.admin_types import (
     ConsoleSession,
     ConsoleUser,
     Proposal,
+    SecondFactor,
     StoredApiKey,
     SuspenseEntry,
 )
@@ -30,6 +31,8 @@ class MemoryAdminState:
 
     operators: dict[str, ConsoleUser] = Factory(dict)
     sessions: dict[bytes, ConsoleSession] = Factory(dict)
+    second_factors: dict[str, SecondFactor] = Factory(dict)
+    recovery_codes: dict[str, set[bytes]] = Factory(dict)
     proposals: list[Proposal] = Factory(list)
     audit: list[AuditRow] = Factory(list)
     audit_keys: dict[str, bytes] = Factory(dict)

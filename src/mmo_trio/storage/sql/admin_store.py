@@ -10,7 +10,15 @@ from attrs import frozen
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.admin_types import ClosedProvider
-from mmo_trio.storage.sql import audit_log, brand_keys, console_users, monitoring, payment_history, payment_search
+from mmo_trio.storage.sql import (
+    audit_log,
+    brand_keys,
+    console_users,
+    monitoring,
+    payment_history,
+    payment_search,
+    second_factors,
+)
 from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery
 
 P = ParamSpec("P")
@@ -98,6 +106,15 @@ class SqlAdminStore:
     session = _reading(console_users.session)
     touch_session = _writing(console_users.touch_session)
     end_session = _writing(console_users.end_session)
+    second_factor = _reading(second_factors.second_factor)
+    begin_enrolment = _writing(second_factors.begin_enrolment)
+    confirm_second_factor = _writing(second_factors.confirm_second_factor)
+    use_time_step = _writing(second_factors.use_time_step)
+    use_recovery_code = _writing(second_factors.use_recovery_code)
+    replace_recovery_codes = _writing(second_factors.replace_recovery_codes)
+    remove_second_factor = _writing(second_factors.remove_second_factor)
+    reseal_second_factor = _writing(second_factors.reseal_second_factor)
+    second_factors = _reading(second_factors.second_factors)
     add_proposal = _writing(console_users.add_proposal)
     proposals = _reading(console_users.proposals)
     proposal = _reading(console_users.proposal)
