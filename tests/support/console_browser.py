@@ -42,10 +42,10 @@ class ConsoleBrowser:
         sent = {"form_token": self.form_token} | fields
         return await self._request(path, "POST", urlencode(sent).encode())
 
-    async def sign_in(self, name: str, password: str = PASSWORD) -> Answer:
+    async def sign_in(self, name: str, password: str = PASSWORD, code: str = "") -> Answer:
         """Sign in with the form and follow to the first page."""
         await self.get("/sign-in")
-        answer = await self.post("/sign-in", name=name, password=password)
+        answer = await self.post("/sign-in", name=name, password=password, code=code)
         if answer.status == 303:
             await self.get(answer.headers["location"])
         return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quart import Response, g, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from mmo_trio.console import overview, payments, providers, resolutions, sign_in, work_lists
+from mmo_trio.console import overview, payments, providers, resolutions, second_factor, sign_in, work_lists
 from mmo_trio.console.context import EXTENSION, ConsoleContext
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
@@ -30,7 +30,15 @@ HEADERS = {
 PUBLIC_ENDPOINTS = frozenset({"metrics", "static", "sign_in.show_form", "sign_in.sign_in"})
 """All other pages are for users who have signed in."""
 
-BLUEPRINTS = (sign_in.pages, overview.pages, payments.pages, resolutions.pages, work_lists.pages, providers.pages)
+BLUEPRINTS = (
+    sign_in.pages,
+    second_factor.pages,
+    overview.pages,
+    payments.pages,
+    resolutions.pages,
+    work_lists.pages,
+    providers.pages,
+)
 
 
 def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
@@ -46,6 +54,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     for pages in BLUEPRINTS:
         app.register_blueprint(pages)
     app.register_error_handler(NotSignedIn, _to_sign_in)
+    app.register_error_handler(second_factor.EnrolmentRequired, _to_enrolment)
     app.register_error_handler(HTTPException, _show_http_error)
     app.register_error_handler(StoreUnavailable, _show_store_failure)
     app.register_error_handler(OutcomeUnknown, _show_store_failure)
@@ -61,11 +70,13 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
             return _unknown_host_response()
         if request.endpoint not in PUBLIC_ENDPOINTS:
             await authenticate()
+            await second_factor.check_enrolment()
         return None
 
     @app.context_processor
     async def template_variables() -> dict[str, object]:
-        return {"user": g.get("user"), "four_eyes": context.settings.four_eyes}
+        settings = context.settings
+        return {"user": g.get("user"), "four_eyes": settings.four_eyes, "second_factor": settings.second_factor}
 
     return app
 
@@ -83,9 +94,13 @@ async def _to_sign_in(_: Exception) -> Response:
     return redirect_to("sign_in.show_form")
 
 
+async def _to_enrolment(_: Exception) -> Response:
+    return redirect_to("second_factor.show")
+
+
 async def _show_http_error(error: HTTPException) -> Response:
     page = await render_template("fault.html", title=error.name, message=error.description)
-    headers = {name: value for name, value in error.get_headers() if name == "Allow"}
+    headers = {name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After")}
     return Response(page, error.code or 500, headers)
 
 

@@ -9,7 +9,7 @@ from quart import current_app
 
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import Instant
-from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.admin.auditing import AuditLog, SecretKeys
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.console.sign_in_limit import SignInLimiter
@@ -28,6 +28,8 @@ class ConsoleContext:
     store: Store
     submit: Submit
     audit_log: AuditLog
+    keys: SecretKeys
+    """Opens and seals the secrets of second factors."""
     now: Callable[[], Instant]
     """Returns wall time."""
     gateway_time: Callable[[], Instant]

@@ -7,14 +7,14 @@ import secrets
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.console import sessions
+from mmo_trio.console import second_factor, sessions
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import redirect_to
+from mmo_trio.console.second_factor import CodeKind
 from mmo_trio.storage.interface.admin_types import ConsoleUser
 
 NAME_CHARACTERS_MAX = 64
-WRONG_CREDENTIALS_TEXT = "Name or password is wrong."
-TOO_MANY_ATTEMPTS_TEXT = "Too many tries. Wait a few minutes."
+WRONG_CREDENTIALS_TEXT = "Name, password or code is wrong."
 
 pages = Blueprint("sign_in", __name__)
 
@@ -27,24 +27,33 @@ async def show_form() -> Response:
 
 @pages.post("/sign-in")
 async def sign_in() -> Response:
-    """Begin a session for the right name and password."""
+    """Begin a session for the right name, password and code of the second factor."""
     await sessions.check_form_token(sessions.derive_form_token(_form_secret()))
     form, limiter = await request.form, console().sign_in_limiter
     name = form.get("name", "").strip()[:NAME_CHARACTERS_MAX]
     address, now = sessions.client_address(), console().now()
     if wait := limiter.retry_after(name, address, now):
-        response = await _render_form(TOO_MANY_ATTEMPTS_TEXT, 429)
+        response = await _render_form(second_factor.TOO_MANY_ATTEMPTS_TEXT, 429)
         response.headers["Retry-After"] = str(wait // SECOND + 1)
         return response
     # Counted before the check, so that concurrent attempts are limited as well.
     limiter.record_failure(name, address, now)
     user = await _find_user(name, form.get("password", ""))
+    factor = await second_factor.active_factor(name)
+    audit_log = console().audit_log
     if user is None:
-        await console().audit_log.record("nobody", "sign_in_failed", name=name, address=address)
+        await audit_log.record("nobody", "sign_in_failed", name=name, address=address)
         return await _render_form(WRONG_CREDENTIALS_TEXT, 403)
+    actor, kind = f"operator:{user.name}", None
+    if factor is not None:
+        kind = await second_factor.accept_code(factor, form.get("code", ""))
+        if kind is None:
+            await audit_log.record(actor, "second_factor_failed", actor, address=address)
+            return await _render_form(WRONG_CREDENTIALS_TEXT, 403)
+        if kind is CodeKind.RECOVERY_CODE:
+            await audit_log.record(actor, "recovery_code_used", actor, left=factor.recovery_codes - 1)
     limiter.record_success(name, address)
-    actor = f"operator:{user.name}"
-    await console().audit_log.record(actor, "signed_in", actor, address=address)
+    await audit_log.record(actor, "signed_in", actor, address=address, secondFactor=kind)
     response = redirect_to("overview.show")
     await sessions.begin_session(user, response)
     return response

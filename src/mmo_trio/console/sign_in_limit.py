@@ -1,4 +1,4 @@
-"""Limits attempts to sign in for each name and each address, in memory."""
+"""Limits attempts to sign in for each name and each address (IPv6: each /64), in memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import OrderedDict
 
 from attrs import Factory, define
 
+from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.values.clock import MINUTE, Instant, Span
 
 WINDOW = Span(15 * MINUTE)
@@ -24,7 +25,7 @@ class SignInLimiter:
 
     def retry_after(self, name: str, address: str, now: Instant) -> Span:
         """Return the time until this name may be tried from this address; 0 when it may be now."""
-        limits = ((f"name:{name}", FAILURES_PER_NAME_MAX), (f"address:{address}", FAILURES_PER_ADDRESS_MAX))
+        limits = zip(_keys(name, address), (FAILURES_PER_NAME_MAX, FAILURES_PER_ADDRESS_MAX), strict=True)
         return max(self._retry_after(key, most, now) for key, most in limits)
 
     def _retry_after(self, key: str, failures_max: int, now: Instant) -> Span:
@@ -33,7 +34,7 @@ class SignInLimiter:
 
     def record_failure(self, name: str, address: str, now: Instant) -> None:
         """Record a failure, or an attempt whose result is not known yet."""
-        for key in (f"name:{name}", f"address:{address}"):
+        for key in _keys(name, address):
             earlier = self._failures.pop(key, [])
             self._failures[key] = [at for at in earlier if now - WINDOW < at <= now] + [now]
         while len(self._failures) > _KEYS_MAX:
@@ -41,6 +42,11 @@ class SignInLimiter:
 
     def record_success(self, name: str, address: str) -> None:
         """Forget the failures of a name after a success, and one failure of its address."""
-        self._failures.pop(f"name:{name}", None)
-        if of_address := self._failures.get(f"address:{address}"):
-            of_address.pop()
+        of_name, of_address = _keys(name, address)
+        self._failures.pop(of_name, None)
+        if failures := self._failures.get(of_address):
+            failures.pop()
+
+
+def _keys(name: str, address: str) -> tuple[str, str]:
+    return f"name:{name}", f"address:{subscriber_network(address)}"

@@ -274,6 +274,11 @@ class ConsoleSection:
         (),
         "Names under which browsers and Prometheus reach the console; addresses and `localhost` need no entry.",
     )
+    second_factor: str = setting(
+        one_of("off", "optional", "required"),
+        "optional",
+        "Whether users sign in with a code of a device as well; `required` shows a user without one nothing else.",
+    )
     session_idle: Span = setting(SPAN, 30 * clock.MINUTE, "How long a session may be idle before it ends.")
     session_life: Span = setting(SPAN, 12 * clock.HOUR, "How long a session lasts, even if it is in use.")
 

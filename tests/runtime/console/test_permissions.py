@@ -74,6 +74,18 @@ def test_a_number_is_known_however_it_is_written(typed: str, digits: str | None)
     assert parse_phone_number(typed) == digits
 
 
+def test_the_addresses_of_one_subscriber_count_together() -> None:
+    attempts, now = SignInLimiter(), Instant(1_000 * HOUR)
+    for number in range(FAILURES_PER_ADDRESS_MAX):
+        address = f"2001:db8:0:7:{number:x}::1"
+        assert attempts.retry_after(f"user{number}", address, now) == 0
+        attempts.record_failure(f"user{number}", address, now)
+    assert attempts.retry_after("ada", "2001:db8:0:7:ffff::1", now) == WINDOW
+    assert attempts.retry_after("ada", "2001:db8:0:8::1", now) == 0
+    attempts.record_success("ada", "2001:db8:0:7::9")
+    assert attempts.retry_after("ada", "2001:db8:0:7:ffff::1", now) == 0
+
+
 def test_a_user_who_fails_too_often_waits_until_the_window_has_passed() -> None:
     attempts, now = SignInLimiter(), Instant(1_000 * HOUR)
     for number in range(FAILURES_PER_NAME_MAX):

@@ -12,6 +12,7 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.api.forwarded import TrustedProxies
+from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.console.app import create_console_app
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.metrics.prometheus import PrometheusExporter
@@ -277,13 +278,26 @@ def test_nothing_sends_a_callback_again() -> None:
     store = MemoryStore(MemoryState())
     audit_log = AuditLog(store.admin, AuditKey("k1", bytes(32)), lambda: Instant(0))
     context = ConsoleContext(
-        store, _nothing, audit_log, audit_log.now, audit_log.now, ConsoleSection(), {}, dict, TrustedProxies()
+        store,
+        _nothing,
+        audit_log,
+        KeyRing(bytes(32)),
+        audit_log.now,
+        audit_log.now,
+        ConsoleSection(),
+        {},
+        dict,
+        TrustedProxies(),
     )
     app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), context)
     posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}
     assert posts == {
         "/sign-in",
         "/sign-out",
+        "/second-factor/enrol",
+        "/second-factor/confirm",
+        "/second-factor/recovery-codes",
+        "/second-factor/remove",
         "/search",
         "/payments/<reference>/resolutions",
         "/resolutions/<int:id>/approve",

@@ -57,17 +57,22 @@ def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> No
 @json_option
 def list_(target: CommandTarget, as_json: bool) -> None:
     """List the users."""
-    users = target.with_store(lambda store: store.admin.users())
-    rows = [
-        {
-            "name": each.name,
-            "role": each.role,
-            "addedAt": format_instant(each.added_at),
-            "disabledAt": format_instant(each.disabled_at),
-        }
-        for each in users
-    ]
-    print_rows({each: each for each in ("name", "role", "addedAt", "disabledAt")}, rows, as_json=as_json)
+
+    async def list_users(store: Store) -> list[dict[str, object]]:
+        factors = {each.user: each.confirmed_at for each in await store.admin.second_factors()}
+        return [
+            {
+                "name": each.name,
+                "role": each.role,
+                "addedAt": format_instant(each.added_at),
+                "disabledAt": format_instant(each.disabled_at),
+                "secondFactorAt": format_instant(factors.get(each.name)),
+            }
+            for each in await store.admin.users()
+        ]
+
+    columns = ("name", "role", "addedAt", "disabledAt", "secondFactorAt")
+    print_rows({each: each for each in columns}, target.with_store(list_users), as_json=as_json)
 
 
 @operators.command()
@@ -99,6 +104,35 @@ def password(name: str, password_stdin: bool, target: CommandTarget) -> None:
     hashed = _read_password_hash(from_stdin=password_stdin)
     _change_user(target, name, "password_changed", lambda user: evolve(user, password_hash=hashed))
     print_status(f"{name} has another password.")
+
+
+@operators.group()
+def totp() -> None:
+    """Remove the second factors of users."""
+
+
+@totp.command()
+@click.argument("name")
+@target_options
+def reset(name: str, target: CommandTarget) -> None:
+    """Remove a user's second factor and recovery codes, for example when the phone is lost.
+
+    The user's sessions end at once. Where a second factor is required, the user sets up another one after the next
+    sign-in.
+    """
+
+    async def reset_factor(store: Store) -> bool | None:
+        if await store.admin.user(name) is None:
+            return None
+        await target.record(store, "second_factor_reset", f"operator:{name}")
+        return await store.admin.remove_second_factor(name)
+
+    removed = target.with_store(reset_factor)
+    if removed is None:
+        raise NegativeAnswer(f"There is no user {name}. `mmo operators list` shows all.")
+    if not removed:
+        raise NegativeAnswer(f"{name} has no second factor.")
+    print_status(f"{name} has no second factor any more. Change the password, too, if it may be known to others.")
 
 
 def _change_user(

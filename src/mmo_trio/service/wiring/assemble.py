@@ -112,6 +112,7 @@ def _console_context(resources: Resources, accounts: ConfiguredAccounts, engine:
         resources.store,
         engine.submit,
         resources.audit_log,
+        resources.keyring,
         resources.clock.now,
         resources.clock.time,
         resources.settings.console,

@@ -1,0 +1,199 @@
+"""The pages with which users enrol and remove their second factor, and the check of its codes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import segno
+from markupsafe import Markup
+from quart import Blueprint, Response, render_template, request
+from werkzeug.exceptions import Conflict, Forbidden, NotFound, TooManyRequests
+
+from mmo_sansio.values.clock import SECOND, Instant
+from mmo_trio.admin.sealed_secrets import second_factor_owner
+from mmo_trio.console import totp
+from mmo_trio.console.context import console
+from mmo_trio.console.parameters import form_field, redirect_to
+from mmo_trio.console.sessions import client_address, current_user, record_action
+from mmo_trio.storage.interface.admin_types import SecondFactor
+
+ISSUER = "Mobile money gateway"
+"""The name under which an authenticator app lists the account."""
+CODE_CHARACTERS_MAX = 64
+WRONG_CODE_TEXT = "The code is wrong, or was used already."
+WRONG_PASSWORD_TEXT = "The password is wrong."
+TOO_MANY_ATTEMPTS_TEXT = "Too many tries. Wait a few minutes."
+
+pages = Blueprint("second_factor", __name__)
+
+
+class CodeKind(StrEnum):
+    """Says which kind of code was accepted."""
+
+    TOTP = "totp"
+    RECOVERY_CODE = "recovery_code"
+
+
+class EnrolmentRequired(Exception):
+    """The user has no second factor, which the settings require, and may see nothing else before."""
+
+
+async def check_enrolment() -> None:
+    """Raise EnrolmentRequired if the current user still has to enrol a second factor, and asks for something else."""
+    is_allowed = request.blueprint == pages.name or request.endpoint == "sign_in.sign_out"
+    if console().settings.second_factor != "required" or is_allowed:
+        return
+    if await active_factor(current_user().name) is None:
+        raise EnrolmentRequired
+
+
+async def active_factor(user: str) -> SecondFactor | None:
+    """Return the second factor with which this user signs in; None when there is none."""
+    if console().settings.second_factor == "off":
+        return None
+    factor = await console().store.admin.second_factor(user)
+    return factor if factor is not None and factor.is_active else None
+
+
+async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
+    """Return the kind of a right code, which is then used up; None when it is wrong.
+
+    The caller limits and records the attempts. Raises SealError when the secret can't be opened.
+    """
+    assert factor.sealed is not None
+    admin, user = console().store.admin, factor.user
+    secret = console().keys.unseal_secret(second_factor_owner(user), factor.sealed)
+    step = totp.matching_step(secret, code, console().now())
+    if step is not None:
+        return CodeKind.TOTP if await admin.use_time_step(user, step) else None
+    digest = totp.recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])
+    return CodeKind.RECOVERY_CODE if await admin.use_recovery_code(user, digest) else None
+
+
+@pages.before_request
+async def check_is_enabled() -> None:
+    """Raise NotFound where second factors are off."""
+    if console().settings.second_factor == "off":
+        raise NotFound("Second factors are off: console.second_factor.")
+
+
+@pages.get("/second-factor")
+async def show() -> str:
+    """Show whether the user has a second factor, and the forms to change that."""
+    return await _render_state()
+
+
+@pages.post("/second-factor/enrol")
+async def enrol() -> Response:
+    """Make a new secret and show it once; it counts when the user confirms it by a code."""
+    if fault := await _attempt_to_prove():
+        return Response(await _render_state(fault), 403)
+    user, context = current_user(), console()
+    secret = totp.generate_secret()
+    await context.store.admin.begin_enrolment(
+        user.name, context.keys.seal_secret(second_factor_owner(user.name), secret)
+    )
+    uri = totp.provisioning_uri(secret, user=user.name, issuer=ISSUER)
+    picture = segno.make_qr(uri, error="m").svg_inline(border=4, light="#fff", dark="#000")
+    page = await render_template("enrol.html", qr_code=Markup(picture), secret=totp.format_secret(secret), fault=None)
+    return Response(page)
+
+
+@pages.post("/second-factor/confirm")
+async def confirm() -> Response:
+    """Put the new secret into use if the code is right, and show the recovery codes once."""
+    user, context = current_user(), console()
+    code, now = await form_field("code", length_max=CODE_CHARACTERS_MAX), context.now()
+    factor = await context.store.admin.second_factor(user.name)
+    if factor is None or factor.pending is None:
+        raise Conflict("There is no second factor to confirm: begin again.")
+    _check_limit(user.name, now)
+    secret = context.keys.unseal_secret(second_factor_owner(user.name), factor.pending)
+    step = totp.matching_step(secret, code, now)
+    if step is None:
+        await record_action("second_factor_failed", user.actor, address=client_address())
+        page = await render_template("enrol.html", qr_code=None, secret=None, fault=WRONG_CODE_TEXT)
+        return Response(page, 403)
+    context.sign_in_limiter.record_success(user.name, client_address())
+    await record_action("second_factor_enrolled", user.actor)
+    codes = totp.generate_recovery_codes()
+    confirmed = await context.store.admin.confirm_second_factor(
+        user.name,
+        factor.pending,
+        step=step,
+        at=now,
+        codes=[totp.recovery_code_digest(user.name, each) for each in codes],
+        session=user.session.digest,
+    )
+    if not confirmed:
+        raise Conflict("Another second factor was begun meanwhile: begin again.")
+    return Response(await render_template("recovery_codes.html", codes=codes))
+
+
+@pages.post("/second-factor/recovery-codes")
+async def replace_recovery_codes() -> Response:
+    """Replace the recovery codes, and show the new ones once."""
+    user = current_user()
+    await _check_has_factor()
+    if fault := await _attempt_to_prove():
+        return Response(await _render_state(fault), 403)
+    await record_action("recovery_codes_replaced", user.actor)
+    codes = totp.generate_recovery_codes()
+    digests = [totp.recovery_code_digest(user.name, each) for each in codes]
+    await console().store.admin.replace_recovery_codes(user.name, digests)
+    return Response(await render_template("recovery_codes.html", codes=codes))
+
+
+@pages.post("/second-factor/remove")
+async def remove() -> Response:
+    """Remove the second factor, where the settings leave that to the user."""
+    user = current_user()
+    if console().settings.second_factor == "required":
+        raise Forbidden("Every user needs a second factor: console.second_factor.")
+    await _check_has_factor()
+    if fault := await _attempt_to_prove():
+        return Response(await _render_state(fault), 403)
+    await record_action("second_factor_removed", user.actor)
+    await console().store.admin.remove_second_factor(user.name, session=user.session.digest)
+    return redirect_to("second_factor.show")
+
+
+async def _check_has_factor() -> None:
+    if await active_factor(current_user().name) is None:
+        raise Conflict("You have no second factor.")
+
+
+async def _attempt_to_prove() -> str | None:
+    """Check the code that the user sent, or the password of a user without a second factor, so that a session that was
+    left open changes nothing. Return what is wrong; None when nothing is. Raises BadRequest, TooManyRequests."""
+    user, context = current_user(), console()
+    _check_limit(user.name, context.now())
+    factor = await active_factor(user.name)
+    if factor is None:
+        password = await form_field("password", length_max=256)
+        is_right = await context.verify_password(password, user.account.password_hash)
+    else:
+        code = await form_field("code", length_max=CODE_CHARACTERS_MAX)
+        kind = await accept_code(factor, code)
+        is_right = kind is not None
+        if kind is CodeKind.RECOVERY_CODE:
+            await record_action("recovery_code_used", user.actor, left=factor.recovery_codes - 1)
+    if is_right:
+        context.sign_in_limiter.record_success(user.name, client_address())
+        return None
+    await record_action("second_factor_failed", user.actor, address=client_address())
+    return WRONG_PASSWORD_TEXT if factor is None else WRONG_CODE_TEXT
+
+
+def _check_limit(name: str, now: Instant) -> None:
+    """Count an attempt as a failure until it succeeds. Raises TooManyRequests."""
+    limiter, address = console().sign_in_limiter, client_address()
+    if wait := limiter.retry_after(name, address, now):
+        raise TooManyRequests(TOO_MANY_ATTEMPTS_TEXT, retry_after=wait // SECOND + 1)
+    limiter.record_failure(name, address, now)
+
+
+async def _render_state(fault: str | None = None) -> str:
+    factor = await active_factor(current_user().name)
+    is_required = console().settings.second_factor == "required"
+    return await render_template("second_factor.html", factor=factor, is_required=is_required, fault=fault)

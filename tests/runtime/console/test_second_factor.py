@@ -1,0 +1,263 @@
+"""Users enrol a second factor and sign in with its codes; a setting requires it, and a command resets it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import Factory, define
+
+from mmo_trio.admin.sealed_secrets import RESEAL, second_factor_owner
+from mmo_trio.brands.keyring import KeyRing, SealError, load_master_key
+from mmo_trio.console import totp
+from mmo_trio.console.sign_in_limit import FAILURES_PER_NAME_MAX
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE
+from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.system.clock import WallClock, read_offset
+from tests.runtime.console.conftest import STAFF, SignedIn
+from tests.runtime.console.test_sign_in import ACTS, PAGES
+from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
+from tests.support.mmo_process import mmo
+from tests.support.sandbox_gateway import Running, Serve
+
+SECRET = re.compile(r'<code class="secret">([A-Z2-7 ]+)</code>')
+RECOVERY_CODE = re.compile(r"<li><code>([a-z2-7-]+)</code></li>")
+
+
+@define
+class Device:
+    """A user's phone: shows codes by the gateway's clock."""
+
+    sandbox: Running
+    secret: bytes = b""
+    recovery_codes: list[str] = Factory(list)
+
+    def code(self) -> str:
+        clock = WallClock(offset=read_offset(self.sandbox.directory / CLOCK_OFFSET_FILE))
+        return totp.code_at(self.secret, clock.now())
+
+    async def enrol(self, who: ConsoleBrowser, **proof: str) -> None:
+        """Set it up in the console."""
+        page = (await who.post("/second-factor/enrol", **(proof or {"password": PASSWORD}))).body.decode()
+        found = SECRET.search(page)
+        assert found is not None, page
+        assert "<svg" in page
+        self.secret = base64.b32decode(found[1].replace(" ", ""))
+        shown = await who.post("/second-factor/confirm", code=self.code())
+        self.recovery_codes = RECOVERY_CODE.findall(shown.body.decode())
+        assert len(self.recovery_codes) == totp.RECOVERY_CODES
+
+
+async def next_code(sandbox: Running, device: Device) -> str:
+    """A code that was not used yet."""
+    await sandbox.advance("1m")
+    return device.code()
+
+
+async def actions(sandbox: Running) -> list[tuple[str, str]]:
+    """The audit log: who, what."""
+    async with open_store_of(sandbox.directory) as store:
+        return [(row.event.actor, row.event.action) for row in await store.admin.audit_after(0, limit=1_000)]
+
+
+@pytest.mark.finding("security-20")
+async def test_who_has_enrolled_signs_in_with_a_code(sandbox: Running, signed_in: SignedIn) -> None:
+    ada, other = await signed_in("ada"), await signed_in("ada")
+    device = Device(sandbox)
+    await device.enrol(ada)
+    assert (await ada.get("/")).status == 200
+    assert (await other.get("/")).status == 303
+    person = ConsoleBrowser(sandbox.ready.console)
+    enrolled_with = device.code()
+    refused = [
+        await person.sign_in("ada"),
+        await person.sign_in("ada", code="000000"),
+        await person.sign_in("ada", code=enrolled_with),
+        await person.sign_in("ada", "wrong horse battery", await next_code(sandbox, device)),
+    ]
+    assert [each.status for each in refused] == [403] * 4
+    assert len({each.body for each in refused}) == 1
+    code = device.code()
+    assert (await person.sign_in("ada", code=code)).status == 303
+    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status == 403
+    assert (await person.get("/")).status == 200
+    recorded = await actions(sandbox)
+    assert ("operator:ada", "second_factor_enrolled") in recorded
+    assert recorded.count(("operator:ada", "second_factor_failed")) == 4
+    assert recorded.count(("nobody", "sign_in_failed")) == 1
+
+
+@pytest.mark.finding("security-20")
+async def test_each_recovery_code_stands_in_once(sandbox: Running, signed_in: SignedIn) -> None:
+    device, person = Device(sandbox), ConsoleBrowser(sandbox.ready.console)
+    await device.enrol(await signed_in("ada"))
+    first, second = device.recovery_codes[:2]
+    assert (await person.sign_in("ada", code=first.upper().replace("-", " "))).status == 303
+    assert b"Recovery codes left: 9." in (await person.get("/second-factor")).body
+    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=first)).status == 403
+    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("sam", code=second)).status == 303
+    assert ("operator:ada", "recovery_code_used") in await actions(sandbox)
+    shown = (await person.post("/second-factor/recovery-codes", code=await next_code(sandbox, device))).body.decode()
+    renewed = RECOVERY_CODE.findall(shown)
+    assert len({*renewed, *device.recovery_codes}) == 2 * totp.RECOVERY_CODES
+    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=second)).status == 403
+    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=renewed[0])).status == 303
+
+
+@pytest.mark.finding("security-20")
+async def test_wrong_codes_are_limited_like_wrong_passwords(sandbox: Running, signed_in: SignedIn) -> None:
+    device, ada = Device(sandbox), await signed_in("ada")
+    await device.enrol(ada)
+    for number in range(FAILURES_PER_NAME_MAX):
+        path = "/second-factor/remove" if number % 2 else "/second-factor/enrol"
+        assert (await ada.post(path, code="000000")).status == 403
+    answer = await ada.post("/second-factor/remove", code=await next_code(sandbox, device))
+    assert (answer.status, int(answer.headers["retry-after"]) > 0) == (429, True)
+    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=device.code())).status == 429
+    await sandbox.advance("16m")
+    assert (await ada.post("/second-factor/remove", code=device.code())).status == 303
+    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada")).status == 303
+
+
+async def test_a_session_that_was_left_open_changes_no_second_factor(sandbox: Running, signed_in: SignedIn) -> None:
+    device, ada = Device(sandbox), await signed_in("ada")
+    assert (await ada.post("/second-factor/enrol", password="wrong horse battery")).status == 403
+    assert (await ada.post("/second-factor/enrol")).status == 400
+    assert (await ada.post("/second-factor/confirm", code="123456")).status == 409
+    for path in ("/second-factor/remove", "/second-factor/recovery-codes"):
+        assert (await ada.post(path, code="123456")).status == 409
+    await device.enrol(ada)
+    for path in ("/second-factor/enrol", "/second-factor/remove", "/second-factor/recovery-codes"):
+        assert (await ada.post(path, password=PASSWORD)).status == 400
+        assert (await ada.post(path, code="000000")).status == 403
+    assert (await ada.post("/second-factor/enrol", form_token="0" * 64, code=device.code())).status == 403
+
+
+async def test_another_device_counts_once_it_is_confirmed(sandbox: Running, signed_in: SignedIn) -> None:
+    old, new, ada = Device(sandbox), Device(sandbox), await signed_in("ada")
+    await old.enrol(ada)
+    page = (await ada.post("/second-factor/enrol", code=await next_code(sandbox, old))).body.decode()
+    assert SECRET.search(page) is not None
+    assert (await ada.post("/second-factor/confirm", code="000000")).status == 403
+    person = ConsoleBrowser(sandbox.ready.console)
+    assert (await person.sign_in("ada", code=await next_code(sandbox, old))).status == 303
+    await new.enrol(person, code=await next_code(sandbox, old))
+    assert (
+        await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=await next_code(sandbox, old))
+    ).status == 403
+    assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=new.code())).status == 303
+
+
+@pytest.mark.finding("security-20")
+async def test_where_it_is_required_a_user_without_it_sees_nothing_else(serve: Serve) -> None:
+    async with serve(environment={"MMO_CONSOLE_SECOND_FACTOR": "required"}) as sandbox:
+        await add_users(sandbox.directory, **STAFF)
+        ada = ConsoleBrowser(sandbox.ready.console)
+        assert (await ada.sign_in("ada")).status == 303
+        for path in PAGES:
+            answer = await ada.get(path)
+            assert (answer.status, answer.headers.get("location")) == (303, "/second-factor"), path
+        await ada.get("/second-factor")
+        for path in (*ACTS, "/search"):
+            answer = await ada.post(path, text="x", reason="x", outcome="success")
+            assert (answer.status, answer.headers.get("location")) == (303, "/second-factor"), path
+        assert b"requires a second factor" in (await ada.get("/second-factor")).body
+        device = Device(sandbox)
+        await device.enrol(ada)
+        assert (await ada.get("/")).status == 200
+        assert (await ada.post("/second-factor/remove", code=await next_code(sandbox, device))).status == 403
+        assert (await ada.post("/sign-out")).headers["location"] == "/sign-in"
+
+
+async def test_where_it_is_off_nobody_is_asked(serve: Serve) -> None:
+    async with serve(environment={"MMO_CONSOLE_SECOND_FACTOR": "off"}) as sandbox:
+        await add_users(sandbox.directory, ada="admin")
+        ada = ConsoleBrowser(sandbox.ready.console)
+        assert (await ada.sign_in("ada")).status == 303
+        assert b"second-factor" not in (await ada.get("/")).body
+        assert (await ada.get("/second-factor")).status == 404
+        assert (await ada.post("/second-factor/enrol", password=PASSWORD)).status == 404
+
+
+@pytest.mark.finding("security-20")
+async def test_a_lost_device_is_reset_on_a_machine_of_the_gateway(sandbox: Running, signed_in: SignedIn) -> None:
+    device, ada = Device(sandbox), await signed_in("ada")
+    await device.enrol(ada)
+    listed = json.loads(await mmo("operators", "list", "--json", "--data", sandbox.directory))
+    assert [each["name"] for each in listed if each["secondFactorAt"]] == ["ada"]
+    await mmo("operators", "totp", "reset", "ada", "--data", sandbox.directory)
+    assert (await ada.get("/")).status == 303
+    assert (await ada.sign_in("ada")).status == 303
+    assert [action for actor, action in await actions(sandbox) if actor.startswith("cli:")] == ["second_factor_reset"]
+    again = ("operators", "totp", "reset")
+    for name in ("ada", "nobody"):
+        with pytest.raises(AssertionError):
+            await mmo(*again, name, "--data", sandbox.directory)
+
+
+async def test_secrets_and_recovery_codes_are_nowhere_in_the_store(sandbox: Running, signed_in: SignedIn) -> None:
+    device = Device(sandbox)
+    await device.enrol(await signed_in("ada"))
+    raw = b"".join(each.read_bytes() for each in sandbox.directory.glob("gateway.db*"))
+    base32 = base64.b32encode(device.secret)
+    for secret in (device.secret, base32, *(each.encode() for each in device.recovery_codes)):
+        assert secret not in raw
+    async with open_store_of(sandbox.directory) as store:
+        factor = await store.admin.second_factor("ada")
+    assert factor is not None
+    assert factor.sealed is not None
+    keyring = KeyRing(load_master_key(sandbox.directory / "master.key", create=False))
+    assert keyring.unseal_secret(second_factor_owner("ada"), factor.sealed) == device.secret
+    with pytest.raises(SealError):
+        keyring.unseal_secret(second_factor_owner("sam"), factor.sealed)
+
+
+async def test_a_change_of_the_master_key_seals_secrets_again(tmp_path: Path) -> None:
+    admin = MemoryStore(MemoryState()).admin
+    first, second = KeyRing(bytes(32)), KeyRing(bytes([1]) * 32)
+    owner = second_factor_owner("ada")
+    await admin.begin_enrolment("ada", first.seal_secret(owner, b"old"))
+    factor = await admin.second_factor("ada")
+    assert factor is not None
+    assert factor.pending is not None
+    now = WallClock().now()
+    assert await admin.confirm_second_factor("ada", factor.pending, step=1, at=now, codes=[], session=b"")
+    await admin.begin_enrolment("ada", first.seal_secret(owner, b"new"))
+
+    class BothKeys:
+        """A keyring of two generations."""
+
+        audit_key, audit_keys = second.audit_key, (second.audit_key, first.audit_key)
+        seal_secret = staticmethod(second.seal_secret)
+
+        @staticmethod
+        def unseal_secret(of: str, sealed: bytes) -> bytes:
+            try:
+                return second.unseal_secret(of, sealed)
+            except SealError:
+                return first.unseal_secret(of, sealed)
+
+    for reseal in RESEAL:
+        await reseal(admin, BothKeys())
+    factor = await admin.second_factor("ada")
+    assert factor is not None
+    assert [second.unseal_secret(owner, each or b"") for each in (factor.sealed, factor.pending)] == [b"old", b"new"]
+    assert list(await admin.sealed_audit_keys()) == [first.audit_key.id]
+
+
+async def test_of_two_who_use_one_code_at_once_one_signs_in(sandbox: Running, signed_in: SignedIn) -> None:
+    device = Device(sandbox)
+    await device.enrol(await signed_in("ada"))
+    code, statuses = await next_code(sandbox, device), list[int]()
+
+    async def sign_in() -> None:
+        statuses.append((await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(sign_in)
+    assert sorted(statuses) == [303, 403]
