@@ -11,6 +11,9 @@ from mmo_sansio.values.model import Status, Type
 
 RECORDS_PAGE_DEFAULT = 50
 RECORDS_PAGE_MAX = 5_000
+RECORDS_BYTES_MAX = 8 * 1024 * 1024
+"""Bytes of the transaction objects of one page: some 1,600 for each of the most rows that a page may have, where an
+object may have 60,000."""
 
 
 @frozen
@@ -56,6 +59,9 @@ class ListRecords:
     """Return the rows that follow this position; None: from the beginning of the window."""
     before: Position | None = None
     """Return the rows just before this position instead, still in ascending order. At most one of the two is set."""
+    bytes_max: int = RECORDS_BYTES_MAX
+    """The page ends before its objects have more bytes than this, but not before its first row. `page_size` is a most,
+    so a page that ends early is a page like any other (R4), and its neighbours go on where it ends (R6)."""
 
 
 @frozen

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, assert_never
 
-from attrs import define
+from attrs import Factory, define
 
 from mmo_sansio.api.incoming import requests
 from mmo_sansio.api.incoming.query_string import RecordsRequest
@@ -22,6 +22,7 @@ from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
+from mmo_trio.api.records_limit import RecordsLimit
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
@@ -54,6 +55,7 @@ class MerchantApi:
     references: ReferenceGenerator
     mark_served: Callable[[Instant], None]
     """Lets nothing be created below this wall time any more, as records up to there are served (R7)."""
+    records_limit: RecordsLimit = Factory(RecordsLimit)
 
     async def admit(
         self, route: ApiRoute, head: RequestHead, context: RequestContext
@@ -70,8 +72,9 @@ class MerchantApi:
                 return responses.look_up_response(await self.store.look_up(query))
             case RecordsRequest() as request:
                 self.mark_served(request.query.end)
-                records = await self.store.list_records(request.query)
-                return responses.records_response(records, request, self.settings)
+                async with self.records_limit.turn(request.query.brand):
+                    records = await self.store.list_records(request.query)
+                    return responses.records_response(records, request, self.settings)
             case other:
                 assert_never(other)
 

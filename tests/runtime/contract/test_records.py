@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 import trio
 
+from mmo_sansio.messages.queries import RECORDS_BYTES_MAX
 from tests.support.merchant import ROOT, Answer, Merchant, ask
 from tests.support.merchants import ACME, ACME_KEY, ZENITH, ZENITH_KEY, deposited, developer
 from tests.support.sandbox_gateway import Running, Serve
@@ -342,3 +344,33 @@ async def test_another_brands_transactions_are_never_listed(serve: Serve) -> Non
 async def test_records_need_a_key(sandbox: Running) -> None:
     answer = await ask(f"{sandbox.ready.api}{ROOT}/records?from=2026-01-01&to=2100-01-01")
     assert (answer.status, answer.json["errorCode"]) == (401, "unauthorized")
+
+
+@pytest.mark.finding("security-8", "hostile-F3")
+@pytest.mark.spec("R4", "R6")
+async def test_a_page_of_the_largest_payments_ends_early_and_the_walk_has_no_gap(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    labels = {f"label-{number}": "\N{GRINNING FACE}" * 1_000 for number in range(10)}
+    body = merchant.body(labels=labels)
+    references: list[str] = []
+
+    async def create(number: int) -> None:
+        body_of_this = json.dumps(body | {"merchantReference": f"large-{number}"}, ensure_ascii=False, default=float)
+        answer = await merchant.post("direct/payin", body_of_this.encode())
+        assert answer.status == 200, answer.body
+        references.append(answer.json["gatewayReference"])
+
+    async with trio.open_nursery() as nursery:
+        for number in range(250):
+            nursery.start_soon(create, number)
+    pages = [await merchant.records(**ALWAYS, pageSize=5000)]
+    while (cursor := pages[-1].json["pages"]["next"]) is not None:
+        pages.append(await merchant.records(page=cursor))
+    walked = [reference for page in pages for reference in _references(page)]
+    assert sorted(walked) == sorted(references)
+    assert len(set(walked)) == 250
+    assert len(pages) == 2
+    assert max(len(page.body) for page in pages) < RECORDS_BYTES_MAX + 2_000
+    assert len(pages[0].body) > RECORDS_BYTES_MAX * 0.9, "as large as it may be"
+    back = await merchant.records(page=pages[-1].json["pages"]["previous"])
+    assert _references(back) == _references(pages[0])[-len(_references(back)) :]

@@ -66,14 +66,13 @@ def records_response(records: Records, request: RecordsRequest, settings: ApiSet
         _cursor_text(request, direction, position, settings.cursor_key)
         for direction, position in ((Direction.AFTER, after), (Direction.BEFORE, before))
     ]
-    body = b"".join(
-        (
-            b'{"data":[',
-            b",".join(records.objects),
-            f'],"pages":{{"next":{cursors[0]},"previous":{cursors[1]}}}}}'.encode("ascii"),
-        )
-    )
-    return HttpResponse(200, _JSON_HEADERS, body)
+    begin = b'{"data":['
+    end = f'],"pages":{{"next":{cursors[0]},"previous":{cursors[1]}}}}}'.encode("ascii")
+    # One join: a page may have megabytes, and a second one would copy them all.
+    *others, last = records.objects or (b"",)
+    pieces = [*others, last + end]
+    pieces[0] = begin + pieces[0]
+    return HttpResponse(200, _JSON_HEADERS, b",".join(pieces))
 
 
 def _cursor_text(request: RecordsRequest, direction: Direction, position: Position | None, key: bytes) -> str:

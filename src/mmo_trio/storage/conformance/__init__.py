@@ -35,6 +35,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     claims.check_claim_survives_restart,
     claims.check_claim_settles_once,
     queries.check_records_paging,
+    queries.check_records_bytes,
     queries.check_find_transactions,
     queries.check_suspense_book,
     queries.check_brands_and_keys,

@@ -56,6 +56,7 @@ def creation(
     brand_id: str = "acme",
     operation: Operation = Operation.DIRECT_PAYIN,
     currency: str = "KES",
+    labels: str = '{"shop":"Nairobi ☂","till":3}',
 ) -> inputs.CreatePayment:
     """Return a create request; its references come from its number."""
     return inputs.CreatePayment(
@@ -70,7 +71,7 @@ def creation(
             result_url="https://merchant.example/results",
             merchant_reference=merchant_reference or f"order/{number} ü",
             party=None if operation is Operation.DIRECT_TAXPAYOUT else PAYER,
-            labels='{"shop":"Nairobi ☂","till":3}',
+            labels=labels,
             display_qr_url="https://m.example/qr" if operation is Operation.QR_PAYIN else None,
             success_redirect_url="acmeapp://done" if operation is Operation.WEB_PAYIN else None,
         ),

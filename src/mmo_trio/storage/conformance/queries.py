@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import evolve
@@ -108,6 +109,51 @@ async def _check_paging(store: Store, query: ListRecords) -> None:
             assert page.has_next
             backwards.insert(0, page.objects)
         assert tuple(row for rows in backwards for row in rows) == whole
+
+
+async def check_records_bytes(open_store: OpenStore) -> None:
+    """A page ends before its objects have too many bytes, and a walk of such pages has no gap in either direction (R4,
+    R6, R7)."""
+    async with open_store() as store:
+        for number in range(150):
+            text = "x" * (1_000 * (number % 7))
+            await submit_batch(store, (creation(number, labels=f'{{"note":"{text}"}}'), after_noon(number // 2)))
+        whole = ListRecords("acme", NOON, after_noon(100), page_size=5_000)
+        objects = (await store.list_records(whole)).objects
+        assert len(objects) == 150
+        largest = max(map(len, objects))
+        for page_size in (100, 5_000):
+            for bytes_max in (1, largest, 3 * largest, 30 * largest):
+                query = evolve(whole, page_size=page_size, bytes_max=bytes_max)
+                await _check_walk(store, query, objects)
+
+
+async def _check_walk(store: Store, query: ListRecords, objects: Sequence[bytes]) -> None:
+    page = await store.list_records(query)
+    forwards = [page.objects]
+    while page.has_next:
+        following = await store.list_records(evolve(query, after=page.last))
+        _check_page_ends(query, page.objects, following.objects[0])
+        page = following
+        forwards.append(page.objects)
+    assert [each for each_page in forwards for each in each_page] == list(objects)
+    backwards = [page.objects]
+    while page.has_previous:
+        previous = await store.list_records(evolve(query, before=page.first))
+        assert previous.has_next
+        if previous.has_previous:
+            before = (await store.list_records(evolve(query, before=previous.first, page_size=1))).objects
+            _check_page_ends(query, previous.objects, before[0])
+        page = previous
+        backwards.insert(0, page.objects)
+    assert [each for each_page in backwards for each in each_page] == list(objects)
+
+
+def _check_page_ends(query: ListRecords, page: Sequence[bytes], following: bytes) -> None:
+    """A page is as large as it may be, and no larger."""
+    size = sum(map(len, page))
+    assert size <= query.bytes_max or len(page) == 1
+    assert len(page) == query.page_size or size + len(following) > query.bytes_max
 
 
 async def check_find_transactions(open_store: OpenStore) -> None:

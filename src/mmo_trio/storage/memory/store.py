@@ -30,6 +30,7 @@ from mmo_trio.storage.memory.admin import MemoryAdminStore
 from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
 from mmo_trio.storage.memory.state import MemoryState, record_change
 from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.storage.shared.records_size import count_fitting
 
 __all__ = ["MemoryState", "MemoryStore", "open_memory"]
 
@@ -148,14 +149,16 @@ class MemoryStore:
         rows = sorted((each for each in every if _matches(each, query)), key=position_of)
         before, after = query.before, query.after
         if before is not None:
-            page = [row for row in rows if position_of(row) < before][-query.page_size :]
+            nearest = [row for row in reversed(rows) if position_of(row) < before][: query.page_size]
         else:
-            following = [row for row in rows if after is None or position_of(row) > after]
-            page = following[: query.page_size]
+            nearest = [row for row in rows if after is None or position_of(row) > after][: query.page_size]
+        page = nearest[: count_fitting((len(transaction_object(row)) for row in nearest), query)]
         if not page:
             return Records((), None, None, has_previous=False, has_next=False)
+        if before is not None:
+            page.reverse()
         return Records(
-            tuple(transaction_object(row) for row in page),
+            tuple(map(transaction_object, page)),
             position_of(page[0]),
             position_of(page[-1]),
             has_previous=page[0] != rows[0],

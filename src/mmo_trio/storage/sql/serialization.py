@@ -22,7 +22,8 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
 
-_CHECKSUM_DIGITS = 8
+CHECKSUM_BYTES = 8
+"""Bytes before the content of a row."""
 _encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -33,8 +34,8 @@ def with_checksum(content: bytes) -> bytes:
 
 def without_checksum(row: bytes) -> bytes:
     """Return the content of a row; raises StoreCorrupt when it isn't what was written."""
-    content = row[_CHECKSUM_DIGITS:]
-    if row[:_CHECKSUM_DIGITS] != b"%08x" % crc32(content):
+    content = row[CHECKSUM_BYTES:]
+    if row[:CHECKSUM_BYTES] != b"%08x" % crc32(content):
         raise StoreCorrupt("a stored row is damaged: restore a backup, or run `mmo db check`")
     return content
 
