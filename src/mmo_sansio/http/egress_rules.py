@@ -39,7 +39,7 @@ class EgressRules:
     """The only ports that may be connected to; empty: any."""
     own_hosts: frozenset[str] = frozenset()
     """Hosts of this gateway, so that no callback loops back: `pay.example` stands for every port of that host,
-    `127.0.0.1:8080` or `[::1]:8080` for one; names in lower case."""
+    `127.0.0.1:8080` or `[::1]:8080` for one; in the spelling of `UrlTarget.authority`."""
 
 
 @frozen
@@ -69,9 +69,9 @@ class UrlTarget:
         return f"{self.bracketed_host}:{self.port}"
 
 
-def delivery_url_error(url: str, *, rules: EgressRules) -> str | None:
+def delivery_url_error(url: str, *, rules: EgressRules, brand_host: str | None = None) -> str | None:
     """Return what is wrong with a resultUrl or displayQrUrl and what would be right, in one sentence; None if nothing
-    is wrong (C8)."""
+    is wrong (C8). The `brand_host` is a name under which this gateway serves the brand (`Brand.host`)."""
     try:
         target = parse_url(url)
     except UrlError as error:
@@ -84,7 +84,8 @@ def delivery_url_error(url: str, *, rules: EgressRules) -> str | None:
         fault = _special_name_error(target.host, allow_private=rules.allow_private)
     if fault is not None:
         return fault
-    if {target.bracketed_host, f"{target.bracketed_host}:{target.port}"} & rules.own_hosts:
+    spellings = {target.bracketed_host, f"{target.bracketed_host}:{target.port}"}
+    if spellings & rules.own_hosts or target.host == brand_host:
         return "The URL leads to this gateway itself: give a URL of your own service."
     if rules.allowed_ports and target.port not in rules.allowed_ports:
         ports = ", ".join(str(port) for port in sorted(rules.allowed_ports))

@@ -59,7 +59,7 @@ class TrustedProxies:
         """Return the same, given the value of `Host` and the values of `X-Forwarded-Host`."""
         forwarded = _last_entry(forwarded_host) if self.is_trusted(peer) else ""
         host = (forwarded or host.strip()).lower()
-        return host.rsplit("]", 1)[0] + "]" if host.startswith("[") else host.split(":", 1)[0]
+        return host.rsplit("]", 1)[0] + "]" if host.startswith("[") else host.split(":", 1)[0].removesuffix(".")
 
 
 def parse_address(text: str) -> Address | None:

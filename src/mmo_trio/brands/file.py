@@ -151,7 +151,9 @@ def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressR
 
 def _parse_push_result_url(table: _TomlTable, rules: EgressRules) -> str | None:
     url = table.optional_text("push_result_url", 2048)
-    if url is not None and (fault := delivery_url_error(url, rules=rules)) is not None:
+    if url is None:
+        return None
+    if (fault := delivery_url_error(url, rules=rules, brand_host=_parse_host(table))) is not None:
         table.fail("push_result_url", fault, "Give a URL as a merchant would as resultUrl.")
     return url
 

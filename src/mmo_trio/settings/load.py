@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from attrs import fields, frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
+from mmo_trio.settings.database_url import unverified_postgres_host
 from mmo_trio.settings.errors import InvalidSettingValue, SettingsError, near_match
 from mmo_trio.settings.extensions import (
     PROVIDERS_GROUP,
@@ -184,6 +185,11 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
         if count > total:
             fault = f"is more than limits.{total_key} ({total})."
             reject(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
+    host = None if settings.database.allow_clear else unverified_postgres_host(settings.database.url)
+    if host is not None:
+        fault = f"would reach PostgreSQL on {host} without checking who answers, or in the clear."
+        remedy = "Add sslmode=verify-full (and sslrootcert, the authority that signed its certificate) to the address,"
+        reject("database.url", fault, f"{remedy} or set database.allow_clear = true.")
     if (listen.tls_certificate is None) != (listen.tls_key is None):
         files = ("listen.tls_certificate", "listen.tls_key")
         present, missing = files[::-1] if listen.tls_certificate is None else files

@@ -123,6 +123,9 @@ class DatabaseSection:
         "sqlite:///gateway.db",
         'A SQLite file ("sqlite:///FILE") or PostgreSQL ("postgresql://USER@HOST/DATABASE").',
     )
+    allow_clear: bool = setting(
+        SWITCH, False, "Whether PostgreSQL on another machine may be used without `sslmode=verify-full`."
+    )
 
 
 @frozen

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from attrs import frozen
 
-from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.egress_rules import EgressRules, parse_url
 from mmo_trio.settings import Settings
 from mmo_trio.settings.service import ServiceAddresses
 
@@ -37,5 +35,5 @@ class PublicUrls:
         return EgressRules(
             allow_private=settings.egress.allow_private,
             allowed_ports=frozenset(settings.egress.allowed_ports),
-            own_hosts=frozenset(urlsplit(each).netloc for each in (self.base, self.hosted_pages)),
+            own_hosts=frozenset(parse_url(each).authority for each in (self.base, self.hosted_pages, self.webhooks)),
         )

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from attrs import frozen
 
+from mmo_sansio.http.egress_rules import UrlError, parse_url
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
+from mmo_trio.settings.database_url import mask_database_url
 from mmo_trio.settings.errors import InvalidSettingValue
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -180,6 +182,10 @@ def _parse_url(value: Any) -> str:
         good = False
     if not good or parts.query or parts.fragment or "@" in parts.netloc:
         raise InvalidSettingValue('must be an http or https address, such as "https://pay.example.com"')
+    try:
+        parse_url(text)
+    except UrlError as error:
+        raise InvalidSettingValue(f"can't be used. {str(error).removesuffix('.')}") from None
     return text
 
 
@@ -196,16 +202,6 @@ def _parse_database_url(value: Any) -> str:
     if not scheme or not rest or (scheme == "sqlite" and not re.match("/.", rest)):
         raise InvalidSettingValue(f"must be {DATABASE_URL_FORM}")
     return text  # Whether some kind of store has the scheme is known when all settings are read.
-
-
-def mask_database_url(url: str) -> str:
-    """Return the address of a database without its password."""
-    parts = urlsplit(url)
-    user, colon, _ = parts.netloc.rpartition("@")[0].partition(":")
-    if not colon:
-        return url
-    hosts = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{user}:***@{hosts}"))
 
 
 def _parse_file(value: Any) -> Path:

@@ -209,13 +209,61 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_settings(file=tmp_path / "none.toml")
 
 
-def test_what_is_in_force_hides_the_password_of_the_database() -> None:
-    url = "postgresql://mmo:hunter2@db1,db2/mmo?target_session_attrs=read-write"
+@pytest.mark.finding("security-17")
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://mmo:hunter2@/mmo?application_name=a", "postgresql://mmo:***@/mmo?application_name=a"),
+        ("postgresql://mmo@/mmo?password=hunter2", "postgresql://mmo@/mmo?password=***"),
+        ("postgresql:///mmo?user=a&p%61ssword=hunter2&port=1", "postgresql:///mmo?user=a&p%61ssword=***&port=1"),
+        ("postgresql:///mmo?sslpassword=hunter2&password=hunter2", "postgresql:///mmo?sslpassword=***&password=***"),
+        ("postgresql://mmo:hunter/2@/mmo", "postgresql://mmo:***@/mmo"),
+        ("sqlite:////var/a:b@c/gateway.db", "sqlite:////var/a:b@c/gateway.db"),
+    ],
+)
+def test_what_is_in_force_hides_the_passwords_of_the_database(url: str, shown: str) -> None:
     rows = {row.key: row for row in effective_settings(load_settings(environment={"MMO_DATABASE_URL": url}))}
-    shown = rows["database.url"]
-    assert shown.value == "postgresql://mmo:***@db1,db2/mmo?target_session_attrs=read-write"
-    assert not shown.is_default
+    assert rows["database.url"].value == shown
+    assert not rows["database.url"].is_default
     assert rows["limits.page_session"].value == "30m"
+
+
+@pytest.mark.finding("security-18")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://mmo@db/mmo",
+        "postgresql://mmo@127.0.0.1,db/mmo?sslmode=require",
+        "postgresql:///mmo?host=db.example&sslmode=verify-ca",
+        "postgres://mmo@localhost/mmo?hostaddr=192.0.2.1",
+        "postgresql://mmo@[2001:db8::1]/mmo?sslmode=prefer",
+    ],
+)
+def test_postgresql_on_another_machine_must_prove_its_name(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match="MMO_DATABASE_URL: would reach PostgreSQL on") as caught:
+        load_settings(environment={"MMO_DATABASE_URL": url})
+    assert "sslmode=verify-full" in caught.value.remedy
+    assert "database.allow_clear" in caught.value.remedy
+    load_settings(environment={"MMO_DATABASE_URL": url, "MMO_DATABASE_ALLOW_CLEAR": "true"})
+    monkeypatch.setenv("PGSSLMODE", "verify-full")
+    if "sslmode" not in url:
+        load_settings(environment={"MMO_DATABASE_URL": url})
+
+
+@pytest.mark.finding("security-18")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:///gateway.db",
+        "postgresql:///mmo",
+        "postgresql://mmo@localhost,127.0.0.2,[::1]/mmo",
+        "postgresql://%2Frun%2Fpostgresql/mmo",
+        "postgresql://mmo@db1,db2/mmo?sslmode=verify-full",
+        "postgresql://mmo@db/mmo?sslrootcert=system",
+    ],
+)
+def test_a_database_on_this_machine_or_with_a_proved_name_may_be_used(url: str) -> None:
+    assert load_settings(environment={"MMO_DATABASE_URL": url}).database.url == url
 
 
 def test_every_setting_is_described() -> None:
@@ -258,7 +306,7 @@ def test_several_workers_need_postgresql() -> None:
     with pytest.raises(SettingsError, match="--workers: 2 processes") as caught:
         check_production(Settings(), workers=2)
     assert "PostgreSQL" in caught.value.remedy
-    on_postgres = load_settings(environment={"MMO_DATABASE_URL": "postgresql://mmo@db/mmo"})
+    on_postgres = load_settings(environment={"MMO_DATABASE_URL": "postgresql://mmo@db/mmo?sslmode=verify-full"})
     check_production(on_postgres, workers=2)
 
 

@@ -320,3 +320,14 @@ def test_only_result_hosts_of_the_brand_may_be_called(url: str, allowed: bool) -
 def test_what_is_no_result_host_is_refused(text: str) -> None:
     with pytest.raises(UrlError):
         parse_result_host(text)
+
+
+@pytest.mark.finding("hostile-F11")
+@pytest.mark.spec("K7")
+@pytest.mark.parametrize(
+    "url", ["https://pay.acme.example/", "https://PAY.acme.example.:443/cb", "https://ｐay.acme.example/"]
+)
+def test_the_host_of_the_brand_itself_is_the_gateway_too(url: str) -> None:
+    assert delivery_url_error(url, rules=RULES) is None
+    error = delivery_url_error(url, rules=RULES, brand_host="pay.acme.example")
+    assert error == "The URL leads to this gateway itself: give a URL of your own service."

@@ -150,7 +150,9 @@ def _email(party: Members) -> str | None:
 def _delivery_url(body: Members, name: str, rules: EgressRules, brand: Brand) -> str:
     """Parse a required URL that the gateway itself will call (C8)."""
     url = body.text(name, max_length=URL_LENGTH_MAX)
-    error = delivery_url_error(url, rules=rules) or result_host_error(url, brand.result_hosts) if url else None
+    if not url:
+        return url
+    error = delivery_url_error(url, rules=rules, brand_host=brand.host) or result_host_error(url, brand.result_hosts)
     if error is not None:
         body.add_error(name, f"can't be used. {error.removesuffix('.')}")
     return url

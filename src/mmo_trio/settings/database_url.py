@@ -1,0 +1,61 @@
+"""Reads the address of a database for what people have to know of it: where it leads, and without its passwords."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import unquote
+
+from mmo_trio.storage.open_store import url_scheme
+
+POSTGRES_SCHEMES = frozenset({"postgresql", "postgres"})
+SECRET_PARAMETERS = ("password", "passwd", "pwd", "secret", "token")
+"""What the name of a parameter with a secret holds: `password` and `sslpassword` of PostgreSQL, and those of stores
+from other packages."""
+MASK = "***"
+
+
+def mask_database_url(url: str) -> str:
+    """Return the address of a database without passwords, before the host and in the query alike."""
+    scheme, separator, rest = url.partition("://")
+    if scheme != "sqlite" and "@" in rest.partition("?")[0]:
+        user, at, host = rest.partition("?")[0].rpartition("@")
+        name, colon, _ = user.partition(":")
+        rest = f"{name}:{MASK}@{host}{rest[len(user) + len(at) + len(host) :]}" if colon else rest
+    before, mark, query = rest.partition("?")
+    return f"{scheme}{separator}{before}{mark}{'&'.join(_mask_parameter(each) for each in query.split('&'))}"
+
+
+def _mask_parameter(parameter: str) -> str:
+    name, equals, _ = parameter.partition("=")
+    plain = unquote(name).lower()
+    return f"{name}={MASK}" if equals and any(each in plain for each in SECRET_PARAMETERS) else parameter
+
+
+def unverified_postgres_host(url: str) -> str | None:
+    """Return the host of another machine to which this address connects without `sslmode=verify-full`, so that somebody
+    between could read and change everything; None when there is none. Other databases than PostgreSQL have none."""
+    if url_scheme(url) not in POSTGRES_SCHEMES:
+        return None
+    # Imported here, as no other setting needs it: libpq itself reads the address, its own variables and its services.
+    from psycopg import ProgrammingError, pq
+    from psycopg.conninfo import conninfo_to_dict
+
+    defaults = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+    try:
+        given = {**defaults, **conninfo_to_dict(url)}
+    except ProgrammingError:
+        return None  # The store says what is wrong with it.
+    if given.get("sslmode") == "verify-full" or given.get("sslrootcert") == "system":
+        return None
+    hosts = str(given.get("hostaddr") or given.get("host") or "").split(",")
+    return next((each for each in hosts if not _is_on_this_machine(each)), None)
+
+
+def _is_on_this_machine(host: str) -> bool:
+    """Whether the host is a socket's directory, an abstract socket, or a loopback name or address."""
+    if not host or host.startswith(("/", "@")) or host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
