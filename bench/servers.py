@@ -18,7 +18,7 @@ from pathlib import Path
 from attrs import evolve, field, frozen
 
 from bench import machine
-from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.brands.master_key import create_master_key
 
 HERE = Path(__file__).parent
 RIVALS = HERE / "rivals"
@@ -229,7 +229,7 @@ def node(folder: Path, database: Database, *, workers: int) -> Iterator[Server]:
 def configured(folder: Path, url: str) -> Path:
     """Write the settings and the master key of a gateway on this database."""
     folder.mkdir(parents=True, exist_ok=True)
-    load_master_key(folder / "master.key", create=True)
+    create_master_key(folder / "master.key")
     configuration = folder / "mmo.toml"
     configuration.write_text(NODE.format(url=url, folder=folder))
     return configuration

@@ -23,7 +23,7 @@ from attrs import Factory, define
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
-from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.settings.extensions import STORES_GROUP
@@ -138,7 +138,7 @@ def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.trio
 async def test_a_provider_and_a_store_of_other_packages_serve_a_payment(installed: Path, tmp_path: Path) -> None:
     operator = Pesaplus()
-    load_master_key(tmp_path / "master.key", create=True)
+    create_master_key(tmp_path / "master.key")
     (tmp_path / "api-key").write_text("SECRET-api-key\n")
     brands, config = tmp_path / "brands.toml", tmp_path / "mmo.toml"
     brands.write_text(

@@ -15,7 +15,8 @@ from attrs import define
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.model import Stage
-from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.simulators.airtel.api import AirtelSimulator
 from mmo_trio.simulators.base import PlannedFault, parse_planned_fault
@@ -160,8 +161,8 @@ class AirtelGateway:
 
     def hook(self) -> str:
         """Return the URL for the operator's callbacks."""
-        ring = KeyRing(load_master_key(self.directory / "master.key", create=False))
-        return f"{self.merchant.api}/hooks/{NAME}/{ring.webhook_token(NAME)}"
+        ring = KeyRing(*load_master_keys(self.directory / "master.key"))
+        return f"{self.merchant.api}/hooks/{NAME}/{ring.webhook_tokens(NAME)[0]}"
 
     def set_hook_url(self) -> None:
         """Set the callback URL, as one does in the operator's portal."""

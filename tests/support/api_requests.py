@@ -19,7 +19,7 @@ TOKEN = "page-token"
 NOW = 1_795_250_096_123_456
 """2026-11-21T08:34:56.123456Z."""
 
-SETTINGS = ApiSettings("https://docs.example/errors", "https://pay.example", b"cursor key of tests")
+SETTINGS = ApiSettings("https://docs.example/errors", "https://pay.example", (b"cursor key of tests",))
 
 
 def limits(currency: str, minimum: int, maximum: int) -> dict[str, Limits]:

@@ -13,7 +13,8 @@ from attrs import define, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
-from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.simulators.base import Simulator
@@ -104,8 +105,8 @@ class OperatorGateway:
 
     def hook_url(self) -> str:
         """Return the URL for the operator's callbacks."""
-        ring = KeyRing(load_master_key(self.running.directory / "master.key", create=False))
-        return f"{self.running.ready.api}/hooks/operator/{ring.webhook_token('operator')}"
+        ring = KeyRing(*load_master_keys(self.running.directory / "master.key"))
+        return f"{self.running.ready.api}/hooks/operator/{ring.webhook_tokens('operator')[0]}"
 
     async def pay(self, operation: str = "direct/payin", amount: int = 150, **changes: Any) -> str:
         """Create a payment and return its gatewayReference; a web pay-in is confirmed on its

@@ -11,7 +11,8 @@ from attrs import evolve, frozen
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.brands.apply import add_key
-from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.storage.interface.store import Store
 from tests.support.sandbox_gateway import Running
 
@@ -48,6 +49,6 @@ def _now() -> int:
 @asynccontextmanager
 async def brand_admin(running: Running) -> AsyncIterator[BrandAdmin]:
     """Open the store of this gateway for administration."""
-    keyring = KeyRing(load_master_key(running.directory / "master.key", create=False))
+    keyring = KeyRing(*load_master_keys(running.directory / "master.key"))
     async with running.storage.open_for_admin() as store:
         yield BrandAdmin(store, keyring)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from hmac import compare_digest
@@ -61,8 +61,8 @@ def encode_cursor(cursor: Cursor, *, brand: str, key: bytes) -> str:
     return _to_base64url(_VERSION + _tag(payload, brand, key) + payload)
 
 
-def decode_cursor(text: str, *, brand: str, key: bytes) -> Cursor:
-    """Return the cursor that was encoded as this text, for this brand and with this key.
+def decode_cursor(text: str, *, brand: str, keys: Sequence[bytes]) -> Cursor:
+    """Return the cursor that was encoded as this text, for this brand and with one of these keys.
 
     Raises CursorError for any other text; the time that takes reveals nothing of the signature."""
     if len(text) > CURSOR_MAX:
@@ -75,7 +75,7 @@ def decode_cursor(text: str, *, brand: str, key: bytes) -> Cursor:
     if _to_base64url(packed) != text or packed[:1] != _VERSION:
         raise CursorError("not of a known form")
     tag, payload = packed[1 : 1 + _TAG_BYTES], packed[1 + _TAG_BYTES :]
-    if not compare_digest(tag, _tag(payload, brand, key)):
+    if not sum(compare_digest(tag, _tag(payload, brand, key)) for key in keys):
         raise CursorError("not signed by this gateway for this brand")
     filters, direction, created_at, gateway_reference = json.loads(payload)
     return Cursor(filters, Direction(direction), Position(created_at, gateway_reference))

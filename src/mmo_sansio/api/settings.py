@@ -11,14 +11,15 @@ from mmo_sansio.http.egress_rules import EgressRules
 
 @frozen
 class ApiSettings:
-    """Holds base addresses, the cursors' key and what differs from one gateway to another."""
+    """Holds base addresses, the cursors' keys and what differs from one gateway to another."""
 
     error_docs_url: str
     """Base of the problems' `type` URIs, without a slash at its end."""
     hpp_url: str
     """Base of the hosted payment page, without a slash at its end."""
-    cursor_key: bytes = field(repr=False)
-    """Signs the cursors of the records; the same on every node and after every restart (R5)."""
+    cursor_keys: tuple[bytes, ...] = field(repr=False)
+    """The first signs the cursors of the records, all are accepted; the same on every node and after every restart
+    (R5)."""
     egress_rules: EgressRules = EgressRules()
     """Where merchants' URLs may lead (C8)."""
     sandbox_scenarios: Collection[str] | None = None

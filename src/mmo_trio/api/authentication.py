@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order
 from mmo_trio.brands.delivery_key import DeliveryRefused, select_delivery_key
-from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import Store
@@ -29,11 +29,15 @@ class Authenticator:
         *,
         monotonic: Callable[[], MonotonicInstant],
         cache_ttl: Span = API_KEY_CACHE_MAX,
+        reload_master_keys: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`reload_master_keys`: reads the keyring's master keys again if they have been replaced, and tells whether
+        they have."""
         self._store = store
         self._keyring = keyring
         self._monotonic = monotonic
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
+        self._reload_master_keys = reload_master_keys
         self._verified: dict[bytes, tuple[KeyOwner, MonotonicInstant]] = {}  # and when it expires
 
     async def find_owner(self, key: bytes) -> KeyOwner | None:
@@ -46,7 +50,9 @@ class Authenticator:
         if cached is not None and now < cached[1]:
             return cached[0]
         self._verified.pop(digest, None)
-        owner = await self._store.key_owner(digest)
+        owner = await self._store.key_owner(*self._keyring.digests(key))
+        if owner is None and self._reload_master_keys():
+            owner = await self._store.key_owner(*self._keyring.digests(key))
         if owner is not None:  # The time before the look-up counts, so none is cached too long.
             while len(self._verified) >= CACHE_ENTRIES_MAX:
                 self._verified.pop(next(iter(self._verified)))
@@ -61,4 +67,9 @@ class Authenticator:
         selected = select_delivery_key(await self._store.brand_record(order.brand), order, url)
         if isinstance(selected, DeliveryRefused):
             return selected
-        return self._keyring.unseal(order.brand, selected.sealed)
+        try:
+            return self._keyring.unseal(order.brand, selected.sealed)
+        except SealError:
+            if not self._reload_master_keys():
+                raise
+            return self._keyring.unseal(order.brand, selected.sealed)

@@ -68,7 +68,8 @@ def _missing_keys(
     owners = {key.digest: key.brand for record in current for key in record.keys}
     for each in configured:
         for api_key in each.api_keys:
-            owner = owners.get(keyring.digest(api_key.encode()))
+            digests = keyring.digests(api_key.encode())
+            owner = next((owners[each] for each in digests if each in owners), None)
             if owner is None:
                 yield NewApiKey(each.brand.id, api_key)
             elif owner != each.brand.id:

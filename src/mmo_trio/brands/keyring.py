@@ -1,91 +1,144 @@
-"""API keys at rest are sealed for callbacks and digested for look-ups by requests (A4, A5)."""
+"""API keys at rest are sealed for callbacks and digested for look-ups by requests (A4, A5).
+
+Everything is derived from master keys. The keyring has the one in use and, while it is replaced, a second one: what
+either has sealed, digested or signed is accepted, and only the first makes anything new.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import os
 import secrets
-import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
+from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from mmo_trio.settings.errors import SettingsError
+from mmo_trio.brands.master_key import MASTER_KEY_BYTES
 from mmo_trio.storage.interface.admin_types import AuditKey
 
-MASTER_KEY_BYTES = 32
-_NONCE_BYTES = 12
+_NONCE_BYTES: Final = 12
 """The nonce length that AES-GCM uses without hashing (NIST SP 800-38D section 8.2)."""
 
-_KEY_ENTROPY_BYTES = 32
+_KEY_ENTROPY_BYTES: Final = 32
+_ID_BYTES: Final = 8
+
+FIRST_WEBHOOK_GENERATION: Final = 1
+"""The generation of a provider's webhook URL until its option `hooks_generation` says another."""
 
 
 class SealError(Exception):
     """Sealed text is damaged, belongs to another brand, or was sealed with another master key."""
 
 
-class KeyRing:
-    """Holds keys derived from the master key (HKDF, RFC 5869) to seal, to digest and to sign."""
+class _DerivedKeys:
+    """The keys that are derived from one master key (HKDF, RFC 5869)."""
 
     def __init__(self, master_key: bytes) -> None:
-        """Raise ValueError when the master key does not have 32 bytes."""
         if len(master_key) != MASTER_KEY_BYTES:
             raise ValueError(f"a master key has {MASTER_KEY_BYTES} bytes")
-        self._cipher = AESGCM(_derive_key(master_key, b"mmo-gateway api keys: seal"))
-        self._digest_key = _derive_key(master_key, b"mmo-gateway api keys: digest")
+        self.id = _derive_key(master_key, b"mmo-gateway master key: id", _ID_BYTES).hex()
+        self.cipher = AESGCM(_derive_key(master_key, b"mmo-gateway api keys: seal"))
+        self.digest_key = _derive_key(master_key, b"mmo-gateway api keys: digest")
         self.cursor_key = _derive_key(master_key, b"mmo-gateway records: cursor")
-        self._webhook_key = _derive_key(master_key, b"mmo-gateway hooks: token")
-        self._secrets_cipher = AESGCM(_derive_key(master_key, b"mmo-gateway secrets: seal"))
+        self.webhook_key = _derive_key(master_key, b"mmo-gateway hooks: token")
+        self.secrets_cipher = AESGCM(_derive_key(master_key, b"mmo-gateway secrets: seal"))
         self.audit_key = _audit_key(master_key)
-        self.audit_keys: Sequence[AuditKey] = (self.audit_key,)
-        """The audit keys of all master keys of this keyring."""
+
+    def __repr__(self) -> str:
+        return f"<derived keys of {self.id}>"
+
+
+class KeyRing:
+    """Seals, digests and signs with the first of its master keys, and accepts what any of them made."""
+
+    def __init__(self, *master_keys: bytes) -> None:
+        """Raise ValueError when there is no master key, or one that does not have 32 bytes."""
+        self._generations: Sequence[_DerivedKeys] = ()
+        self.replace(*master_keys)
 
     def __repr__(self) -> str:
         return "<KeyRing>"
 
+    def replace(self, *master_keys: bytes) -> None:
+        """Replace the master keys. Raises ValueError like the making of a keyring."""
+        if not master_keys:
+            raise ValueError("a keyring needs a master key")
+        self._generations = tuple(map(_DerivedKeys, master_keys))
+
+    @property
+    def _current(self) -> _DerivedKeys:
+        return self._generations[0]
+
+    @property
+    def master_key_id(self) -> str:
+        """Return the id of the master key in use: text that tells master keys apart and reveals nothing of them."""
+        return self._current.id
+
+    @property
+    def master_key_ids(self) -> Sequence[str]:
+        """Return the ids of all master keys, that of the one in use first."""
+        return [each.id for each in self._generations]
+
+    @property
+    def cursor_keys(self) -> tuple[bytes, ...]:
+        """Return the keys of cursors of the records: the first signs, all are accepted."""
+        return tuple(each.cursor_key for each in self._generations)
+
+    @property
+    def audit_key(self) -> AuditKey:
+        """Return the key that authenticates new rows of the audit log."""
+        return self._current.audit_key
+
+    @property
+    def audit_keys(self) -> Sequence[AuditKey]:
+        """Return the audit keys of all master keys, that of the one in use first."""
+        return [each.audit_key for each in self._generations]
+
     def digest(self, api_key: bytes) -> bytes:
-        """Return the digest by which a store finds the key (keyed BLAKE2b, RFC 7693).
+        """Return the digest by which a store finds a key that was added with the master key in use."""
+        return self.digests(api_key)[0]
+
+    def digests(self, api_key: bytes) -> Sequence[bytes]:
+        """Return the digests under which a store may have the key, one for each master key (keyed BLAKE2b, RFC 7693).
 
         The time of a look-up reveals nothing to a client that can't compute the digest (A1).
         """
-        return hashlib.blake2b(api_key, key=self._digest_key, digest_size=32).digest()
+        return [hashlib.blake2b(api_key, key=each.digest_key, digest_size=32).digest() for each in self._generations]
 
-    def webhook_token(self, provider: str) -> str:
-        """Return the secret part of a provider's webhook URL: 128 bits, equal on all nodes."""
-        return hashlib.blake2b(provider.encode(), key=self._webhook_key, digest_size=16).hexdigest()
+    def webhook_tokens(self, provider: str, generation: int = FIRST_WEBHOOK_GENERATION) -> tuple[str, ...]:
+        """Return the accepted secret parts of a provider's webhook URL, 128 bits each, equal on all nodes: that of this
+        generation, which stands in new URLs, first, and that of the generation before."""
+        generations = range(generation, max(generation - 2, FIRST_WEBHOOK_GENERATION - 1), -1)
+        return tuple(_webhook_token(each, provider, number) for number in generations for each in self._generations)
 
     def seal(self, brand: str, api_key: bytes) -> bytes:
         """Encrypt the key for this brand; each time with another result."""
-        nonce = os.urandom(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, api_key, brand.encode())
+        return _seal(self._current.cipher, brand, api_key)
 
     def unseal(self, brand: str, sealed: bytes) -> bytes:
         """Return the key that was sealed for this brand. Raises SealError."""
-        try:
-            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], brand.encode())
-        except (InvalidTag, ValueError):
-            raise SealError(
-                f"a stored API key of brand '{brand}' can't be opened: use the master key file that it was sealed with"
-            ) from None
+        return _unseal(f"a stored API key of brand '{brand}'", (g.cipher for g in self._generations), brand, sealed)
+
+    def sealing_key_id(self, brand: str, sealed: bytes) -> str | None:
+        """Return the id of the master key with which a key was sealed; None when it is none of these."""
+        for each in self._generations:
+            with suppress(InvalidTag, ValueError):
+                each.cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], brand.encode())
+                return each.id
+        return None
 
     def seal_secret(self, owner: str, secret: bytes) -> bytes:
         """Encrypt a secret of the gateway's own for its owner, e.g. `second factor of ada`."""
-        nonce = os.urandom(_NONCE_BYTES)
-        return nonce + self._secrets_cipher.encrypt(nonce, secret, owner.encode())
+        return _seal(self._current.secrets_cipher, owner, secret)
 
     def unseal_secret(self, owner: str, sealed: bytes) -> bytes:
         """Return the secret that was sealed for this owner. Raises SealError."""
-        try:
-            return self._secrets_cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], owner.encode())
-        except (InvalidTag, ValueError):
-            raise SealError(f"the {owner} can't be opened: use the master key file that it was sealed with") from None
+        return _unseal(f"the {owner}", (g.secrets_cipher for g in self._generations), owner, sealed)
 
 
 def generate_api_key() -> str:
@@ -95,50 +148,21 @@ def generate_api_key() -> str:
     return api_key
 
 
-def load_master_key(path: Path, *, create: bool) -> bytes:
-    """Load the master key from its file; `create` makes a missing one, for its owner only.
-
-    Raises SettingsError when the file can't be read, is readable by everybody, or has no key.
-    """
-    where = f"keys.master_key_file ({path})"
-    if create and not path.exists():
-        _create_master_key(path)
-    try:
-        mode, text = path.stat().st_mode, path.read_bytes()
-    except FileNotFoundError:
-        remedy = "Name the file that the API keys in the store were sealed with."
-        raise SettingsError(where, "there is no such file.", remedy) from None
-    except OSError as error:
-        remedy = "Let the gateway's user read it."
-        raise SettingsError(where, f"it can't be read ({error.strerror}).", remedy) from None
-    if mode & stat.S_IROTH:
-        raise SettingsError(where, "everybody can read it.", f"Run: chmod 600 {path}")
-    with suppress(binascii.Error):
-        master_key = base64.b64decode(text.strip(), validate=True)
-        if len(master_key) == MASTER_KEY_BYTES:
-            return master_key
-    remedy = "Restore it from a backup; a new one can't open the keys in the store."
-    raise SettingsError(where, "it doesn't hold 32 bytes in Base64.", remedy)
+def _seal(cipher: AESGCM, owner: str, secret: bytes) -> bytes:
+    nonce = os.urandom(_NONCE_BYTES)
+    return nonce + cipher.encrypt(nonce, secret, owner.encode())
 
 
-def _create_master_key(path: Path) -> None:
-    """Write the file completely or not at all, so that two starting processes use the same key."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(base64.b64encode(os.urandom(MASTER_KEY_BYTES)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(temporary, path)
-    except OSError as error:
-        where = f"keys.master_key_file ({path})"
-        remedy = "Let the gateway's user write there, or name another file."
-        raise SettingsError(where, f"it can't be made ({error.strerror}).", remedy) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+def _unseal(name: str, ciphers: Iterable[AESGCM], owner: str, sealed: bytes) -> bytes:
+    for cipher in ciphers:
+        with suppress(InvalidTag, ValueError):
+            return cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], owner.encode())
+    raise SealError(f"{name} can't be opened: use the master key file that it was sealed with")
+
+
+def _webhook_token(keys: _DerivedKeys, provider: str, generation: int) -> str:
+    subject = provider if generation == FIRST_WEBHOOK_GENERATION else f"{provider}\0{generation}"
+    return hashlib.blake2b(subject.encode(), key=keys.webhook_key, digest_size=16).hexdigest()
 
 
 def _audit_key(master_key: bytes) -> AuditKey:
@@ -146,5 +170,5 @@ def _audit_key(master_key: bytes) -> AuditKey:
     return AuditKey(hashlib.blake2b(secret, digest_size=4, person=b"audit key id").hexdigest(), secret)
 
 
-def _derive_key(master_key: bytes, purpose: bytes) -> bytes:
-    return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(master_key)
+def _derive_key(master_key: bytes, purpose: bytes, length: int = 32) -> bytes:
+    return HKDF(algorithm=SHA256(), length=length, salt=None, info=purpose).derive(master_key)

@@ -70,7 +70,7 @@ async def run_service(
             else:
                 listening_sockets = inherited.listening_sockets
             try:
-                resources = build_resources(config, store, listener_urls(config, listening_sockets))
+                resources = await build_resources(config, store, listener_urls(config, listening_sockets))
                 listeners = Listeners(
                     assemble(resources), settings, listening_sockets, certificates, shutdown, extra_listeners
                 )

@@ -68,7 +68,22 @@ BREAKER_FAILURE_PERCENT = CommonOption(
 BREAKER_OPEN_FOR = CommonOption(
     "breaker_open_for_s", _BREAKER.open_for // SECOND, 1, 3600, "How long nothing is sent then."
 )
-COMMON_OPTIONS = (ANSWER_TIMEOUT, BREAKER_WINDOW, BREAKER_MINIMUM_REQUESTS, BREAKER_FAILURE_PERCENT, BREAKER_OPEN_FOR)
+HOOKS_GENERATION = CommonOption(
+    "hooks_generation",
+    1,
+    1,
+    COMMON_OPTION_MAX,
+    "Raise it by 1 to change the secret part of its addresses for notifications; those of the generation before are"
+    " accepted as well.",
+)
+COMMON_OPTIONS = (
+    HOOKS_GENERATION,
+    ANSWER_TIMEOUT,
+    BREAKER_WINDOW,
+    BREAKER_MINIMUM_REQUESTS,
+    BREAKER_FAILURE_PERCENT,
+    BREAKER_OPEN_FOR,
+)
 """The number options of every kind of provider, in the order of the documentation."""
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,8 +24,7 @@ from mmo_trio.brands.delivery_key import (
     DeliveryRefused,
     keys_disclosed_through,
 )
-from mmo_trio.brands.keyring import KeyRing, SealError, generate_api_key, load_master_key
-from mmo_trio.settings.errors import SettingsError
+from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.conformance.inputs import brand
 from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
 from mmo_trio.storage.memory.store import MemoryStore, open_memory
@@ -54,70 +51,11 @@ async def store() -> AsyncIterator[MemoryStore]:
 
 
 @pytest.mark.spec("A5")
-def test_a_sealed_key_opens_for_its_brand_only_and_never_with_another_master_key() -> None:
-    sealed = RING.seal("acme", b"key")
-    assert RING.unseal("acme", sealed) == b"key"
-    assert b"key" not in sealed
-    assert sealed != RING.seal("acme", b"key")
-    for ring, of, text in (
-        (RING, "globex", sealed),
-        (KeyRing(bytes(32)), "acme", sealed),
-        (RING, "acme", sealed[:-1] + bytes((sealed[-1] ^ 1,))),
-        (RING, "acme", b""),
-    ):
-        with pytest.raises(SealError, match="master key file"):
-            ring.unseal(of, text)
-
-
-@pytest.mark.spec("A5")
 async def test_no_key_stands_in_a_repr(store: MemoryStore) -> None:
     (record, _) = await store.admin.brands()
     assert SECRET not in repr(record) + repr(RING) + repr(store)
     assert repr(record.keys[0].digest) not in repr(record)
     assert repr(bytes(range(32)))[2:10] not in repr(RING.__dict__)
-
-
-def test_digests_need_the_master_key_and_are_not_sealing_keys() -> None:
-    assert RING.digest(b"key") == KeyRing(bytes(range(32))).digest(b"key")
-    assert RING.digest(b"key") != KeyRing(bytes(32)).digest(b"key")
-    assert len({generate_api_key() for _ in range(100)}) == 100
-
-
-def test_a_made_key_never_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = iter(["-starts-with-a-dash", "fine"])
-    monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(drawn))
-    assert generate_api_key() == "fine"
-
-
-def test_a_master_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
-    path = tmp_path / "keys" / "master.key"
-    made = load_master_key(path, create=True)
-    assert len(made) == 32
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert load_master_key(path, create=True) == load_master_key(path, create=False) == made
-    assert os.listdir(path.parent) == ["master.key"]
-
-
-@pytest.mark.parametrize(
-    ("content", "mode", "remedy"),
-    [
-        (None, 0, "Name the file"),
-        (b"", 0o600, "Restore it"),
-        (b"AAAA", 0o600, "Restore it"),
-        (b"\xff\xfe nothing", 0o600, "Restore it"),
-        (b"A" * 43 + b"=", 0o644, "chmod 600"),
-    ],
-)
-def test_a_master_key_that_cannot_be_used_stops_the_start(
-    content: bytes | None, mode: int, remedy: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "master.key"
-    if content is not None:
-        path.write_bytes(content)
-        path.chmod(mode)
-    with pytest.raises(SettingsError, match=remedy) as raised:
-        load_master_key(path, create=False)
-    assert "master.key" in str(raised.value)
 
 
 @pytest.mark.spec("A1", "A5")
@@ -133,9 +71,9 @@ class Counting(MemoryStore):
 
     asked = 0
 
-    async def key_owner(self, digest: bytes) -> KeyOwner | None:
+    async def key_owner(self, *digests: bytes) -> KeyOwner | None:
         self.asked += 1
-        return await super().key_owner(digest)
+        return await super().key_owner(*digests)
 
 
 @pytest.mark.spec("A2", "A3")

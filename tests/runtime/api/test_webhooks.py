@@ -29,6 +29,7 @@ from tests.support.engine_double import EngineDouble
 from tests.support.provider_double import ScriptedProvider
 
 TOKEN = "0123abcd"
+PREVIOUS = "4567cdef"
 
 
 @define(eq=False)
@@ -42,7 +43,7 @@ class Bench:
     proxies: tuple[str, ...] = ()
 
     def hooks(self) -> Webhooks:
-        endpoint = WebhookEndpoint(self.provider, TOKEN, NETWORKS.parse(list(self.allowed)))
+        endpoint = WebhookEndpoint(self.provider, (TOKEN, PREVIOUS), NETWORKS.parse(list(self.allowed)))
         proxies = TrustedProxies(NETWORKS.parse(list(self.proxies)))
         return Webhooks(
             {"test": endpoint}, self.store, self.engine.submit, ReferenceGenerator(lambda: Instant(0)), 1000, proxies
@@ -66,7 +67,7 @@ class Bench:
         await self.engine.submit(accepted(poll_after=HOUR))
 
 
-@pytest.mark.parametrize(("name", "token"), [("other", TOKEN), ("test", "wrong"), ("test", "é")])
+@pytest.mark.parametrize(("name", "token"), [("other", TOKEN), ("test", "wrong"), ("test", "é"), ("test", "")])
 async def test_an_unknown_sender_finds_nothing(name: str, token: str) -> None:
     with pytest.raises(ProblemError) as caught:
         await Bench().notify(name, token)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli import main
 from mmo_trio.cli.support.http_client import send_request
 
@@ -157,15 +158,31 @@ def test_a_brand_is_disabled_and_enabled(data: Path) -> None:
     assert mmo("brands", "disable", "nobody", "--data", data).exit_code == 1
 
 
-def test_keys_need_the_master_key_that_sealed_them(data: Path) -> None:
+@pytest.mark.spec("A5")
+@pytest.mark.finding("hostile-F10", "security-11")
+@pytest.mark.parametrize("is_missing", [True, False], ids=["missing", "another"])
+def test_a_wrong_master_key_is_refused_and_no_other_is_made(data: Path, tmp_path: Path, is_missing: bool) -> None:
     (data / "master.key").unlink()
-    done = mmo("listen", "--port", "0", "--data", data)
-    assert done.exit_code == 2
-    assert "keys.master_key_file" in done.stderr
-    mmo("brands", "key", "add", "zuri", "--data", data)
-    other = mmo("listen", "--port", "0", "--data", data)
-    assert other.exit_code == 2
-    assert "master key file that it was sealed with" in other.stderr
+    if not is_missing:
+        create_master_key(data / "master.key")
+    remedy = "there is no such file" if is_missing else "its keys are not those of the store"
+    for words in (
+        ("brands", "apply", tmp_path / "brands.toml"),
+        ("brands", "key", "add", "zuri"),
+        ("brands", "disable", "acme"),
+        ("db", "check"),
+        ("sandbox", "--api", "127.0.0.1:0", "--pages", "127.0.0.1:0", "--console", "127.0.0.1:0"),
+    ):
+        done = mmo(*words, "--data", data)
+        assert done.exit_code == 2, (words, done.output)
+        assert "keys.master_key_file" in done.stderr
+        assert remedy in done.stderr, words
+        assert is_missing is not (data / "master.key").exists()
+    listen = mmo("listen", "--port", "0", "--data", data)
+    assert listen.exit_code == 2
+    assert "keys.master_key_file" in listen.stderr
+    assert len(in_use(data, "zuri")) == 1
+    assert as_json("brands", "show", "acme", "--data", data)["enabled"]
 
 
 @contextmanager

@@ -22,7 +22,8 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values import clock
 from mmo_sansio.values.model import Transaction
-from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli import main
 from mmo_trio.cli.commands.serve import announce_sandbox
 from mmo_trio.cli.support.machine_user import machine_user
@@ -50,11 +51,11 @@ INPUTS: list[Input] = [
 ]
 
 
-async def fill(url: str, inputs: Sequence[Input]) -> None:
+async def fill(url: str, keyring: KeyRing, inputs: Sequence[Input]) -> None:
     """A store with two brands and some payments."""
     async with open_store(url, serving=True) as store:
         await store.admin.save_brands([a.a_brand(), a.a_brand(id="zuri", name="Zuri [bold]")])
-        await store.admin.add_key("acme", b"digest", SECRET.encode(), now=a.START)
+        await store.admin.add_key("acme", b"digest", keyring.seal("acme", SECRET.encode()), now=a.START)
         for input_ in inputs:
             await submit_once(store, input_, WallClock())
 
@@ -78,8 +79,8 @@ def data(tmp_path: Path) -> Path:
     """The data directory of a sandbox that made some payments."""
     folder = tmp_path / "data"
     folder.mkdir()
-    trio.run(fill, f"sqlite:///{folder}/gateway.db", INPUTS)
-    load_master_key(folder / "master.key", create=True)
+    create_master_key(folder / "master.key")
+    trio.run(fill, f"sqlite:///{folder}/gateway.db", KeyRing(*load_master_keys(folder / "master.key")), INPUTS)
     return folder
 
 

@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import audit_event
-from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli import main
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.storage.interface.admin_types import AuditEvent
@@ -49,7 +50,8 @@ def add(folder: Path, name: str = "ada", role: str = "admin") -> Result:
 
 async def five_events(folder: Path) -> None:
     """Rows 1 to 5 of the audit log."""
-    key = KeyRing(load_master_key(folder / "master.key", create=True)).audit_key
+    create_master_key(folder / "master.key")
+    key = KeyRing(*load_master_keys(folder / "master.key")).audit_key
     async with open_store(f"sqlite:///{folder / 'gateway.db'}", serving=False) as store:
         for number in range(5):
             event = audit_event(Instant(number), "cli:somebody", "looked", f"payment:{number}", why="a test")
@@ -197,7 +199,7 @@ def test_another_master_key_authenticates_nothing(folder: Path) -> None:
     assert len(json.loads(mmo(folder, "audit", "list", "--json").stdout)) == 5
     assert mmo(folder, "operators", "disable", "ada").exit_code == 1
     assert add(folder).exit_code == 2
-    load_master_key(folder / "master.key", create=True)
+    create_master_key(folder / "master.key")
     found = mmo(folder, "audit", "verify")
     assert (found.exit_code, "which this master key can't open" in found.stderr) == (1, True)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli import main
 
 SETTINGS = """
@@ -31,7 +32,7 @@ hooks_name = "kenya"
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    load_master_key(tmp_path / "master.key", create=True)
+    create_master_key(tmp_path / "master.key")
     file = tmp_path / "mmo.toml"
     file.write_text(SETTINGS.format(directory=tmp_path), "utf-8")
     return file
@@ -44,7 +45,7 @@ def address(config: Path, name: str) -> Result:
 @pytest.mark.parametrize(("name", "segment"), [("airtel_ug", "airtel_ug"), ("airtel_ke", "kenya")])
 def test_the_address_of_an_account_is_printed(config: Path, name: str, segment: str) -> None:
     done = address(config, name)
-    token = KeyRing(load_master_key(config.parent / "master.key", create=False)).webhook_token(name)
+    token = KeyRing(*load_master_keys(config.parent / "master.key")).webhook_tokens(name)[0]
     assert done.stdout == f"https://hooks.example/hooks/{segment}/{token}\n"
 
 

@@ -12,7 +12,8 @@ import trio
 from attrs import Factory, define
 
 from mmo_trio.admin.sealed_secrets import RESEAL, second_factor_owner
-from mmo_trio.brands.keyring import KeyRing, SealError, load_master_key
+from mmo_trio.brands.keyring import KeyRing, SealError
+from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.console import totp
 from mmo_trio.console.sign_in_limit import FAILURES_PER_NAME_MAX
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
@@ -210,7 +211,7 @@ async def test_secrets_and_recovery_codes_are_nowhere_in_the_store(sandbox: Runn
         factor = await store.admin.second_factor("ada")
     assert factor is not None
     assert factor.sealed is not None
-    keyring = KeyRing(load_master_key(sandbox.directory / "master.key", create=False))
+    keyring = KeyRing(*load_master_keys(sandbox.directory / "master.key"))
     assert keyring.unseal_secret(second_factor_owner("ada"), factor.sealed) == device.secret
     with pytest.raises(SealError):
         keyring.unseal_secret(second_factor_owner("sam"), factor.sealed)

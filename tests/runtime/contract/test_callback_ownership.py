@@ -18,7 +18,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
@@ -90,7 +90,7 @@ async def receiving(directory: Path) -> AsyncIterator[Receiver]:
 @asynccontextmanager
 async def two_gateways(directory: Path, url: str) -> AsyncIterator[tuple[Process, Process]]:
     """Two nodes with a worker each on this database; they share an operator."""
-    load_master_key(directory / "master.key", create=True)
+    create_master_key(directory / "master.key")
     (directory / "brands.toml").write_text(BRANDS, encoding="utf-8")
     text = CONFIGURATION.replace("sqlite:///{directory}/gateway.db", url)
     text += '\n[limits]\ncallback_timeout = "60s"\n'

@@ -22,7 +22,7 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.values.model import Stage, Transaction
-from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.sandbox.operator_journal import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
@@ -189,7 +189,7 @@ async def all_called(store: Store, count: int) -> Sequence[CallbackRecorded]:
 
 @pytest.mark.spec("S1", "S6", "K3", "C6")
 async def test_what_was_answered_survives_every_kill_and_happens_once(tmp_path: Path) -> None:
-    load_master_key(tmp_path / "master.key", create=True)
+    create_master_key(tmp_path / "master.key")
     ensure_authority(tmp_path)
     (tmp_path / "mmo.toml").write_text(CONFIGURATION.format(directory=tmp_path), encoding="utf-8")
     (tmp_path / "brands.toml").write_text(BRANDS, encoding="utf-8")

@@ -19,7 +19,8 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.account import read_account
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mpesa_daraja.requests import registration
-from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.simulators.base import parse_planned_fault
 from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
@@ -144,8 +145,8 @@ class Kenya:
     async def register(self) -> None:
         """Tell M-Pesa our addresses for deposits, without the seconds that `mmo providers register`
         takes to start."""
-        ring = KeyRing(load_master_key(self.running.directory / "master.key", create=False))
-        hooks_url = f"{self.running.ready.api}/hooks/kenya/{ring.webhook_token('kenya')}"
+        ring = KeyRing(*load_master_keys(self.running.directory / "master.key"))
+        hooks_url = f"{self.running.ready.api}/hooks/kenya/{ring.webhook_tokens('kenya')[0]}"
         options = {key: each for key, each in self.options.items() if key not in OF_EVERY_KIND}
         account = read_account(options, hooks_url=hooks_url, ciphers=SystemCiphers())
         request = registration(account)

@@ -21,7 +21,7 @@ from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.values.clock import SECOND
 from mmo_sansio.values.model import Transaction
-from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.storage.open_store import open_store
 from tests.runtime.contract.test_kill import (
@@ -110,7 +110,7 @@ class Cluster:
 @asynccontextmanager
 async def cluster(directory: Path, url: str) -> AsyncIterator[Cluster]:
     """Two nodes, from their READY lines on; they drain when the block ends."""
-    load_master_key(directory / "master.key", create=True)
+    create_master_key(directory / "master.key")
     ensure_authority(directory)
     text = CONFIGURATION.replace("sqlite:///{directory}/gateway.db", "{url}")
     (directory / "mmo.toml").write_text(text.format(directory=directory, url=url), "utf-8")

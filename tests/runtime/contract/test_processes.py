@@ -19,7 +19,7 @@ from attrs import Factory, define
 from prometheus_client.parser import text_string_to_metric_families
 
 from mmo_sansio.providers.sandbox.journal import SandboxSubmission
-from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.sandbox.operator_journal import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.runtime.contract.test_kill import BRANDS, KEY, creation
@@ -56,7 +56,7 @@ kind = "sandbox"
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Where a service is configured."""
-    load_master_key(tmp_path / "master.key", create=True)
+    create_master_key(tmp_path / "master.key")
     (tmp_path / "mmo.toml").write_text(CONFIGURATION.format(directory=tmp_path), encoding="utf-8")
     (tmp_path / "brands.toml").write_text(BRANDS, encoding="utf-8")
     return tmp_path

@@ -15,7 +15,8 @@ from attrs import Factory, define
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
-from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.settings.providers import provider_variable
@@ -71,8 +72,8 @@ def as_an_error(words: str) -> bytes:
 
 async def notify_with_secrets(running: Running, kind: str, hook_name: str) -> None:
     """The operator says a secret in a notification, too."""
-    ring = KeyRing(load_master_key(running.directory / "master.key", create=False))
-    address = f"{running.ready.api}/hooks/{hook_name}/{ring.webhook_token(kind)}"
+    ring = KeyRing(*load_master_keys(running.directory / "master.key"))
+    address = f"{running.ready.api}/hooks/{hook_name}/{ring.webhook_tokens(kind)[0]}"
     for body in (f"{SECRETS[kind]} {canary(SECRETS[kind][0])}".encode(), as_an_error(TOKEN)):
         answer = await ask(address, method="POST", headers={}, body=body)
         assert answer.status == 200

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mmo_trio.brands.keyring import load_master_key
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.runtime.contract.test_operators import MOMO
 from tests.support.mmo_process import Process, serving_process
@@ -42,7 +42,7 @@ REAL = 'kind = "mtn_momo"\n' + "".join(f'{key} = "{value}"\n' for key, value in 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
     """A directory that holds the master key."""
-    load_master_key(tmp_path / "keys" / "master.key", create=True)
+    create_master_key(tmp_path / "keys" / "master.key")
     return tmp_path / "keys"
 
 

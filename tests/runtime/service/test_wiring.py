@@ -23,19 +23,19 @@ from tests.support.hostile_receivers import answers_and_closes, authority, callb
 ADDRESSES = ServiceAddresses("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3")
 
 
-def resources_of(
+async def resources_of(
     directory: Path, store: Store, environment: Mapping[str, str], *, is_sandbox: bool = True
 ) -> Resources:
     """The resources of a gateway with these settings, given as MMO_... variables."""
     presets = {"keys.master_key_file": str(directory / "master.key")}
     settings = load_settings(environment=environment, presets=presets)
-    return build_resources(ServiceConfig(settings, is_sandbox=is_sandbox), store, ADDRESSES)
+    return await build_resources(ServiceConfig(settings, is_sandbox=is_sandbox), store, ADDRESSES)
 
 
 async def test_a_second_simulated_operator_is_an_error_at_start(tmp_path: Path) -> None:
     kinds = {f"MMO_PROVIDER__{name}__KIND": "sandbox" for name in ("ONE", "TWO")}
     async with open_memory() as store:
-        resources = resources_of(tmp_path, store, kinds)
+        resources = await resources_of(tmp_path, store, kinds)
         with pytest.raises(SettingsError, match="there is one sandbox operator") as caught:
             assemble(resources)
     assert "provider.two" in str(caught.value)
@@ -43,7 +43,7 @@ async def test_a_second_simulated_operator_is_an_error_at_start(tmp_path: Path) 
 
 async def test_a_provider_without_an_account_is_an_error_at_start(tmp_path: Path) -> None:
     async with open_memory() as store:
-        resources = resources_of(tmp_path, store, {"MMO_PROVIDER__ONE__KIND": "sandbox"})
+        resources = await resources_of(tmp_path, store, {"MMO_PROVIDER__ONE__KIND": "sandbox"})
         clock = resources.clock
         authenticator = Authenticator(store, resources.keyring, monotonic=clock.monotonic)
         engine = Engine(store, clock, Outbox())
@@ -54,15 +54,15 @@ async def test_a_provider_without_an_account_is_an_error_at_start(tmp_path: Path
 
 async def test_a_sandbox_without_providers_has_the_simulated_operator(tmp_path: Path) -> None:
     async with open_memory() as store:
-        workers = assemble(resources_of(tmp_path, store, {})).workers
+        workers = assemble(await resources_of(tmp_path, store, {})).workers
         assert workers.simulated_operator is not None
         assert set(workers.providers.providers) == {"sandbox"}
 
 
 async def test_production_without_providers_has_no_simulated_operator(tmp_path: Path) -> None:
     async with open_memory() as store:
-        resources_of(tmp_path, store, {})  # This makes the master key, as production never does.
-        components = assemble(resources_of(tmp_path, store, {}, is_sandbox=False))
+        await resources_of(tmp_path, store, {})  # This makes the master key, as production never does.
+        components = assemble(await resources_of(tmp_path, store, {}, is_sandbox=False))
     assert components.workers.simulated_operator is None
     assert components.sandbox_context is None
     files = await trio.Path(tmp_path).iterdir()
@@ -76,7 +76,7 @@ async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(t
     environment = {f"MMO_EGRESS_{key}": str(tmp_path / "ca.pem"), "MMO_EGRESS_ALLOW_PRIVATE": "true"}
     trusted, answered = [], answers_and_closes(b"HTTP/1.1 204 No Content\r\n\r\n")
     async with open_memory() as store, running_receiver(answered, server_context()) as receiver:
-        resources = resources_of(tmp_path, store, environment)
+        resources = await resources_of(tmp_path, store, environment)
         request = callback_to(f"https://127.0.0.1:{receiver.port}/")
         for client in (resources.delivery_client, resources.provider_client):
             with trio.fail_after(60):

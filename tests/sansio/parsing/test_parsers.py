@@ -70,7 +70,7 @@ def read_mpesa_answer(text: bytes) -> None:
 
 def read_query(query: bytes) -> None:
     with suppress(ProblemError):
-        parse_records_query("acme", query, cursor_key=b"key")
+        parse_records_query("acme", query, cursor_keys=[b"key"])
 
 
 def read_path(path: bytes) -> None:
@@ -86,7 +86,7 @@ def read_chunks(text: bytes) -> None:
 
 def read_cursor(text: bytes) -> None:
     with suppress(CursorError):
-        decode_cursor(text.decode(), brand="acme", key=b"key")
+        decode_cursor(text.decode(), brand="acme", keys=[b"key"])
 
 
 def read_timestamp(text: bytes) -> None:

@@ -4,7 +4,7 @@ R6)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from attrs import frozen
@@ -74,7 +74,7 @@ def unknown_transaction_problem() -> Problem:
     return NOT_FOUND.problem("There is no such transaction.")
 
 
-def parse_records_query(brand: str, query: bytes, *, cursor_key: bytes) -> RecordsRequest:
+def parse_records_query(brand: str, query: bytes, *, cursor_keys: Sequence[bytes]) -> RecordsRequest:
     """Return the page of records that a raw query string asks for (R1 to R5).
 
     Raises ProblemError with all errors: the cursor's first, then the filters' in the order of the specification's
@@ -82,7 +82,7 @@ def parse_records_query(brand: str, query: bytes, *, cursor_key: bytes) -> Recor
     errors = FieldErrors()
     parameters = _parameters(query)
     page = _text("page", parameters, errors)
-    cursor = None if page is None else _decode_page(page, brand, cursor_key, errors)
+    cursor = None if page is None else _decode_page(page, brand, cursor_keys, errors)
     filters: dict[str, str] = {}
     for name in _FILTERS:
         text = _text(name, parameters, errors, required=page is None and name in _REQUIRED)
@@ -178,9 +178,9 @@ def _page_size(text: str, errors: FieldErrors) -> str:
     return str(RECORDS_PAGE_MAX if many else min(int(digits), RECORDS_PAGE_MAX))
 
 
-def _decode_page(page: str, brand: str, key: bytes, errors: FieldErrors) -> Cursor | None:
+def _decode_page(page: str, brand: str, keys: Sequence[bytes], errors: FieldErrors) -> Cursor | None:
     try:
-        return decode_cursor(page, brand=brand, key=key)
+        return decode_cursor(page, brand=brand, keys=keys)
     except CursorError:
         errors.add("page", "is no cursor that was given to this brand; start again without it")
         return None

@@ -86,8 +86,8 @@ def check_head(head: RequestHead, route: ApiRoute, brand: Brand | None, settings
         case LookUpByMerchantReferenceRoute(reference):
             return query_string.look_up_by_merchant_reference(brand.id, reference)
         case ListRecordsRoute(text):
-            key = settings.cursor_key
-            return query_string.parse_records_query(brand.id, text, cursor_key=key)
+            keys = settings.cursor_keys
+            return query_string.parse_records_query(brand.id, text, cursor_keys=keys)
         case _:
             assert_never(route)
 

@@ -63,7 +63,7 @@ def records_response(records: Records, request: RecordsRequest, settings: ApiSet
     (R6)."""
     before, after = _previous_position(records, request), _next_position(records, request)
     cursors = [
-        _cursor_text(request, direction, position, settings.cursor_key)
+        _cursor_text(request, direction, position, settings.cursor_keys[0])
         for direction, position in ((Direction.AFTER, after), (Direction.BEFORE, before))
     ]
     begin = b'{"data":['

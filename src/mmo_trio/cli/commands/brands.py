@@ -39,9 +39,9 @@ def apply_(file: Path, prune: bool, target: CommandTarget, as_json: bool) -> Non
     rules = EgressRules(allow_private=target.settings.egress.allow_private)
     titles = target.provider_titles()
     described = read_brands_file(file, providers=titles, rules=rules)
-    keyring = target.keyring(create=True)
 
     async def make_plan(store: Store) -> BrandsPlan:
+        keyring = await target.open_keyring(store)
         return plan_brands(await store.admin.brands(), described, keyring, prune=prune)
 
     plan = target.with_store(make_plan, create=True)
@@ -55,7 +55,7 @@ def apply_(file: Path, prune: bool, target: CommandTarget, as_json: bool) -> Non
 
     async def carry_out(store: Store) -> Mapping[str, str]:
         await target.record(store, "brands_applied", **changes)
-        return await apply_plan(store, keyring, plan, now=now)
+        return await apply_plan(store, await target.open_keyring(store), plan, now=now)
 
     new_keys = target.with_store(carry_out)
     if as_json:
@@ -131,10 +131,11 @@ def key() -> None:
 @json_option
 def add(brand: str, target: CommandTarget, as_json: bool) -> None:
     """Make another key, which is shown this once. Callbacks carry the oldest key in use."""
-    keyring, now = target.keyring(create=True), target.clock().now()
+    now = target.clock().now()
 
     async def create(store: Store) -> str:
         await find_brand(store, brand)
+        keyring = await target.open_keyring(store)
         await target.record(store, "key_added", f"brand:{brand}")
         return await create_key(store, keyring, brand, now=now)
 
@@ -159,14 +160,14 @@ def retire(brand: str, key: str, leaked: bool, target: CommandTarget) -> None:
     Every node rejects it within a minute. Payments that were made with it go on, and their callbacks carry the next
     key: if somebody else knows the key, --leaked ends them, also for a key that is retired already.
     """
-    digest = None if key.isdecimal() else target.keyring().digest(key.encode())
+    digests = [] if key.isdecimal() else target.keyring().digests(key.encode())
     now = target.clock().now()
 
     async def retire_it(store: Store) -> tuple[BrandRecord, StoredApiKey]:
         record = await find_brand(store, brand)
         candidates = [each for each in record.keys if _may_be_retired(each, leaked=leaked)]
         for each in candidates:
-            if each.digest == digest or (digest is None and each.id == int(key)):
+            if each.digest in digests or (not digests and each.id == int(key)):
                 await target.record(store, "key_retired", f"brand:{brand}", key=each.id, leaked=leaked)
                 mark = store.admin.mark_key_leaked if leaked else store.admin.retire_key
                 await mark(brand, each.id, now=now)

@@ -35,7 +35,8 @@ def check_config(config: Path | None, as_json: bool) -> None:
 def _check_provider_options(settings: Settings) -> None:
     """Raise SettingsError for a provider that could not be opened; nothing is sent."""
     # Imported here, as no other command needs them.
-    from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing
+    from mmo_trio.brands.keyring import KeyRing
+    from mmo_trio.brands.master_key import MASTER_KEY_BYTES
     from mmo_trio.system.ciphers import SystemCiphers
     from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_accounts
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import click
 
+from mmo_trio.brands.master_key_check import check_master_key
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.output import print_json, print_status, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
@@ -32,10 +34,10 @@ def migrate(target: CommandTarget) -> None:
 @target_options
 @json_option
 def check(target: CommandTarget, as_json: bool) -> None:
-    """Check that the store is reachable, writable and sound; reads all of it."""
+    """Check that the store is reachable, writable and sound, and that the master key is its own; reads all of it."""
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
-        faults = target.with_store(_find_faults)
+        faults = target.with_store(partial(_find_faults, target))
     if as_json:
         print_json({"faults": list(faults)})
     else:
@@ -57,6 +59,9 @@ async def _do_nothing(store: Store) -> None:
     """Do nothing: opening a store to serve it migrates it, while no other process can serve it."""
 
 
-async def _find_faults(store: Store) -> Sequence[str]:
+async def _find_faults(target: CommandTarget, store: Store) -> Sequence[str]:
     await store.check()
-    return await store.integrity_errors() if isinstance(store, _IntegrityCheckedStore) else ()
+    faults = await store.integrity_errors() if isinstance(store, _IntegrityCheckedStore) else ()
+    if not faults:
+        await check_master_key(store, target.settings.keys.master_key_file, now=target.clock().now())
+    return faults

@@ -6,12 +6,14 @@ import click
 import trio
 
 from mmo_sansio.providers.common.interface import ExchangeFailed
+from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, json_option, running_address, target_options
 from mmo_trio.settings.errors import near_match
+from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider
 from mmo_trio.storage.interface.store import Store
 
@@ -112,8 +114,14 @@ def address(name: str, target: CommandTarget) -> None:
     if section is None or section.kind == "sandbox":
         raise UsageProblem(f"{name} is no account with an operator. `mmo providers list` shows them.")
     hook_name = section.options.get("hooks_name", name)
-    token = target.keyring().webhook_token(name)
+    generation = _webhook_generation(section)
+    token, *_ = target.keyring().webhook_tokens(name, generation)
     click.echo(f"{_webhook_base_url(target)}/hooks/{hook_name}/{token}")
+    if generation > HOOKS_GENERATION.minimum:
+        print_status(
+            f"This is generation {generation}. The address of generation {generation - 1} is accepted as well,"
+            " until hooks_generation is raised again."
+        )
 
 
 async def _register(target: CommandTarget, name: str) -> None:
@@ -140,6 +148,14 @@ async def _register(target: CommandTarget, name: str) -> None:
     assert isinstance(account.adapter, DarajaProvider)
     with trio.fail_after(REGISTER_TIMEOUT_S):
         await drive_async(account.adapter.register_urls(), account.account.exchange)
+
+
+def _webhook_generation(section: ProviderSection) -> int:
+    """Return the generation of an account's addresses. Raises UsageProblem."""
+    try:
+        return Options(section.options).integer(HOOKS_GENERATION.key, HOOKS_GENERATION.default)
+    except OptionError as error:
+        raise UsageProblem(f"provider.{section.name}.{error.key}: {error.problem} {error.remedy}") from None
 
 
 def _webhook_base_url(target: CommandTarget) -> str:

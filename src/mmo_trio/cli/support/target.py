@@ -15,11 +15,12 @@ import trio
 from attrs import frozen
 
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import load_master_keys
+from mmo_trio.brands.master_key_check import open_keyring
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
-from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import WallClock, read_offset
@@ -57,12 +58,15 @@ class CommandTarget:
             return WallClock()
         return WallClock(offset=read_offset(self.data_directory / CLOCK_OFFSET_FILE))
 
-    def keyring(self, *, create: bool = False) -> KeyRing:
-        """Return the keyring of the gateway; `create` makes a missing master key.
+    def keyring(self) -> KeyRing:
+        """Return the keyring of the gateway, without a look at the store. Raises SettingsError."""
+        return KeyRing(*load_master_keys(self.settings.keys.master_key_file))
 
-        Raises SettingsError.
-        """
-        return KeyRing(load_master_key(self.settings.keys.master_key_file, create=create))
+    async def open_keyring(self, store: Store) -> KeyRing:
+        """Return the keyring of the store, with a new master key if the store has never been used with one.
+
+        Raises SettingsError when the master key file can't be used, or is not this store's."""
+        return await open_keyring(store, self.settings.keys.master_key_file, may_create=True, now=self.clock().now())
 
     def with_store(
         self, use: Callable[[Store], Awaitable[ResultT]], *, create: bool = False, serving: bool = False
@@ -86,13 +90,8 @@ class CommandTarget:
         the name that was typed, is a detail. Raises SettingsError when the master key can't be read."""
         user = machine_user()
         people = {"operator": operator, "loginUser": user.login_user, "sudoUser": user.sudo_user}
-        audit_log = AuditLog(store.admin, (await self._keyring_of(store)).audit_key, self.clock().now)
+        audit_log = AuditLog(store.admin, (await self.open_keyring(store)).audit_key, self.clock().now)
         await audit_log.record(f"cli:{user.name}", action, about, **detail, **people)
-
-    async def _keyring_of(self, store: Store) -> KeyRing:
-        """Return the keyring, with a new master key if this store has never been used with one."""
-        is_used = await store.admin.audit_head() != EMPTY_HEAD or any(each.keys for each in await store.admin.brands())
-        return self.keyring(create=not is_used)
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""

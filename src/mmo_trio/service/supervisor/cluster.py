@@ -169,7 +169,7 @@ def _prepare_store(config: ServiceConfig, addresses: ServiceAddresses) -> None:
         settings = config.settings
         url, kinds = settings.database.url, settings.store_kinds
         async with open_store(url, serving=True, kinds=kinds) as store:
-            await prepare_store(build_resources(config, store, addresses))
+            await prepare_store(await build_resources(config, store, addresses))
 
     trio.run(prepare)
 

@@ -35,7 +35,11 @@ def assemble(resources: Resources) -> Components:
     limits = resources.limits
     accounts = open_configured_accounts(resources)
     authenticator = Authenticator(
-        resources.store, resources.keyring, monotonic=resources.clock.monotonic, cache_ttl=limits.api_key_cache
+        resources.store,
+        resources.keyring,
+        monotonic=resources.clock.monotonic,
+        cache_ttl=limits.api_key_cache,
+        reload_master_keys=resources.master_key_file.reload_if_changed,
     )
     outbox = Outbox()
     engine = Engine(resources.store, resources.clock, outbox, queue_max=limits.queue, batch_max=limits.batch)
@@ -76,7 +80,7 @@ def _api_handler(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
             hpp_url=resources.urls.hosted_pages,
-            cursor_key=resources.keyring.cursor_key,
+            cursor_keys=resources.keyring.cursor_keys,
             egress_rules=resources.egress_rules,
             sandbox_scenarios=sandbox_scenarios,
         ),

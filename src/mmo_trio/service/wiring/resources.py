@@ -12,7 +12,8 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Span
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.apply import apply_brands_file
-from mmo_trio.brands.keyring import KeyRing, load_master_key
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key_check import MasterKeyFile, open_keyring
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID, ensure_demo_brand
 from mmo_trio.settings import LimitsSection, Settings, SettingsError
@@ -31,6 +32,7 @@ class Resources:
     store: Store
     addresses: ServiceAddresses
     keyring: KeyRing
+    master_key_file: MasterKeyFile
     clock: WallClock
     references: ReferenceGenerator
     provider_titles: Mapping[str, str]
@@ -56,16 +58,21 @@ class Resources:
         return self.config.settings.limits
 
 
-def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Resources:
-    """Build the resources of a gateway on this store and these addresses. Raises SettingsError."""
+async def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Resources:
+    """Build the resources of a gateway on this store and these addresses.
+
+    Raises SettingsError, also when the master key is not that of the store."""
     clock = WallClock(offset=_stored_clock_offset(config))
+    master_key_file = config.settings.keys.master_key_file
+    keyring = await open_keyring(store, master_key_file, may_create=config.is_sandbox, now=clock.now())
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
     return Resources(
         config=config,
         store=store,
         addresses=addresses,
-        keyring=KeyRing(load_master_key(config.settings.keys.master_key_file, create=config.is_sandbox)),
+        keyring=keyring,
+        master_key_file=MasterKeyFile(master_key_file, keyring),
         clock=clock,
         references=ReferenceGenerator(clock.now),
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),

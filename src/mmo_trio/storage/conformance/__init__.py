@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from mmo_trio.storage.conformance import batches, claims, ownership, queries, work
+from mmo_trio.storage.conformance import batches, claims, ownership, queries, stored_keys, work
 from mmo_trio.storage.conformance.driver import OpenStore
 
 __all__ = ["CHECKS", "SHARED_CHECKS", "OpenStore", "StoreCheck", "check_store"]
@@ -39,7 +39,9 @@ CHECKS: tuple[StoreCheck, ...] = (
     queries.check_find_transactions,
     queries.check_suspense_book,
     queries.check_brands_and_keys,
-    queries.check_leaked_keys,
+    stored_keys.check_leaked_keys,
+    stored_keys.check_master_keys,
+    stored_keys.check_resealed_keys,
     queries.check_stuck_transactions,
     queries.check_backlog,
     queries.check_closed_providers,

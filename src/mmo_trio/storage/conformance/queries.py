@@ -238,34 +238,6 @@ async def check_brands_and_keys(open_store: OpenStore) -> None:
         assert again.id not in [key.id for key in acme.keys], "a payment would seem to be made with another key"
 
 
-async def check_leaked_keys(open_store: OpenStore) -> None:
-    """A key is marked as leaked once, in use or retired; it is retired from then on, and every reader sees the mark."""
-    async with open_store() as store:
-        await store.admin.save_brands([brand("globex"), brand("acme")])
-        for number in (1, 2, 3):
-            assert await store.admin.add_key("acme", b"digest-%d" % number, b"sealed", now=after_noon(number))
-        record = await store.brand_record("acme")
-        assert record is not None
-        first, second, third = (key.id for key in record.keys)
-        assert await store.admin.retire_key("acme", second, now=after_noon(5))
-        assert not await store.admin.mark_key_leaked("globex", first, now=after_noon(6))
-        assert await store.admin.mark_key_leaked("acme", first, now=after_noon(6))
-        assert not await store.admin.mark_key_leaked("acme", first, now=after_noon(7))
-        assert await store.admin.mark_key_leaked("acme", second, now=after_noon(8))
-        assert not await store.admin.retire_key("acme", first, now=after_noon(9))
-        assert await store.key_owner(b"digest-1") is None
-    async with open_store() as store:
-        record = await store.brand_record("acme")
-        assert record is not None
-        assert [(key.retired_at, key.leaked_at) for key in record.keys] == [
-            (after_noon(6), after_noon(6)),
-            (after_noon(5), after_noon(8)),
-            (None, None),
-        ]
-        assert record == (await store.admin.brands())[0]
-        assert await store.key_owner(b"digest-3") == KeyOwner(brand("acme"), str(third))
-
-
 async def check_stuck_transactions(open_store: OpenStore) -> None:
     """Submissions without a result are found by their age, and a payment by the end of its reference (S6)."""
     async with open_store() as store:

@@ -28,6 +28,7 @@ from mmo_trio.storage.interface.admin_types import (
     Proposal,
     ProposalState,
     SecondFactor,
+    StoredMasterKey,
     SuspenseEntry,
 )
 
@@ -125,6 +126,23 @@ class AdminStore(Protocol):
     async def mark_key_leaked(self, brand: str, id: int, *, now: Instant) -> bool:
         """Retire a key as leaked, also one that is retired already; return False when the brand has no such key or it
         is marked already."""
+        ...
+
+    async def reseal_key(self, id: int, digest: bytes, sealed: bytes) -> None:
+        """Replace what is stored of a key, in use or retired, when another master key seals it."""
+        ...
+
+    async def master_keys(self) -> Sequence[StoredMasterKey]:
+        """Return the master keys that the store's secrets are sealed with, the oldest first; none until the first use
+        of the store."""
+        ...
+
+    async def add_master_key(self, added: StoredMasterKey) -> bool:
+        """Add a master key; return False when its generation or its id is there already."""
+        ...
+
+    async def remove_master_keys(self, *, below: int) -> None:
+        """Remove the master keys of generations below a number."""
         ...
 
     async def closed_providers(self) -> Sequence[ClosedProvider]:

@@ -254,6 +254,17 @@ class StoredApiKey:
 
 
 @frozen
+class StoredMasterKey:
+    """Names a master key that secrets of the store are sealed with."""
+
+    generation: int
+    """Counts the master keys of the store, from 1."""
+    id: str
+    """The id that is derived from it (`KeyRing.master_key_id`)."""
+    added_at: Instant
+
+
+@frozen
 class KeyOwner:
     """The owner of an API key in use: the brand that a request with this key comes from."""
 

@@ -201,8 +201,9 @@ class LookUpStore(Protocol):
         """Return the claim of a deposit with this receipt, open or settled."""
         ...
 
-    async def key_owner(self, digest: bytes) -> KeyOwner | None:
-        """Return the brand, enabled or not, that has a key in use with this digest, and the key's id."""
+    async def key_owner(self, *digests: bytes) -> KeyOwner | None:
+        """Return the brand, enabled or not, that has a key in use with one of these digests, and the key's id. They
+        are digests of one key with different master keys."""
         ...
 
     async def brand_record(self, brand: str) -> BrandRecord | None:

@@ -118,6 +118,24 @@ class MemoryAdminStore(MemorySecondFactors):
                 return True
         return False
 
+    async def reseal_key(self, id: int, digest: bytes, sealed: bytes) -> None:
+        memory = await self._memory()
+        memory.keys = [evolve(key, digest=digest, sealed=sealed) if key.id == id else key for key in memory.keys]
+
+    async def master_keys(self) -> Sequence[admin_types.StoredMasterKey]:
+        return list((await self._state()).master_keys)
+
+    async def add_master_key(self, added: admin_types.StoredMasterKey) -> bool:
+        stored = (await self._state()).master_keys
+        if any(added.generation == each.generation or added.id == each.id for each in stored):
+            return False
+        stored.append(added)
+        return True
+
+    async def remove_master_keys(self, *, below: int) -> None:
+        stored = (await self._state()).master_keys
+        stored[:] = [each for each in stored if each.generation >= below]
+
     async def backlog(self, now: Instant, *, overdue_before: Instant) -> admin_types.Backlog:
         memory = await self._memory()
         every = memory.ledger.transactions.values()

@@ -21,6 +21,7 @@ from mmo_trio.storage.interface.admin_types import (
     Proposal,
     SecondFactor,
     StoredApiKey,
+    StoredMasterKey,
     SuspenseEntry,
 )
 
@@ -30,6 +31,7 @@ class MemoryAdminState:
     """Holds the part of the state that only the admin API uses."""
 
     operators: dict[str, ConsoleUser] = Factory(dict)
+    master_keys: list[StoredMasterKey] = Factory(list)
     sessions: dict[bytes, ConsoleSession] = Factory(dict)
     second_factors: dict[str, SecondFactor] = Factory(dict)
     recovery_codes: dict[str, set[bytes]] = Factory(dict)

@@ -182,10 +182,10 @@ class MemoryStore:
         due = [(each.wake_at, each.receipt, each) for each in claims if each.wake_at is not None]
         return [each for at, _, each in sorted(due, key=lambda row: row[:2]) if at <= now][:limit]
 
-    async def key_owner(self, digest: bytes) -> KeyOwner | None:
+    async def key_owner(self, *digests: bytes) -> KeyOwner | None:
         memory = await self._open_state()
         for key in memory.keys:
-            if key.digest == digest and key.retired_at is None:
+            if key.digest in digests and key.retired_at is None:
                 return KeyOwner(memory.brands[key.brand], str(key.id))
         return None
 

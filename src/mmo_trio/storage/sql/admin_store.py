@@ -82,6 +82,11 @@ class SqlAdminStore:
     async def mark_key_leaked(self, brand: str, id: int, *, now: Instant) -> bool:
         return await self.write(lambda: brand_keys.mark_key_leaked(brand, id, now), now)
 
+    reseal_key = _writing(brand_keys.reseal_key)
+    master_keys = _reading(brand_keys.master_keys)
+    add_master_key = _writing(brand_keys.add_master_key)
+    remove_master_keys = _writing(brand_keys.remove_master_keys)
+
     closed_providers = _reading(monitoring.closed_providers)
     open_provider = _writing(monitoring.open_provider)
     backlog = _reading(monitoring.backlog)

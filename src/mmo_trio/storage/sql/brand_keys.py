@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
-from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey, StoredMasterKey
 from mmo_trio.storage.sql.serialization import parse_brand, serialize_brand
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row
 
@@ -90,3 +90,29 @@ def mark_key_leaked(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
         id,
         brand,
     )
+
+
+def reseal_key(id: int, digest: bytes, sealed: bytes) -> SqlQuery[None]:
+    """Replace what is stored of a key."""
+    yield from execute("UPDATE api_keys SET digest = ?, sealed = ? WHERE id = ?", digest, sealed, id)
+
+
+def master_keys() -> SqlQuery[Sequence[StoredMasterKey]]:
+    """Return the master keys of the store, the oldest first."""
+    rows = yield from execute("SELECT generation, id, added_at FROM master_keys ORDER BY generation")
+    return [StoredMasterKey(*row) for row in rows]
+
+
+def add_master_key(added: StoredMasterKey) -> SqlQuery[bool]:
+    """Add a master key; return False when its generation or its id is there already."""
+    return returns_row(
+        "INSERT INTO master_keys (generation, id, added_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING 1",
+        added.generation,
+        added.id,
+        added.added_at,
+    )
+
+
+def remove_master_keys(*, below: int) -> SqlQuery[None]:
+    """Remove the master keys of generations below a number."""
+    yield from execute("DELETE FROM master_keys WHERE generation < ?", below)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _SELECT_KEY_OWNER = """
     SELECT brands.brand, api_keys.id FROM api_keys JOIN brands ON brands.id = api_keys.brand
-    WHERE digest = ? AND retired_at IS NULL
+    WHERE digest IN ({}) AND retired_at IS NULL
 """
 
 
@@ -79,8 +79,9 @@ class SqlStore(ABC):
         statement = "SELECT claim FROM deposit_claims WHERE wake_at <= ? ORDER BY wake_at, receipt LIMIT ?"
         return await self._fetch(_parse_claims, statement, now, limit)
 
-    async def key_owner(self, digest: bytes) -> KeyOwner | None:
-        return await self._fetch(_parse_key_owner, _SELECT_KEY_OWNER, digest)
+    async def key_owner(self, *digests: bytes) -> KeyOwner | None:
+        statement = _SELECT_KEY_OWNER.format(", ".join("?" * len(digests)))
+        return await self._fetch(_parse_key_owner, statement, *digests)
 
     async def brand_record(self, brand: str) -> BrandRecord | None:
         return await self._brand_coalescer(brand)

@@ -41,7 +41,8 @@ class WebhookEndpoint:
     """Describes the endpoint that receives the notifications of one account."""
 
     provider: Provider
-    token: str = field(repr=False)
+    tokens: tuple[str, ...] = field(repr=False)
+    """The secret parts of its URLs, any of which names it; the first stands in new URLs."""
     allowed_networks: Sequence[Network] = ()
     """The networks that notifications may come from; empty: any network."""
 

@@ -98,14 +98,15 @@ def open_account(section: ProviderSection, title: str, environment: AccountEnvir
         webhook_name = Options(options).text("hooks_name", section.name)
         if re.fullmatch(r"[_-]*[A-Za-z0-9][A-Za-z0-9_-]*", webhook_name) is None:
             raise OptionError("hooks_name", "can't stand in an address.", "Use letters and digits.")
+        webhook_generation = _integer_in_range(options, common.HOOKS_GENERATION)
         allowed = _allowed_networks(options)
         per_minute = Options(options).integer("requests_per_minute", 0)
         answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
         for key in COMMON_OPTION_KEYS:
             options.pop(key, None)
-        token = environment.keyring.webhook_token(section.name)
-        hooks_url = f"{environment.webhooks_base_url}/hooks/{webhook_name}/{token}"
+        tokens = environment.keyring.webhook_tokens(section.name, webhook_generation)
+        hooks_url = f"{environment.webhooks_base_url}/hooks/{webhook_name}/{tokens[0]}"
         context = AdapterContext(hooks_url, environment.ciphers, checks_sender=bool(allowed))
         kind = _find_kind(section.kind, environment.provider_kinds)
         adapter = kind.open_adapter(section.name, title, options, context)
@@ -120,7 +121,7 @@ def open_account(section: ProviderSection, title: str, environment: AccountEnvir
         CircuitBreaker(breaker),
         RateLimit(per_minute) if per_minute else None,
     )
-    return OpenAccount(adapter, provider, account, webhook_name, WebhookEndpoint(provider, token, allowed))
+    return OpenAccount(adapter, provider, account, webhook_name, WebhookEndpoint(provider, tokens, allowed))
 
 
 def _find_kind(name: str, kinds: Mapping[str, ProviderKind]) -> ProviderKind:

@@ -66,10 +66,10 @@ def test_an_account_is_opened_with_a_secret_from_a_file(tmp_path: Path) -> None:
         }
     )["momo"]
     assert SEEN["secret"] == CANARY
-    assert SEEN["url"] == f"https://pay.example/hooks/hooks1/{account.webhook_endpoint.token}"
+    assert SEEN["url"] == f"https://pay.example/hooks/hooks1/{account.webhook_endpoint.tokens[0]}"
     assert account.account.rate_limit is not None
     assert [str(each) for each in account.webhook_endpoint.allowed_networks] == ["192.0.2.0/24"]
-    assert account.webhook_endpoint.token not in repr(account)
+    assert account.webhook_endpoint.tokens[0] not in repr(account)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,11 @@ async def test_an_account_waits_for_an_answer_as_long_as_it_is_told(monkeypatch:
 def test_each_account_has_a_token_of_its_own_the_same_on_every_node() -> None:
     two = opened(a={"secret": "x"}, b={"secret": "x"})
     again = opened(a={"secret": "x"})
-    assert two["a"].webhook_endpoint.token == again["a"].webhook_endpoint.token != two["b"].webhook_endpoint.token
+    assert (
+        two["a"].webhook_endpoint.tokens[0]
+        == again["a"].webhook_endpoint.tokens[0]
+        != two["b"].webhook_endpoint.tokens[0]
+    )
 
 
 @pytest.mark.parametrize(

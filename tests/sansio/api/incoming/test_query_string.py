@@ -38,7 +38,7 @@ HERE = Position(later(MIDNIGHT, Span(5)), ULID)
 
 
 def asked(query: bytes, brand: str = "acme") -> RecordsRequest:
-    return parse_records_query(brand, query, cursor_key=SETTINGS.cursor_key)
+    return parse_records_query(brand, query, cursor_keys=SETTINGS.cursor_keys)
 
 
 def refused(query: bytes, brand: str = "acme") -> Problem:

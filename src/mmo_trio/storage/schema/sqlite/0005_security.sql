@@ -52,3 +52,11 @@ CREATE TABLE deposit_claims (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;
+
+-- Which master keys the secrets of this store are sealed with, by their ids; two while one replaces the other. A process
+-- with other master keys can't serve this store.
+CREATE TABLE master_keys (
+    generation INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    added_at INTEGER NOT NULL
+) STRICT;
