@@ -22,6 +22,7 @@ from mmo_trio.settings import (
     load_settings,
     parse_span,
 )
+from mmo_trio.settings.database_url import mask_database_url
 from mmo_trio.settings.describe import settings_page
 from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
 
@@ -217,7 +218,6 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ("postgresql://mmo@/mmo?password=hunter2", "postgresql://mmo@/mmo?password=***"),
         ("postgresql:///mmo?user=a&p%61ssword=hunter2&port=1", "postgresql:///mmo?user=a&p%61ssword=***&port=1"),
         ("postgresql:///mmo?sslpassword=hunter2&password=hunter2", "postgresql:///mmo?sslpassword=***&password=***"),
-        ("postgresql://mmo:hunter/2@/mmo", "postgresql://mmo:***@/mmo"),
         ("sqlite:////var/a:b@c/gateway.db", "sqlite:////var/a:b@c/gateway.db"),
     ],
 )
@@ -226,6 +226,14 @@ def test_what_is_in_force_hides_the_passwords_of_the_database(url: str, shown: s
     assert rows["database.url"].value == shown
     assert not rows["database.url"].is_default
     assert rows["limits.page_session"].value == "30m"
+
+
+@pytest.mark.finding("security-17")
+def test_a_password_is_hidden_though_the_address_is_wrong() -> None:
+    assert mask_database_url("postgresql://mmo:hunter/2@db/mmo") == "postgresql://mmo:***@db/mmo"
+    assert (
+        mask_database_url("postgresql://mmo:hun@ter2@[::1/mmo?token=a&b") == "postgresql://mmo:***@[::1/mmo?token=***&b"
+    )
 
 
 @pytest.mark.finding("security-18")
