@@ -3,6 +3,7 @@ ended by hand."""
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import sys
@@ -11,11 +12,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
+from mmo_trio.console.totp import code_at
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE
+from mmo_trio.system.clock import WallClock, read_offset
 from tests.support.browser import browser_page, check_axe, screenshot
 from tests.support.browser_gateway import PATIENCE_S, Sandbox, serving_sandbox
 
 PASSWORD = "correct horse battery"
-STAFF = {"vera": "viewer", "ann": "approver", "abe": "approver", "ada": "admin"}
+STAFF = {"vera": "viewer", "ann": "approver", "abe": "approver", "ada": "admin", "zoe": "admin"}
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 SMALL: ViewportSize = {"width": 640, "height": 360}
 WIDE: ViewportSize = {"width": 1024, "height": 720}
@@ -138,6 +142,53 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, o
         assert office.status(reference)["status"] == "success"
         two.get_by_role("button", name="Sign out").click()
         expect(two.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office: Sandbox) -> None:
+    with browser_page(browser, viewport=NARROW, java_script_enabled=False) as page:
+        sign_in(page, office, "zoe")
+        page.get_by_role("link", name="Second factor").click()
+        page.get_by_label("Your password").fill(PASSWORD)
+        page.get_by_role("button", name="Set up a second factor").click()
+        expect(page.get_by_role("img", name="QR code")).to_be_visible()
+        box = page.locator(".qr svg").bounding_box()
+        assert box is not None
+        assert 150 < box["width"] <= NARROW["width"]
+        secret = base64.b32decode(page.locator(".secret").inner_text().replace(" ", ""))
+        page.get_by_label("Code that the app shows").fill(device_code(office, secret))
+        page.get_by_role("button", name="Confirm").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Recovery codes")
+        codes = page.locator(".codes code").all_inner_texts()
+        assert len(codes) == 10
+        page.get_by_role("button", name="Sign out").click()
+        fill_sign_in(page, "zoe", "000000")
+        expect(page.get_by_role("alert")).to_have_text("Name, password or code is wrong.")
+        fill_sign_in(page, "zoe", codes[0])
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    with browser_page(browser, viewport=WIDE, color_scheme="dark") as page:
+        page.goto(f"{office.console}/sign-in")
+        fill_sign_in(page, "zoe", codes[1])
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        page.goto(f"{office.console}/second-factor")
+        expect(page.get_by_text("Recovery codes left: 8.")).to_be_visible()
+        check_axe(page)
+        page.get_by_label("Code of your present device").fill(codes[2])
+        page.get_by_role("button", name="Set up another device").click()
+        expect(page.get_by_role("img", name="QR code")).to_be_visible()
+        check_axe(page)
+
+
+def fill_sign_in(page: Page, name: str, code: str) -> None:
+    """By keyboard, with a second factor."""
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Code of your device").fill(code)
+    page.keyboard.press("Enter")
+
+
+def device_code(office: Sandbox, secret: bytes) -> str:
+    """The code that a device shows by the sandbox's clock."""
+    return code_at(secret, WallClock(offset=read_offset(office.directory / CLOCK_OFFSET_FILE)).now())
 
 
 def test_a_viewer_sees_no_personal_data(browser: Browser, office: Sandbox) -> None:

@@ -99,6 +99,23 @@ async def test_too_many_tries_have_to_wait_whoever_is_tried(person: ConsoleBrows
     assert (await person.sign_in("ann")).status == 303
 
 
+async def test_the_addresses_of_one_ipv6_subscriber_share_a_limit(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mmo_trio.console.sign_in_limit.FAILURES_PER_ADDRESS_MAX", 3)
+
+    async def attempt(running: Running, address: str) -> int:
+        person = ConsoleBrowser(running.ready.console, headers={"X-Forwarded-For": f"203.0.113.9, {address}"})
+        return (await person.sign_in(f"nobody at {address}")).status
+
+    async with serve(environment={"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1/32"}) as running:
+        statuses = [await attempt(running, f"2001:db8:0:7:{number}::1") for number in range(1, 5)]
+        assert statuses == [403, 403, 403, 429]
+        assert await attempt(running, "2001:db8:0:8::1") == 403
+        assert await attempt(running, "198.51.100.1") == 403
+        assert await attempt(running, "198.51.100.2") == 403
+
+
 async def test_signing_out_ends_the_session_on_the_server(person: ConsoleBrowser) -> None:
     await person.sign_in("ada")
     old_cookies = dict(person.cookies)
