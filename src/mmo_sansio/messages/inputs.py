@@ -89,6 +89,15 @@ class BeginSubmission:
 
 
 @frozen
+class StopPayment:
+    """Staff have put the brand on hold: a payment that was not submitted yet fails."""
+
+    gateway_reference: str
+    user: str
+    """The member of staff, for the journal."""
+
+
+@frozen
 class ProviderAccepted:
     """The provider has the request and has not decided yet."""
 
@@ -284,6 +293,7 @@ Input: TypeAlias = (
     | ConfirmPage
     | ResolveManually
     | BeginSubmission
+    | StopPayment
     | ProviderReport
     | ProviderHinted
     | DepositNotified

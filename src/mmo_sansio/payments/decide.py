@@ -47,10 +47,12 @@ def reads(input_: inputs.Input) -> Reads:
             return Reads(transactions=frozenset((reference,)), deposits=keys, claims=keys)
         case inputs.UnmatchedNotified():
             return Reads()
+        case inputs.BeginSubmission(reference):
+            return Reads(transactions=frozenset((reference,)), held_brands=True)
         case (
             inputs.ConfirmPage()
             | inputs.ResolveManually()
-            | inputs.BeginSubmission()
+            | inputs.StopPayment()
             | inputs.ProviderAccepted()
             | inputs.ProviderSucceeded()
             | inputs.ProviderFailed()
@@ -89,6 +91,8 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
             return creation.create(ledger, input_, now=now)
         case inputs.BeginSubmission():
             return submission.begin(ledger, input_, now=now)
+        case inputs.StopPayment():
+            return submission.stop(ledger, input_, now=now)
         case inputs.ProviderAccepted():
             return submission.accept(ledger, input_, now=now)
         case inputs.ProviderSucceeded():

@@ -62,7 +62,7 @@ def _actor(input_: inputs.Input) -> str:
             return "merchant"
         case inputs.ConfirmPage():
             return "payer"
-        case inputs.ResolveManually():
+        case inputs.ResolveManually() | inputs.StopPayment():
             return f"operator:{input_.user}"
         case inputs.TransactionWoke() | inputs.DepositClaimWoke():
             return "clock"
@@ -130,6 +130,7 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             inputs.ConfirmPage()
             | inputs.TransactionWoke()
             | inputs.BeginSubmission()
+            | inputs.StopPayment()
             | inputs.ProviderNeverReceived()
             | inputs.ProviderCannotTell()
             | inputs.ProviderHinted()

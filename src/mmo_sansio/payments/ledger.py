@@ -44,6 +44,8 @@ class Reads:
     """The transaction that a deposit became is loaded with it."""
     intents: frozenset[IntentKey] = frozenset()
     claims: frozenset[DepositKey] = frozenset()
+    held_brands: bool = False
+    """Whether it matters which brands are on hold."""
 
 
 def merge_reads(all_reads: Iterable[Reads]) -> Reads:
@@ -53,14 +55,21 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
     deposits: set[DepositKey] = set()
     intents: set[IntentKey] = set()
     claims: set[DepositKey] = set()
+    held_brands = False
     for each in all_reads:
         transactions |= each.transactions
         references |= each.references
         deposits |= each.deposits
         intents |= each.intents
         claims |= each.claims
+        held_brands = held_brands or each.held_brands
     return Reads(
-        frozenset(transactions), frozenset(references), frozenset(deposits), frozenset(intents), frozenset(claims)
+        frozenset(transactions),
+        frozenset(references),
+        frozenset(deposits),
+        frozenset(intents),
+        frozenset(claims),
+        held_brands,
     )
 
 
@@ -96,6 +105,8 @@ class Ledger:
     intents: dict[IntentKey, DurableIntent] = Factory(dict)
     """The intents that are scheduled and not concluded."""
     claims: dict[DepositKey, DepositClaim] = Factory(dict)
+    held_brands: frozenset[str] = frozenset()
+    """The brands on hold: nothing more of theirs is submitted. Staff change it, not decisions."""
     not_before: Instant = Instant(0)
     """No transaction may be created with an earlier stamp: the records up to here have been served (R7)."""
 
@@ -112,6 +123,7 @@ class Ledger:
             deposits=deposits,
             claims={key: self.claims[key] for key in reads.claims & self.claims.keys()},
             intents={key: self.intents[key] for key in reads.intents & self.intents.keys()},
+            held_brands=self.held_brands if reads.held_brands else frozenset(),
         )
 
     def transaction(self, gateway_reference: str) -> Transaction | None:
@@ -151,6 +163,12 @@ class Ledger:
         if found is None and self.prefetched and key not in self.prefetched.intents:
             raise NotPrefetched(key)
         return found
+
+    def is_held(self, brand: str) -> bool:
+        """Tell whether this brand is on hold."""
+        if self.prefetched and not self.prefetched.held_brands:
+            raise NotPrefetched(brand)
+        return brand in self.held_brands
 
     def apply(self, changes: Iterable[Change], intents: Iterable[Intent] = ()) -> None:
         """Apply the changes of a decision, then store its intents.

@@ -11,8 +11,9 @@ on record before the request is sent. From there only one way leads to a second 
 it never received the first. A provider's acceptance moves it to `AWAITING_RESULT`; a result may come in any stage from
 `SUBMITTING` on, because a response can be lost and its result arrive. (In `CREATED` a provider's acceptance or result
 counts only if a submission is on record: the provider contradicts its "never received", and the payment must not be
-submitted again.) The clock may end any pending stage. Nothing leaves a terminal stage: those rows are empty, and later
-reports go to the suspense book.
+submitted again.) The clock may end any pending stage. While the brand is on hold, what was not submitted yet fails: at
+once (`StopPayment`), or when its submission would begin. Nothing leaves a terminal stage: those rows are empty, and
+later reports go to the suspense book.
 
 Where the provider cannot be polled (`ProviderCannotTell`), a payment stays as it is until a notification, staff or its
 expiry end it: it is never sent again on a guess. An unsigned notification (`ProviderHinted`) only causes a poll; while
@@ -39,6 +40,7 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
     ResolveManually,
+    StopPayment,
     TransactionWoke,
 )
 from mmo_sansio.values.model import Stage
@@ -46,7 +48,8 @@ from mmo_sansio.values.model import Stage
 TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProxyType(
     {
         Stage.CREATED: {
-            BeginSubmission: (Stage.SUBMITTING,),
+            BeginSubmission: (Stage.SUBMITTING, Stage.FAILED),
+            StopPayment: (Stage.FAILED,),
             ProviderAccepted: (Stage.AWAITING_RESULT,),
             ProviderSucceeded: (Stage.SUCCEEDED,),
             ProviderFailed: (Stage.FAILED,),
@@ -55,6 +58,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
         },
         Stage.AWAITING_CUSTOMER: {
             ConfirmPage: (Stage.CREATED,),
+            StopPayment: (Stage.FAILED,),
             TransactionWoke: (Stage.FAILED,),
             ResolveManually: (Stage.FAILED,),
         },
@@ -87,6 +91,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
 
 TRANSITION_INPUTS: tuple[type[Any], ...] = (
     BeginSubmission,
+    StopPayment,
     ConfirmPage,
     ProviderAccepted,
     ProviderSucceeded,

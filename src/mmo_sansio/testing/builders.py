@@ -24,6 +24,7 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
     ResolveManually,
+    StopPayment,
     TransactionWoke,
 )
 from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, SubmitToProvider
@@ -126,6 +127,11 @@ def a_create_payment(
 def a_begin_submission(gateway_reference: str = REFERENCE) -> BeginSubmission:
     """Build the report that a worker is about to send the payment."""
     return BeginSubmission(gateway_reference)
+
+
+def a_stop(gateway_reference: str = REFERENCE) -> StopPayment:
+    """Build the stop of a payment whose brand is on hold."""
+    return StopPayment(gateway_reference, user="amina")
 
 
 def a_confirmation(gateway_reference: str = REFERENCE) -> ConfirmPage:

@@ -27,6 +27,7 @@ class ErrorCode(StrEnum):
     MERCHANT_MISCONFIGURED = "merchant_misconfigured"
     DUPLICATE_REQUEST = "duplicate_request"
     TRANSACTION_DECLINED = "transaction_declined"
+    PAYMENT_STOPPED = "payment_stopped"
 
 
 @frozen
@@ -137,6 +138,13 @@ EXPLANATIONS = MappingProxyType(
             "merchant",
             "See the provider's native code in providerData; ask the provider if it happens again.",
             "The payment was declined.",
+        ),
+        ErrorCode.PAYMENT_STOPPED: Explanation(
+            "The gateway's staff stopped this merchant's payments before this one was sent to the provider.",
+            "merchant",
+            "No money was moved. Ask the gateway's staff, and start a new payment with a new reference once they accept"
+            " your requests again.",
+            "The payment was stopped. No money was taken.",
         ),
     }
 )

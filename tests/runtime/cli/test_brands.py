@@ -13,11 +13,16 @@ from threading import Thread
 from typing import Any
 
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
+from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli import main
 from mmo_trio.cli.support.http_client import send_request
+from mmo_trio.storage.conformance.driver import after_noon, submit_batch
+from mmo_trio.storage.conformance.inputs import creation, reference
+from mmo_trio.storage.open_store import open_store
 
 BRANDS = """
 [[brand]]
@@ -270,3 +275,30 @@ def test_a_sandbox_that_is_gone_leaves_its_clock_to_the_next(data: Path, running
     done = mmo("sandbox-clock", "advance", "1d", "--data", data)
     assert done.exit_code == 0
     assert (data / "clock-offset").exists()
+
+
+@pytest.mark.finding("security-10")
+def test_a_hold_stops_what_waits_and_lasts_until_the_brand_is_enabled(data: Path, tmp_path: Path) -> None:
+    async def create() -> None:
+        async with open_store(f"sqlite:///{data / 'gateway.db'}", serving=False, create=False) as store:
+            for number in range(450):
+                await submit_batch(store, (creation(number), after_noon(number)))
+            await submit_batch(store, (BeginSubmission(reference(7)), after_noon(1_000)))
+
+    trio.run(create)
+    done = mmo("brands", "disable", "acme", "--hold", "--data", data)
+    assert "Stopped: 449. Submitted before, and going on: 1." in done.stderr
+    again = mmo("brands", "disable", "acme", "--hold", "--data", data)
+    assert "Stopped: 0. Submitted before, and going on: 1." in again.stderr
+    shown = as_json("brands", "show", "acme", "--data", data)
+    assert (shown["enabled"], bool(shown["heldAt"]), bool(shown["heldBy"])) == (False, True, True)
+    assert "no, on hold" in mmo("brands", "list", "--data", data).stdout
+    mmo("brands", "apply", tmp_path / "brands.toml", "--data", data)
+    assert as_json("brands", "show", "acme", "--data", data)["heldAt"], "the file does not end a hold"
+    event = as_json("audit", "list", "--data", data)
+    assert any(each["act"] == "brand_disabled" and each["detail"].get("hold") for each in event)
+    timeline = as_json("explain", reference(3), "--data", data)
+    assert timeline
+    mmo("brands", "enable", "acme", "--data", data)
+    shown = as_json("brands", "show", "acme", "--data", data)
+    assert (shown["enabled"], shown["heldAt"]) == (True, None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from mmo_sansio.messages.inputs import ConfirmPage, CreatePayment, DepositNotified, Draft, Input, UnmatchedNotified
 from mmo_sansio.messages.intents import IntentKind, SubmitToProvider
 from mmo_sansio.messages.queries import ListRecords
@@ -19,6 +21,7 @@ from mmo_sansio.testing import (
     a_method,
     a_party,
     a_resolution,
+    a_stop,
     a_wake,
     accepted,
     callback_concluded,
@@ -127,6 +130,9 @@ class Parties:
         else:
             world.tally["reuse"] += 1
         brand = next(each for each in BRANDS if each.id == key[0])
+        if self.random.random() < 0.5:  # The brand has changed its mind.
+            policy = ReusePolicy.same_for_all(self.random.choice(tuple(ReferenceReuse)))
+            brand = evolve(brand, reference_reuse=policy)
         keep = world.raw
         world.raw = Instant(min(world.raw, world.stamp - 400_000))
         world.insist(self.a_wish(brand, key[1]))
@@ -177,7 +183,11 @@ class Parties:
             self.world.tally["page abandoned"] += 1
 
     def resolve_by_hand(self) -> None:
-        """An operator ends a payment."""
+        """A member of staff ends a payment, or stops those of a brand that were not submitted yet."""
+        if self.random.random() < 0.3:
+            self.world.tally["stopped by hand"] += 1
+            self.world.receive(a_stop(self.known()))
+            return
         self.world.tally["resolved by hand"] += 1
         code = self.random.choice((None, ErrorCode.PROVIDER_TIMEOUT))
         self.world.receive(a_resolution(self.known(), error_code=code))

@@ -10,7 +10,7 @@ from mmo_sansio.values.model import Stage
 from tests.sansio.simulation.play import play, play_all, report
 from tests.sansio.simulation.world import Simulation
 
-SEEDS = 2_400
+SEEDS = 3_000
 SEEN_MIN = 100
 """What happened less often than this in the whole run has not been tried."""
 
@@ -43,6 +43,7 @@ FAULTS = {
     "question lost",
     "request lost",
     "resolved by hand",
+    "stopped by hand",
     "reuse",
     "reuse at the edge of the window",
     "refused after the window",

@@ -90,7 +90,7 @@ class Simulation:
             (6, parties.reuse_a_reference),
             (4, parties.tell_a_deposit),
             (5, parties.confirm_a_page),
-            (2, parties.resolve_by_hand),
+            (3, parties.resolve_by_hand),
             (12, parties.notify),
             (10, parties.stray),
             (40, self.work),

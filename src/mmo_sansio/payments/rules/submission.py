@@ -3,24 +3,34 @@ S6)."""
 
 from __future__ import annotations
 
-from mmo_sansio.messages.inputs import BeginSubmission, ProviderAccepted, ProviderNeverReceived, ProviderUnreachable
-from mmo_sansio.messages.intents import DeliverQr, Intent, SubmitToProvider
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    ProviderAccepted,
+    ProviderNeverReceived,
+    ProviderUnreachable,
+    StopPayment,
+)
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import SUBMISSION_TIMEOUT, next_poll_at, poll_interval
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.values.clock import Moment, later
-from mmo_sansio.values.model import Order, ProviderData, Stage, Transaction
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.model import Order, ProviderData, Source, Stage, Transaction
 
 
 def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
-    """Record that the request is about to be sent. `Applied` lets the worker send it; `Ignored` forbids it."""
+    """Record that the request is about to be sent; a payment of a brand on hold fails instead. `Applied` with the stage
+    SUBMITTING lets the worker send the request, anything else forbids it."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
     if before.progress.wake_at is not None and now.time >= before.progress.wake_at:
         return ignore("Its time is over.", before)
+    if ledger.is_held(before.order.brand):
+        return _stop(before, input_, now=now)
     after = advance(
         before,
         input_,
@@ -33,6 +43,28 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
         provider_data=_initial_provider_data(before.order),
     )
     return Decision(Applied(after), transition_changes(before, after))
+
+
+def stop(ledger: Ledger, input_: StopPayment, *, now: Moment) -> Decision:
+    """Fail a payment that was not submitted yet, because its brand is on hold. One that was submitted goes on."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None or not is_legal(before.progress.stage, input_):
+        return ignore("The payment was submitted before or has ended.", before)
+    return _stop(before, input_, now=now)
+
+
+def _stop(before: Transaction, input_: BeginSubmission | StopPayment, *, now: Moment) -> Decision:
+    after = advance(
+        before,
+        input_,
+        Stage.FAILED,
+        wake_at=None,
+        completed_at=now.utc,
+        completion_source=Source.MANUAL,
+        error_code=ErrorCode.PAYMENT_STOPPED,
+        error_message=EXPLANATIONS[ErrorCode.PAYMENT_STOPPED].meaning,
+    )
+    return Decision(Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),))
 
 
 def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision:

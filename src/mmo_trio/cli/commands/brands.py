@@ -11,13 +11,16 @@ from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Type
+from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.file import read_brands_file
 from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
-from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
+from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, StoredApiKey
 from mmo_trio.storage.interface.store import Store
 
 
@@ -69,9 +72,14 @@ def apply_(file: Path, prune: bool, target: CommandTarget, as_json: bool) -> Non
 @json_option
 def list_(target: CommandTarget, as_json: bool) -> None:
     """List the brands."""
-    records = target.with_store(lambda store: store.admin.brands())
+
+    async def read(store: Store) -> tuple[Sequence[BrandRecord], Sequence[BrandHold]]:
+        return await store.admin.brands(), await store.admin.brand_holds()
+
+    records, holds = target.with_store(read)
+    held = {each.brand: each for each in holds}
     if as_json:
-        print_json([brand_to_json(each) for each in records])
+        print_json([brand_to_json(each, held.get(each.brand.id)) for each in records])
         return
     print_table(
         ("id", "name", "enabled", "methods", "keys in use"),
@@ -79,7 +87,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
             (
                 each.brand.id,
                 each.brand.name,
-                "yes" if each.brand.enabled else "no",
+                ("yes" if each.brand.enabled else "no") + (", on hold" if each.brand.id in held else ""),
                 ", ".join(f"{method.key} ({method.country})" for method in each.brand.methods),
                 sum(key.retired_at is None for key in each.keys),
             )
@@ -94,8 +102,13 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 @json_option
 def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     """Show one brand: methods, limits, and its keys by number; a key itself is never shown."""
-    record = target.with_store(lambda store: find_brand(store, brand))
-    members = brand_to_json(record)
+
+    async def read(store: Store) -> tuple[BrandRecord, BrandHold | None]:
+        holds = {each.brand: each for each in await store.admin.brand_holds()}
+        return await find_brand(store, brand), holds.get(brand)
+
+    record, hold = target.with_store(read)
+    members = brand_to_json(record, hold)
     if as_json:
         print_json(members)
         return
@@ -197,18 +210,45 @@ def _may_be_retired(key: StoredApiKey, *, leaked: bool) -> bool:
 @click.argument("brand")
 @target_options
 def enable(brand: str, target: CommandTarget) -> None:
-    """Accept the brand's requests again."""
-    _set_enabled(target, brand, enabled=True)
+    """Accept the brand's requests again, and end its hold."""
+
+    async def release(store: Store) -> None:
+        await _save_enabled(target, store, brand, enabled=True)
+        await store.admin.release_brand(brand)
+
+    target.with_store(release)
     print_status(f"{brand} is enabled, on every node within a minute.")
 
 
 @brands.command()
 @click.argument("brand")
+@click.option("--hold", is_flag=True, help="Also stop its payments that were not submitted to their provider yet.")
 @target_options
-def disable(brand: str, target: CommandTarget) -> None:
-    """Reject the brand's requests; its pending payments and their callbacks go on."""
-    _set_enabled(target, brand, enabled=False)
+def disable(brand: str, hold: bool, target: CommandTarget) -> None:
+    """Reject the brand's requests, on every node within a minute.
+
+    Its pending payments and their callbacks go on. With --hold, nothing more of the brand is submitted to a provider,
+    from now on and on every node: payments that were not submitted yet fail with payment_stopped, also those that are
+    still accepted within the minute. Payments that were submitted before go on. `mmo brands enable` ends the hold.
+    """
+    clock, user = target.clock(), machine_user().acting_for(None)
+
+    async def put_on_hold(store: Store) -> HoldReport | None:
+        await _save_enabled(target, store, brand, enabled=False, hold=hold or None)
+        if not hold:
+            return None
+        await store.admin.hold_brand(BrandHold(brand, clock.now(), user))
+        return await stop_unsubmitted(
+            store, brand, user=user, submit=lambda inputs: submit_batch_once(store, inputs, clock)
+        )
+
+    report = target.with_store(put_on_hold)
     print_status(f"{brand} is disabled, on every node within a minute.")
+    if report is not None:
+        print_status(
+            f"It is on hold: nothing more is submitted. Stopped: {report.stopped}."
+            f" Submitted before, and going on: {report.going_on}."
+        )
 
 
 async def find_brand(store: Store, id: str) -> BrandRecord:
@@ -219,13 +259,15 @@ async def find_brand(store: Store, id: str) -> BrandRecord:
     raise NegativeAnswer(f"There is no brand {id}. `mmo brands list` shows those there are.")
 
 
-def brand_to_json(record: BrandRecord) -> dict[str, Any]:
-    """Return a brand as a JSON object: its keys by number, never themselves (A5)."""
+def brand_to_json(record: BrandRecord, hold: BrandHold | None = None) -> dict[str, Any]:
+    """Return a brand and its hold as a JSON object: its keys by number, never themselves (A5)."""
     brand = record.brand
     return {
         "id": brand.id,
         "name": brand.name,
         "enabled": brand.enabled,
+        "heldAt": hold and format_instant(hold.held_at),
+        "heldBy": hold and hold.held_by,
         "pushResultUrl": brand.push_result_url,
         "host": brand.host,
         "referenceReuse": {each.value: brand.reference_reuse.for_type(each) for each in Type},
@@ -261,15 +303,12 @@ def brand_keys_to_json(record: BrandRecord) -> list[dict[str, object]]:
     ]
 
 
-def _set_enabled(target: CommandTarget, id: str, *, enabled: bool) -> None:
-    action = "brand_enabled" if enabled else "brand_disabled"
-
-    async def save(store: Store) -> None:
-        record = await find_brand(store, id)
-        await target.record(store, action, f"brand:{id}")
-        await store.admin.save_brands([evolve(record.brand, enabled=enabled)])
-
-    target.with_store(save)
+async def _save_enabled(
+    target: CommandTarget, store: Store, id: str, *, enabled: bool, hold: bool | None = None
+) -> None:
+    record = await find_brand(store, id)
+    await target.record(store, "brand_enabled" if enabled else "brand_disabled", f"brand:{id}", hold=hold)
+    await store.admin.save_brands([evolve(record.brand, enabled=enabled)])
 
 
 def _print_plan(plan: BrandsPlan) -> None:

@@ -49,6 +49,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     ownership.check_breakers_survive_restart,
     work.check_clock_records,
     work.check_audit_log,
+    work.check_brand_holds,
     work.check_sealed_audit_keys,
     work.check_users_and_sessions,
     work.check_second_factors,

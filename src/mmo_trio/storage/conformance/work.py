@@ -7,17 +7,19 @@ from functools import partial
 from attrs import evolve
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, UnmatchedNotified
+from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input, StopPayment, UnmatchedNotified
+from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.values.clock import DAY, HOUR, SECOND, MonotonicInstant, Span, earlier, later
-from mmo_sansio.values.model import Operation, Status
+from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, MonotonicInstant, Span, earlier, later
+from mmo_sansio.values.model import Operation, Stage, Status
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
     AuditKey,
+    BrandHold,
     ConsoleSession,
     ConsoleUser,
     CountDimension,
@@ -276,3 +278,37 @@ async def check_payment_counts(open_store: OpenStore) -> None:
 
 def _numbers(found: PaymentPage) -> list[int]:
     return [int(each.reference[4:]) for each in found.transactions]
+
+
+async def check_brand_holds(open_store: OpenStore) -> None:
+    """A brand stays on hold until it is released; meanwhile its payments fail when their submission would begin, and
+    other brands' are submitted."""
+    hold = BrandHold("acme", NOON, "ada")
+
+    def begin(number: int) -> tuple[Input, Instant]:
+        return BeginSubmission(reference(number)), after_noon(number)
+
+    async with open_store() as store:
+        await submit_batch(store, *((creation(number), after_noon(number)) for number in (1, 2, 3)))
+        await submit_batch(store, (creation(4, brand_id="globex"), after_noon(4)), begin(1))
+        assert await store.admin.hold_brand(hold)
+        assert not await store.admin.hold_brand(evolve(hold, held_by="bob"))
+        held, other, stopped, submitted = await submit_batch(
+            store,
+            begin(2),
+            begin(4),
+            (StopPayment(reference(3), "ada"), after_noon(30)),
+            (StopPayment(reference(1), "ada"), after_noon(31)),
+        )
+        stages = [each.transaction.progress.stage for each in (held, other, stopped) if isinstance(each, Applied)]
+        assert stages == [Stage.FAILED, Stage.SUBMITTING, Stage.FAILED]
+        assert isinstance(submitted, Ignored)
+    async with open_store() as store:
+        assert list(await store.admin.brand_holds()) == [hold]
+        assert await store.admin.release_brand("acme")
+        assert not await store.admin.release_brand("acme")
+        assert not await store.admin.brand_holds()
+        await submit_batch(store, (creation(5), after_noon(40)))
+        (released,) = await submit_batch(store, begin(5))
+        assert isinstance(released, Applied)
+        assert released.transaction.progress.stage is Stage.SUBMITTING

@@ -15,6 +15,7 @@ from mmo_trio.storage.interface.admin_types import (
     AuditKey,
     AuditRow,
     Backlog,
+    BrandHold,
     BrandRecord,
     BreakerChange,
     ClosedProvider,
@@ -155,6 +156,18 @@ class AdminStore(Protocol):
 
     async def open_provider(self, name: str) -> bool:
         """Open a provider again; return False when it isn't closed."""
+        ...
+
+    async def brand_holds(self) -> Sequence[BrandHold]:
+        """Return the brands that are on hold, by id. A decision that begins a submission finds them in the ledger."""
+        ...
+
+    async def hold_brand(self, hold: BrandHold) -> bool:
+        """Put a brand on hold; return False when it is already."""
+        ...
+
+    async def release_brand(self, brand: str) -> bool:
+        """End the hold of a brand; return False when there is none."""
         ...
 
     # Numbers

@@ -284,6 +284,15 @@ class ClosedProvider:
     reason: str
 
 
+@frozen
+class BrandHold:
+    """Says that a user has put a brand on hold: what was not submitted yet is not submitted any more."""
+
+    brand: str
+    held_at: Instant
+    held_by: str
+
+
 STUCK_COUNT_MAX = 1_000
 """Stuck transactions are counted up to this number: it is often read, and more need staff as well."""
 

@@ -148,6 +148,21 @@ class MemoryAdminStore(MemorySecondFactors):
             suspense=sum(each.closed_at is None for each in memory.suspense),
         )
 
+    async def brand_holds(self) -> Sequence[admin_types.BrandHold]:
+        return sorted((await self._memory()).brand_holds.values(), key=lambda each: each.brand)
+
+    async def hold_brand(self, hold: admin_types.BrandHold) -> bool:
+        memory = await self._memory()
+        is_new = memory.brand_holds.setdefault(hold.brand, hold) is hold
+        memory.ledger.held_brands = frozenset(memory.brand_holds)
+        return is_new
+
+    async def release_brand(self, brand: str) -> bool:
+        memory = await self._memory()
+        is_released = memory.brand_holds.pop(brand, None) is not None
+        memory.ledger.held_brands = frozenset(memory.brand_holds)
+        return is_released
+
     async def closed_providers(self) -> Sequence[admin_types.ClosedProvider]:
         return sorted((await self._memory()).closed_providers.values(), key=lambda each: each.name)
 

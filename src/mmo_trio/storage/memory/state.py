@@ -14,6 +14,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.admin_types import (
     AuditRow,
+    BrandHold,
     BreakerChange,
     ClosedProvider,
     ConsoleSession,
@@ -68,6 +69,7 @@ class MemoryState:
     closed_providers: dict[str, ClosedProvider] = Factory(dict)
     clock_records: dict[str, ClockRecord] = Factory(dict)
     """By the start of the machine."""
+    brand_holds: dict[str, BrandHold] = Factory(dict)
     admin: MemoryAdminState = Factory(MemoryAdminState)
 
 

@@ -51,7 +51,9 @@ _SELECT_INTENTS = PreparedStatement("""
     FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)
     JOIN intents USING (gateway_reference, kind)
 """)
-_SELECT_HORIZON = PreparedStatement("SELECT at FROM horizon")
+_SELECT_HORIZON = PreparedStatement("""
+    SELECT at, (SELECT string_agg(brand, ' ') FROM brand_holds) FROM horizon
+""")
 
 
 @frozen
@@ -71,7 +73,8 @@ async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatc
     deposits = {(provider, escape_text(reference)): (provider, reference) for provider, reference in reads.deposits}
     results = await _fetch(connection, reads, deposits)
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
-    ((ledger.not_before,),) = results[_SELECT_HORIZON]
+    ((ledger.not_before, held_brands),) = results[_SELECT_HORIZON]
+    ledger.held_brands = frozenset((held_brands or "").split())
     for row in results.get(_SELECT_REFERENCE_USES, ()):
         brand, merchant_reference, gateway_reference, at, nth, earlier, order, progress = row
         ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, Status(earlier))

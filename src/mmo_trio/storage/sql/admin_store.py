@@ -96,6 +96,10 @@ class SqlAdminStore:
     async def close_provider(self, closed: ClosedProvider) -> bool:
         return await self.write(lambda: monitoring.close_provider(closed), closed.closed_at)
 
+    brand_holds = _reading(monitoring.brand_holds)
+    hold_brand = _writing(monitoring.hold_brand)
+    release_brand = _writing(monitoring.release_brand)
+
     append_audit = _writing(audit_log.append_audit)
     audit = _reading(audit_log.audit)
     audit_after = _reading(audit_log.audit_after)

@@ -1,5 +1,5 @@
-"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit breakers and closed
-providers."""
+"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit breakers, closed
+providers and brands on hold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mmo_sansio.values.model import Status
 from mmo_trio.storage.interface.admin_types import (
     STUCK_COUNT_MAX,
     Backlog,
+    BrandHold,
     BreakerChange,
     ClosedProvider,
     CountDimension,
@@ -90,3 +91,24 @@ def close_provider(closed: ClosedProvider) -> SqlQuery[bool]:
 def open_provider(name: str) -> SqlQuery[bool]:
     """Open a provider again; return False when it isn't closed."""
     return returns_row("DELETE FROM closed_providers WHERE name = ? RETURNING 1", name)
+
+
+def brand_holds() -> SqlQuery[Sequence[BrandHold]]:
+    """Return the brands that are on hold, by id."""
+    rows = yield from execute("SELECT brand, held_at, held_by FROM brand_holds")
+    return sorted((BrandHold(*row) for row in rows), key=lambda each: each.brand)
+
+
+def hold_brand(hold: BrandHold) -> SqlQuery[bool]:
+    """Put a brand on hold; return False when it is already."""
+    return returns_row(
+        "INSERT INTO brand_holds (brand, held_at, held_by) VALUES (?, ?, ?) ON CONFLICT (brand) DO NOTHING RETURNING 1",
+        hold.brand,
+        hold.held_at,
+        hold.held_by,
+    )
+
+
+def release_brand(brand: str) -> SqlQuery[bool]:
+    """End the hold of a brand; return False when there is none."""
+    return returns_row("DELETE FROM brand_holds WHERE brand = ? RETURNING 1", brand)

@@ -68,6 +68,8 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
         ledger.claims[claim.provider, claim.receipt] = claim
     for gateway_reference, kind in _fetch_by_keys(connection, _SELECT_INTENTS, reads.intents):
         ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(IntentKind(kind), gateway_reference)
+    if reads.held_brands:
+        ledger.held_brands = frozenset(brand for (brand,) in connection.execute("SELECT brand FROM brand_holds"))
     wanted = reads.transactions.union(ledger.deposits.values(), used)
     unread: set[str] = set()
     for reference in wanted:

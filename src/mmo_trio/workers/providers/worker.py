@@ -27,7 +27,7 @@ from mmo_sansio.providers.common.interface import Conversation, Provider
 from mmo_sansio.providers.common.operations import resubmission_ends_at, with_poll_interval
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Transaction
+from mmo_sansio.values.model import Source, Stage, Transaction
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.system.fault_report import describe_fault
@@ -232,7 +232,7 @@ class ProviderWorker:
         """
         reference = work.intent.gateway_reference
         reply, began_at = await self._record_input(BeginSubmission(reference))
-        if not isinstance(reply, Applied):
+        if not isinstance(reply, Applied) or reply.transaction.progress.stage is not Stage.SUBMITTING:
             self._never_received_in_a_row.pop(reference, None)
             return
         transaction = reply.transaction

@@ -6,7 +6,7 @@ import pytest
 
 from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, TransactionAdvanced
 from mmo_sansio.messages.inputs import Input
-from mmo_sansio.messages.intents import IntentKind, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -17,6 +17,7 @@ from mmo_sansio.testing import (
     START,
     a_begin_submission,
     a_confirmation,
+    a_stop,
     a_transaction,
     accepted,
     ledger_with,
@@ -24,7 +25,8 @@ from mmo_sansio.testing import (
     unreachable,
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, earlier, later
-from mmo_sansio.values.model import Progress, ProviderData, Stage, Transaction
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Progress, ProviderData, Source, Stage, Transaction
 
 NOW = later(START, Span(5 * SECOND))
 EXPIRES = later(START, Span(3 * DAY))
@@ -229,3 +231,41 @@ def test_submissions_are_counted_also_from_a_row_that_counts_none() -> None:
     again = decide(ledger_with(old), a_begin_submission(), now=START)
     assert isinstance(again.reply, Applied)
     assert again.reply.transaction.progress.is_resubmission
+
+
+@pytest.mark.finding("security-10")
+@pytest.mark.parametrize("given", [a_begin_submission(), a_stop()], ids=["begin", "stop"])
+def test_a_payment_of_a_brand_on_hold_fails_before_it_is_submitted(given: Input) -> None:
+    before = a_transaction()
+    ledger = ledger_with(before)
+    ledger.held_brands = frozenset({"acme"})
+    decision = decide(ledger, given, now=NOW)
+    step, withdrawn, _ = decision.changes
+    assert isinstance(step, TransactionAdvanced)
+    assert withdrawn == WITHDRAWN
+    after = step.after.progress
+    assert (after.stage, after.error_code) == (Stage.FAILED, ErrorCode.PAYMENT_STOPPED)
+    assert (after.completed_at, after.completion_source, after.provider_data) == (NOW, Source.MANUAL, None)
+    assert decision.intents == (DeliverCallback(REFERENCE),)
+
+
+@pytest.mark.finding("security-10")
+def test_another_brand_is_not_on_hold() -> None:
+    ledger = ledger_with(a_transaction())
+    ledger.held_brands = frozenset({"duka"})
+    reply = decide(ledger, a_begin_submission(), now=NOW).reply
+    assert isinstance(reply, Applied)
+    assert reply.transaction.progress.stage is Stage.SUBMITTING
+
+
+@pytest.mark.finding("security-10")
+@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT, Stage.SUCCEEDED, Stage.FAILED])
+def test_a_hold_leaves_what_was_submitted(stage: Stage) -> None:
+    assert why_ignored(a_transaction(stage), a_stop())
+    assert why_ignored(None, a_stop())
+
+
+@pytest.mark.finding("security-10")
+def test_a_page_of_a_brand_on_hold_is_closed() -> None:
+    progress = moved(a_transaction(Stage.AWAITING_CUSTOMER), a_stop())
+    assert (progress.stage, progress.error_code) == (Stage.FAILED, ErrorCode.PAYMENT_STOPPED)

@@ -50,5 +50,6 @@ ARABIC = PageTexts(
         ErrorCode.MERCHANT_MISCONFIGURED: "لا يمكن إتمام الدفع في الوقت الحالي.",
         ErrorCode.DUPLICATE_REQUEST: "أُجري الدفع نفسه قبل لحظة.",
         ErrorCode.TRANSACTION_DECLINED: "رُفض الدفع.",
+        ErrorCode.PAYMENT_STOPPED: "أُوقف الدفع. لم يُخصم أي مبلغ.",
     },
 )

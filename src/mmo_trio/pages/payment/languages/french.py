@@ -50,5 +50,6 @@ FRENCH = PageTexts(
         ErrorCode.MERCHANT_MISCONFIGURED: "Le paiement ne peut pas être effectué pour le moment.",
         ErrorCode.DUPLICATE_REQUEST: "Le même paiement a été fait il y a un instant.",
         ErrorCode.TRANSACTION_DECLINED: "Le paiement a été refusé.",
+        ErrorCode.PAYMENT_STOPPED: "Le paiement a été arrêté. Aucun argent n’a été prélevé.",
     },
 )

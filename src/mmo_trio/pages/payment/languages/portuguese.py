@@ -50,5 +50,6 @@ PORTUGUESE = PageTexts(
         ErrorCode.MERCHANT_MISCONFIGURED: "O pagamento não pode ser feito de momento.",
         ErrorCode.DUPLICATE_REQUEST: "O mesmo pagamento foi feito há um momento.",
         ErrorCode.TRANSACTION_DECLINED: "O pagamento foi recusado.",
+        ErrorCode.PAYMENT_STOPPED: "O pagamento foi interrompido. Nenhum dinheiro foi cobrado.",
     },
 )

@@ -50,5 +50,6 @@ SWAHILI = PageTexts(
         ErrorCode.MERCHANT_MISCONFIGURED: "Malipo hayawezi kufanyika kwa sasa.",
         ErrorCode.DUPLICATE_REQUEST: "Malipo yaleyale yalifanywa muda mfupi uliopita.",
         ErrorCode.TRANSACTION_DECLINED: "Malipo yamekataliwa.",
+        ErrorCode.PAYMENT_STOPPED: "Malipo yamesimamishwa. Hakuna pesa zilizokatwa.",
     },
 )

@@ -60,4 +60,9 @@ CREATE TABLE master_keys (
     generation bigint PRIMARY KEY,
     id text NOT NULL UNIQUE,
     added_at bigint NOT NULL
+-- Brands whose payments are not submitted any more, until staff release them.
+CREATE TABLE brand_holds (
+    brand text PRIMARY KEY,
+    held_at bigint NOT NULL,
+    held_by text NOT NULL
 );

@@ -60,3 +60,9 @@ CREATE TABLE master_keys (
     id TEXT NOT NULL UNIQUE,
     added_at INTEGER NOT NULL
 ) STRICT;
+-- Brands whose payments are not submitted any more, until staff release them.
+CREATE TABLE brand_holds (
+    brand TEXT PRIMARY KEY,
+    held_at INTEGER NOT NULL,
+    held_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
