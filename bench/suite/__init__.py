@@ -6,13 +6,27 @@ from collections.abc import Callable, Mapping
 
 from bench.options import Options
 from bench.report import Outcome
-from bench.suite import console, creates, decide, engine, expiry, footprint, hanging, life, look_ups, records, rising
+from bench.suite import (
+    console,
+    creates,
+    decide,
+    engine,
+    expiry,
+    footprint,
+    hanging,
+    life,
+    look_ups,
+    records,
+    rising,
+    slow_readers,
+)
 
 SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "creates": creates.run,
     "rising": rising.run,
     "look_ups": look_ups.run,
     "records": records.run,
+    "slow_readers": slow_readers.run,
     "console": console.run,
     "life": life.run,
     "hanging": hanging.run,
