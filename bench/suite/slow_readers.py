@@ -20,7 +20,7 @@ from bench.options import Options
 from bench.report import Goal, Outcome, Table
 from bench.servers import ROOT, Server
 
-PAYMENTS = 5_000
+PAYMENTS_MOST = 5_000
 LABELS = {f"label-{number}": "\N{GRINNING FACE}" * 1_000 for number in range(10)}
 """The largest labels (M4): 40 kB in UTF-8."""
 CREATORS = 8
@@ -45,8 +45,9 @@ class Phase:
 
 def run(options: Options) -> Outcome:
     """Fill a gateway with the largest payments, read one page, then let many readers stand still."""
+    payments = min(options.rows, PAYMENTS_MOST)
     with servers.gateway(options.folder) as server:
-        _create_all(server)
+        _create_all(server, payments)
         machine.wait_until_quiet(server.pid, timeout_s=60)
         alone = _watch(server, "alone", HELD_S)
         with ThreadPoolExecutor(1) as reader:
@@ -61,7 +62,7 @@ def run(options: Options) -> Outcome:
         after = _watch(server, "afterwards", 2.0)
     phases = (alone, one, slow, after)
     table = Table(
-        f"{PAYMENTS:,} payments with the largest labels; `/healthz` every {1_000 * PAUSE_S:g} ms meanwhile",
+        f"{payments:,} payments with the largest labels; `/healthz` every {1_000 * PAUSE_S:g} ms meanwhile",
         ("phase", "peak MiB", "p50 ms", "p99 ms", "worst ms"),
         [[p.name, f"{p.peak_mib:.0f}", f"{p.p50_ms:.1f}", f"{p.p99_ms:.1f}", f"{p.worst_ms:.1f}"] for p in phases],
         "the bytes of a page, the pages that are read at once, and the bytes that wait to be written.",
@@ -78,7 +79,7 @@ def run(options: Options) -> Outcome:
     )
 
 
-def _create_all(server: Server) -> None:
+def _create_all(server: Server, payments: int) -> None:
     parts = urlsplit(server.url)
     local = threading.local()
 
@@ -101,7 +102,7 @@ def _create_all(server: Server) -> None:
         assert answer.status == 200, answer.status
 
     with ThreadPoolExecutor(CREATORS) as threads:
-        list(threads.map(create, range(PAYMENTS)))
+        list(threads.map(create, range(payments)))
 
 
 def _read_page(server: Server) -> None:

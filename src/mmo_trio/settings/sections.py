@@ -185,6 +185,11 @@ class LimitsSection:
         COUNT, DELIVERY_SLOTS_PER_BRAND, "Simultaneous callbacks to one merchant (K6)."
     )
     callbacks: int = setting(COUNT, DELIVERY_SLOTS, "Simultaneous callbacks in all (K6).")
+    callback_bodies: int = setting(
+        SIZE,
+        16 * 1024 * 1024,
+        "Answers of receivers that are stored whole for each merchant in an hour; of others the first 4 KiB (K4).",
+    )
     queue: int = setting(COUNT, ENGINE_QUEUE_MAX, "Requests waiting to be decided; the next one is answered 503 (P5).")
     batch: int = setting(COUNT, ENGINE_BATCH_MAX, "Decisions that are made durable in one commit.")
 

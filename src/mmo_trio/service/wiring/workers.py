@@ -54,6 +54,7 @@ def build_workers(
         owns_channel=owned.owns,
         active_max=resources.limits.callbacks,
         active_per_brand_max=resources.limits.callbacks_per_merchant,
+        stored_bodies_bytes=resources.limits.callback_bodies,
     )
     channel_owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
     qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)

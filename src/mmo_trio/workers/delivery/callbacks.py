@@ -20,6 +20,7 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied
+from mmo_sansio.resilience.byte_budget import ByteBudget
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings, BreakerSnapshot, BreakerState, CircuitBreaker
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND, FairQueue
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
@@ -32,6 +33,10 @@ from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey, retry_
 
 logger = structlog.get_logger(__name__)
 
+STORED_BODIES_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of answers that are stored whole for each merchant in an hour."""
+SMALL_BODY_BYTES: Final = 4 * 1024
+"""Bytes of an answer that are stored in any case."""
 WAITING_MAX: Final = 65_536
 """Callbacks that may wait in memory: some 100 MB of transactions."""
 
@@ -89,6 +94,7 @@ class CallbackWorker(DeliveryPool):
         active_max: int = DELIVERY_SLOTS,
         active_per_brand_max: int = DELIVERY_SLOTS_PER_BRAND,
         waiting_max: int = WAITING_MAX,
+        stored_bodies_bytes: int = STORED_BODIES_BYTES,
     ) -> None:
         """`now`: the gateway's own time, in which breakers are stored for the next owner of a channel.
 
@@ -106,6 +112,7 @@ class CallbackWorker(DeliveryPool):
         self._breaker_settings = evolve(breaker, permit_deadline=None)
         self._breakers: dict[str, CircuitBreaker] = {}
         self._durations = LatencyHistogram(EXTERNAL_BUCKETS_S)
+        self._stored_bodies = ByteBudget(stored_bodies_bytes)
 
     def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
         """Replace this brand's breaker by a stored one, whose times are the gateway's own."""
@@ -137,6 +144,7 @@ class CallbackWorker(DeliveryPool):
             if not self._owns_channel(brand, fence):
                 raise SendForbidden
             attempt, breaker = await self._attempt(transaction, fence)
+            attempt = self._limit_body(brand, attempt)
         except SendForbidden:
             logger.warning("callback_released", reference=reference, brand=brand)
             return
@@ -175,6 +183,15 @@ class CallbackWorker(DeliveryPool):
             return attempt, breaker
         finally:
             breaker.abandon(permit, now=self._monotonic())  # No effect once it is recorded.
+
+    def _limit_body(self, brand: str, attempt: DeliveryAttempt) -> DeliveryAttempt:
+        """Return what is stored of an attempt: the whole body (K4), as long as its merchant's answers do not fill the
+        disk."""
+        size = len(attempt.body)
+        if size <= SMALL_BODY_BYTES or self._stored_bodies.take(brand, size, self._monotonic()):
+            return attempt
+        detail = f"{attempt.detail} Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored."
+        return evolve(attempt, body=attempt.body[:SMALL_BODY_BYTES], detail=detail)
 
     def _breaker_snapshot(self, breaker: CircuitBreaker | None) -> BreakerSnapshot | None:
         """Return the breaker's present state in the gateway's own time: the last recorded one is the newest."""

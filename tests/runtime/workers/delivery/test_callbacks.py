@@ -19,7 +19,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_sansio.values.clock import Span, later
 from mmo_trio.http.client.exchange import MaySend
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.workers.delivery.callbacks import CallbackStatistics, CallbackWorker
+from mmo_trio.workers.delivery.callbacks import SMALL_BODY_BYTES, CallbackStatistics, CallbackWorker
 from tests.support.callback_work import (
     DeliveryRecords,
     MerchantServers,
@@ -343,3 +343,29 @@ def a_worker(records: DeliveryRecords, servers: MerchantServers) -> CallbackWork
         monotonic=monotonic_of_trio,
         breaker=BreakerSettings(),
     )
+
+
+@pytest.mark.finding("security-12")
+@pytest.mark.spec("K4")
+async def test_the_answers_of_one_merchant_do_not_fill_the_disk(autojump_clock: MockClock) -> None:
+    records, size = DeliveryRecords(), 1024 * 1024
+
+    async def deliver(request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
+        await trio.lowlevel.checkpoint()
+        return DeliveryAttempt(DELIVERED, request.target.decode(), 200, 1, "The receiver answered 200.", b"x" * size)
+
+    async with running_worker(records, deliver, stored_bodies_bytes=3 * size) as worker:
+        for number in range(40):
+            worker.try_enqueue(work_for("acme", number))
+        await records.outcomes(*range(40))
+        stored = [len(each.body) for each in records.recorded.values()]
+        assert sorted(stored) == [SMALL_BODY_BYTES] * 37 + [size] * 3
+        cut = next(each for each in records.recorded.values() if len(each.body) < size)
+        assert cut.detail.endswith(f"Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored.")
+        worker.try_enqueue(work_for("globex", 40))
+        await records.outcomes(40)
+        assert len(list(records.recorded.values())[-1].body) == size, "the next merchant has its own"
+        await trio.sleep(3600)
+        worker.try_enqueue(work_for("acme", 41))
+        await records.outcomes(41)
+        assert len(list(records.recorded.values())[-1].body) == size
