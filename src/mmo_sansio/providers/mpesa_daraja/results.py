@@ -19,8 +19,8 @@ from mmo_sansio.values.money import Money
 DUMMY_RECEIPT_ENDING: Final = "0000000"
 """The end of a TransactionID that stands for none."""
 
-RECEIPT: Final = re.compile(r"[A-Za-z0-9]{1,30}", re.ASCII)
-"""M-Pesa's receipts have ten letters and digits."""
+RECEIPT: Final = re.compile(r"[A-Za-z0-9_]{1,30}", re.ASCII)
+"""M-Pesa's receipts have ten letters and digits; the identifier in a validation may be another."""
 
 
 @frozen
