@@ -153,6 +153,23 @@ class Kenya:
         path = request.target.decode().removeprefix(self.origin)
         await self._ask_daraja(path, request.body)
 
+    async def forge(self, document: Mapping[str, Any]) -> None:
+        """Send a confirmation to the address that M-Pesa has."""
+        accounts = self.simulator._accounts.accounts
+        url = accounts["174379"].confirmation_url
+        assert url is not None
+        answer = await ask(url, method="POST", body=json.dumps(document).encode())
+        assert answer.status == 200
+
+    async def suspense_is(self, *reasons: str) -> list[dict[str, Any]]:
+        """Return the suspense book once it has entries for these reasons."""
+        with trio.fail_after(TIMEOUT_S):
+            while True:
+                kept = await self.running.seen("suspense")
+                if sorted(each["reason"] for each in kept) == sorted(reasons):
+                    return kept
+                await trio.sleep(0.05)
+
     async def _ask_daraja(self, path: str, body: bytes) -> None:
         for _ in range(10):  # Whenever the gateway signs in, our token ends.
             token = (await self._signed_in())["access_token"]
@@ -172,6 +189,21 @@ class Kenya:
             headers={"Authorization": "Basic Y29uc3VtZXIta2V5OmNvbnN1bWVyLXNlY3JldA=="},
         )
         return answer.json
+
+
+def confirmation(bill_reference: str, **members: str) -> dict[str, str]:
+    """The confirmation of a deposit of KES 150."""
+    return {
+        "TransactionType": "Pay Bill",
+        "TransID": "RKL51ZDR4F",
+        "TransTime": "20231121121325",
+        "TransAmount": "150.00",
+        "BusinessShortCode": "174379",
+        "BillRefNumber": bill_reference,
+        "MSISDN": "2547 ***** 149",
+        "FirstName": "JANE",
+        **members,
+    }
 
 
 @asynccontextmanager
@@ -298,6 +330,51 @@ async def test_a_deposit_is_asked_about_and_becomes_a_transaction(serve: Serve, 
         (paid,) = await kenya.payments()
         assert (call.transaction["flow"], call.transaction["status"]) == ("push", "success")
         assert call.transaction["providerReference"] == paid["receipt"]
+
+
+@pytest.mark.finding("security-4")
+async def test_whoever_knows_the_address_of_confirmations_books_nothing(serve: Serve, tmp_path: Path) -> None:
+    async with in_kenya(serve, tmp_path) as kenya:
+        await kenya.register()
+        first, second = [
+            str((await kenya.merchant.accepted("qr/payin", msisdn=PAYER))["gatewayReference"]) for _ in "12"
+        ]
+        await until(lambda: len(calls_to(kenya.receiver)) == 2)
+        forged = confirmation(account_reference(first), TransID="FORGED0001")
+        await kenya.forge(forged)
+        await kenya.forge({**forged, "BusinessShortCode": "999999", "TransID": "FORGED0002"})
+        await kenya.forge(confirmation("ACC-7", TransID="FORGED0003", TransAmount="70000.00"))
+        await kenya.suspense_is("unmatched_deposit")
+        await kenya.running.advance("70m")
+        await kenya.running.advance("20m")
+        await kenya.suspense_is("unmatched_deposit", "unconfirmed_deposit", "unconfirmed_deposit")
+        assert (await kenya.merchant.status(first))["status"] == "pending"
+        await kenya.deposit(150, account_reference(first))
+        paid = await kenya.ended(first)
+        assert paid["status"] == "success"
+        await kenya.forge(confirmation(account_reference(second), TransID=paid["providerReference"]))
+        await kenya.suspense_is(
+            "unmatched_deposit", "unconfirmed_deposit", "unconfirmed_deposit", "conflicting_deposit"
+        )
+        assert (await kenya.merchant.status(second))["status"] == "pending"
+
+
+@pytest.mark.finding("security-7")
+async def test_a_payment_past_a_prompt_that_fails_is_in_the_suspense_book(serve: Serve, tmp_path: Path) -> None:
+    async with in_kenya(serve, tmp_path) as kenya:
+        await kenya.register()
+        await kenya.account(PAYER, enters=None)
+        reference = await kenya.began("direct/payin")
+        await kenya.deposit(150, account_reference(reference))
+        await until(lambda: len(kenya.confirmations()) == 1)
+        await kenya.account(PAYER, enters="cancel")
+        assert (await kenya.ended(reference))["status"] == "failed"
+        for _ in range(4):
+            await kenya.running.advance("16m")
+        [entry] = await kenya.suspense_is("conflicting_deposit")
+        [(told, _)] = kenya.confirmations()
+        assert entry["gatewayReference"] == reference
+        assert told["TransID"] in json.dumps(entry)
 
 
 @pytest.mark.spec("S5")
