@@ -171,7 +171,9 @@ def _check_deposits(world: World) -> None:
             stands[receipt] = amount
             world.tally["deposits in the suspense book"] += entry.gateway_reference is None
             world.tally["payments past the prompt in the suspense book"] += entry.gateway_reference is not None
-    assert {**stands, **{each: booked[each] for each in booked.keys() & received.keys()}} == received
+    assert {**stands, **{each: booked[each] for each in booked.keys() & received.keys()}} == received, (
+        f"what was paid of own accord in seed {world.seed} is not in the books"
+    )
 
 
 def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:

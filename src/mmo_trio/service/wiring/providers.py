@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import structlog
 from attrs import frozen
 
 from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.settings import SettingsError
@@ -19,6 +21,8 @@ from mmo_trio.workers.providers.open_accounts import (
     open_accounts,
     open_sandbox_account,
 )
+
+logger = structlog.get_logger(__name__)
 
 
 @frozen
@@ -58,7 +62,18 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
         settings.provider_kinds,
     )
     opened = open_accounts(settings.providers, resources.provider_titles, environment)
+    for name, each in opened.items():
+        if trusts_anybody(each):
+            logger.warning("deposits_trusted", provider=name)
     return ConfiguredAccounts(sandbox, opened)
+
+
+def trusts_anybody(opened: OpenAccount) -> bool:
+    """Return whether anybody who knows an address could report deposits that are booked without a question."""
+    adapter = opened.adapter
+    if not isinstance(adapter, DarajaProvider):
+        return False
+    return adapter.account.trusts_deposits and not opened.webhook_endpoint.allowed_networks
 
 
 def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:

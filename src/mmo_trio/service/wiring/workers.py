@@ -107,7 +107,7 @@ def _deposit_claims(resources: Resources, accounts: ConfiguredAccounts, engine: 
         return None
     providers = {name: each.provider for name, each in opened.items()}
     exchanges = {name: each.account.exchange for name, each in opened.items()}
-    return DepositClaimWorker(resources.store, engine.submit, providers, exchanges.__getitem__, resources.clock.now)
+    return DepositClaimWorker(resources.store, engine.submit, providers, exchanges.__getitem__, resources.clock.time)
 
 
 def _provider_worker(

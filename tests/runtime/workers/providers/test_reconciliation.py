@@ -9,17 +9,24 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 import structlog
 
+from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderFailed
+from mmo_sansio.payments.decision import Decision, ignore
+from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.providers.airtel_money.results import AirtelPayment
+from mmo_sansio.providers.mpesa_daraja import notifications as daraja_notifications
 from mmo_sansio.providers.mpesa_daraja import requests as daraja_requests
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from tests.support.operator_forger import FORGERIES
@@ -123,6 +130,20 @@ def fails_what_airtel_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AirtelPayment, "unreachable", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT))
 
 
+def trusts_confirmations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daraja_notifications, "_judged_deposit", lambda account, deposit: deposit)
+
+
+def forgets_payments_past_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(input_: Any, reason: SuspenseReason, about: Transaction | None, *, now: Moment) -> Decision:
+        if isinstance(input_, DepositClaim) and reason is SuspenseReason.CONFLICTING_DEPOSIT:
+            return ignore("Never mind.", about)
+        return record_in_suspense(input_, reason, about, now=now)
+
+    monkeypatch.setattr("mmo_sansio.payments.rules.deposits.record_in_suspense", forgetful)
+
+
+@pytest.mark.finding("security-4", "security-7")
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
     ("name", "plant", "seen"),
@@ -131,6 +152,8 @@ def fails_what_airtel_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
         ("mpesa", repeats_what_it_does_not_know, "of seed"),
         ("mtn", fails_what_it_does_not_know, "is reported failed, and was paid"),
         ("airtel", fails_what_airtel_leaves_open, "is reported failed, and was paid"),
+        ("mpesa", trusts_confirmations, "of seed 0"),
+        ("mpesa", forgets_payments_past_prompts, "of own accord in seed 0 is not in the books"),
     ],
 )
 def test_these_worlds_can_see_what_is_wrong(
