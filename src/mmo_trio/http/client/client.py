@@ -16,6 +16,7 @@ import trio
 from mmo_sansio.http.egress_rules import EgressRules, UrlError, UrlTarget, delivery_url_error, parse_url
 from mmo_sansio.http.exchange import (
     DELIVERY_TIMEOUT_S,
+    RESPONSE_BODY_BYTES_MAX,
     DeliveryAttempt,
     ExchangeFailure,
     ExchangeResult,
@@ -28,10 +29,13 @@ from mmo_sansio.http.response_head import ResponseHeadError
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_trio.http.client.exchange import TRANSPORT_ERRORS, ClientExchange, ForbiddenAddress, MaySend
 from mmo_trio.http.client.name_lookup import NameLookups, Resolver, SystemResolver
+from mmo_trio.http.client.nat64 import Nat64Prefixes
 from mmo_trio.http.client.tls_sessions import TlsSessionCache
 
 TARGETS_CACHED: Final = 512
 """URLs that were parsed and checked by their text: a merchant's is the same again and again."""
+PROVIDER_RESPONSE_BYTES_MAX: Final = 256 * 1024
+"""Bytes of an operator's response, which is parsed: far more than a picture of a QR code has."""
 
 
 def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
@@ -57,6 +61,7 @@ class HttpClient:
         self._parse_target = lru_cache(maxsize=TARGETS_CACHED)(partial(_allowed_target, rules))
         self._context = context
         self._names = NameLookups(SystemResolver() if resolver is None else resolver)
+        self._nat64 = Nat64Prefixes(self._names)
         self._session_cache = TlsSessionCache()
 
     async def deliver(
@@ -81,8 +86,10 @@ class HttpClient:
         """Return a provider's response of any status; redirects are not followed.
 
         Raises ExchangeFailed when none arrived in time, or its body broke off or was larger than
-        RESPONSE_BODY_BYTES_MAX."""
-        exchange = await self.exchange(request, skip_egress_rules=True, deadline_s=deadline_s)
+        PROVIDER_RESPONSE_BYTES_MAX."""
+        exchange = await self.exchange(
+            request, skip_egress_rules=True, deadline_s=deadline_s, body_bytes_max=PROVIDER_RESPONSE_BYTES_MAX
+        )
         if isinstance(exchange, NoResponseReceived):
             raise ExchangeFailed(exchange.detail, may_have_arrived=exchange.may_have_arrived)
         if not exchange.is_complete:
@@ -97,6 +104,7 @@ class HttpClient:
         lookup_owner: str | None = None,
         may_send: MaySend = lambda: True,
         deadline_s: float = DELIVERY_TIMEOUT_S,
+        body_bytes_max: int = RESPONSE_BODY_BYTES_MAX,
     ) -> ExchangeResult:
         """Send this request, its target in absolute form, and return how the exchange ended.
 
@@ -109,13 +117,19 @@ class HttpClient:
         except UrlError as error:
             return NoResponseReceived(ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0)
         attempt = ClientExchange(
-            target, allow_private=self._allow_private, skip_egress_rules=skip_egress_rules, may_send=may_send
+            target,
+            allow_private=self._allow_private,
+            skip_egress_rules=skip_egress_rules,
+            may_send=may_send,
+            body_bytes_max=body_bytes_max,
         )
         failure, detail = ExchangeFailure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
             try:
                 owner = target.host if lookup_owner is None else lookup_owner
-                await attempt.run(request, self._names, self._context, self._session_cache, lookup_owner=owner)
+                await attempt.run(
+                    request, self._names, self._nat64, self._context, self._session_cache, lookup_owner=owner
+                )
             except ForbiddenAddress as error:
                 failure, detail = ExchangeFailure.FORBIDDEN, str(error)
             except ResponseHeadError as error:

@@ -17,11 +17,12 @@ import trio
 from mmo_sansio import __version__
 from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.exchange import RESPONSE_BODY_BYTES_MAX
-from mmo_sansio.http.ip_rules import Address, address_error, unmap_ipv4
+from mmo_sansio.http.ip_rules import Address, address_error, nat64_error, unmap_ipv4
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
 from mmo_trio.http.client.connect import connect
 from mmo_trio.http.client.name_lookup import NameLookups
+from mmo_trio.http.client.nat64 import Nat64Prefixes
 from mmo_trio.http.client.response_body import ResponseBodyError, response_body
 from mmo_trio.http.client.tls import TlsStream
 from mmo_trio.http.client.tls_sessions import TlsSessionCache
@@ -64,9 +65,18 @@ MaySend: TypeAlias = Callable[[], bool]
 class ClientExchange:
     """Runs one request and keeps its response."""
 
-    def __init__(self, target: UrlTarget, *, allow_private: bool, skip_egress_rules: bool, may_send: MaySend) -> None:
+    def __init__(
+        self,
+        target: UrlTarget,
+        *,
+        allow_private: bool,
+        skip_egress_rules: bool,
+        may_send: MaySend,
+        body_bytes_max: int = RESPONSE_BODY_BYTES_MAX,
+    ) -> None:
         """Prepare the exchange. `skip_egress_rules`: the target comes from the configuration, so its addresses are not
         checked (K7)."""
+        self._body_bytes_max = body_bytes_max
         self._may_send = may_send
         self._target = target
         self._allow_private = allow_private
@@ -86,6 +96,7 @@ class ClientExchange:
         self,
         request: HttpRequest,
         names: NameLookups,
+        nat64: Nat64Prefixes,
         context: ssl.SSLContext,
         session_cache: TlsSessionCache,
         *,
@@ -98,7 +109,7 @@ class ClientExchange:
         it: look at `head` first."""
         data = _request_bytes(request, self._target)
         self.step = "Looking up the name"
-        addresses = await self._resolve(names, lookup_owner)
+        addresses = await self._resolve(names, nat64, lookup_owner)
         self.step = "Connecting"
         tcp = await connect(addresses, self._target.port)
         try:
@@ -118,7 +129,7 @@ class ClientExchange:
         finally:
             tcp.close()
 
-    async def _resolve(self, names: NameLookups, lookup_owner: str) -> list[Address]:
+    async def _resolve(self, names: NameLookups, nat64: Nat64Prefixes, lookup_owner: str) -> list[Address]:
         if self._target.address is not None:
             addresses = [str(self._target.address)]
         else:
@@ -130,7 +141,13 @@ class ClientExchange:
             error = _address_fault_cached(address, allow_private=self._allow_private)
             if error is not None and not self._skip_egress_rules:
                 raise ForbiddenAddress(error)
-        return [_parse_address_cached(address) for address in addresses]
+        parsed = [_parse_address_cached(address) for address in addresses]
+        if not self._skip_egress_rules and any(each.version == 6 and not each.is_loopback for each in parsed):
+            prefixes = await nat64.current()
+            for each in parsed:
+                if (error := nat64_error(each, prefixes)) is not None:
+                    raise ForbiddenAddress(error)
+        return parsed
 
     def _check_peer(self, tcp: PlainStream, addresses: list[Address]) -> None:
         """Raise ForbiddenAddress unless the connection leads to one of the checked addresses."""
@@ -162,9 +179,9 @@ class ClientExchange:
         body, count = response_body(head), 0
         while True:
             for piece in body.read_available():
-                self.body += piece[: RESPONSE_BODY_BYTES_MAX - len(self.body)]
+                self.body += piece[: self._body_bytes_max - len(self.body)]
                 count += 1
-                if len(self.body) == RESPONSE_BODY_BYTES_MAX or count == BODY_PIECES_MAX:
+                if len(self.body) == self._body_bytes_max or count == BODY_PIECES_MAX:
                     return
             if body.is_complete:
                 self.is_body_complete = True

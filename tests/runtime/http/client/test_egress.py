@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 
 import pytest
 import trio
+import trio.lowlevel
 from trio.testing import MockClock
 
 from mmo_sansio.http.egress_rules import EgressRules
@@ -243,3 +244,42 @@ async def test_an_address_that_stays_silent_is_passed_over(jumping_clock: MockCl
             attempt = await client_with(FixedResolver(["127.0.0.3", "127.0.0.1"])).deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert trio.current_time() < 15
+
+
+class TranslatedNetwork:
+    """Is the resolver of a network with DNS64: every name has an address behind its prefix."""
+
+    def __init__(self, *, knows_its_prefix: bool = True) -> None:
+        self.knows_its_prefix = knows_its_prefix
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        self.asked.append(host)
+        await trio.lowlevel.checkpoint()
+        if host != "ipv4only.arpa":
+            return ["2a00:db8:64::10.0.0.1"]
+        if not self.knows_its_prefix:
+            raise OSError("no such name")
+        return ["192.0.0.170", "192.0.0.171", "2a00:db8:64::192.0.0.170"]
+
+
+@pytest.mark.finding("security-27")
+@pytest.mark.spec("K7")
+async def test_no_merchant_reaches_a_private_address_through_a_translator(autojump_clock: MockClock) -> None:
+    network = TranslatedNetwork()
+    client = client_with(network, PUBLIC)
+    for _ in range(2):
+        attempt = await client.deliver(callback_to("https://merchant.example/cb"), brand="one")
+        assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
+        assert "this network's NAT64" in attempt.detail
+    assert network.asked.count("ipv4only.arpa") == 1
+    await trio.sleep(3600)
+    await client.deliver(callback_to("https://merchant.example/cb"), brand="one")
+    assert network.asked.count("ipv4only.arpa") == 2
+
+
+@pytest.mark.finding("security-27")
+async def test_a_network_that_shows_no_prefix_has_no_translator(autojump_clock: MockClock) -> None:
+    client = client_with(TranslatedNetwork(knows_its_prefix=False), PUBLIC)
+    attempt = await client.deliver(callback_to("https://merchant.example/cb"), brand="one", deadline_s=1)
+    assert attempt.outcome in (DeliveryOutcome.TIMEOUT, DeliveryOutcome.TRANSPORT_ERROR)
