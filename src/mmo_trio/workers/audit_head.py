@@ -10,6 +10,7 @@ from mmo_trio.admin.auditing import AuditLog, authenticate_audit_log
 from mmo_trio.storage.interface.admin_types import AuditHead
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
 
@@ -30,8 +31,8 @@ class AuditHeadLogger:
         """Log the end now and every hour until cancelled."""
         try:
             await authenticate_audit_log(self.audit_log)
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("audit_head_unavailable", error=str(error))
+        except Exception as error:
+            _log_failure(error)
         while True:
             await self.log_head()
             await trio.sleep(INTERVAL_S)
@@ -50,7 +51,15 @@ class AuditHeadLogger:
                 if [AuditHead(each.number, each.hash) for each in rows] != [logged]:
                     logger.error("audit_log_changed", seen=f"{logged.number}:{logged.hash}")
             self._logged = head = await store.audit_head()
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("audit_head_unavailable", error=str(error))
+        except Exception as error:
+            _log_failure(error)
         else:
             logger.info("audit_head", end=f"{head.number}:{head.hash}")
+
+
+def _log_failure(error: Exception) -> None:
+    """Log that the audit log can't be read, which stops nothing else."""
+    if isinstance(error, (StoreUnavailable, OutcomeUnknown)):
+        logger.warning("audit_head_unavailable", error=str(error))
+    else:
+        logger.error("audit_head_unavailable", fault=describe_fault(error))
