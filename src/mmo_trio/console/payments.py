@@ -30,6 +30,9 @@ from mmo_trio.console.views import format_utc_seconds, list_payment_fields, to_a
 from mmo_trio.storage.interface.admin_types import PaymentFilter
 from mmo_trio.system.masking import mask_number
 
+AUDIT_ROWS_MAX = 200
+"""Audit events about one payment that its page shows, views of personal data included."""
+
 pages = Blueprint("payments", __name__)
 
 
@@ -86,7 +89,8 @@ async def show_payment(reference: str) -> str:
     proposals = await store.admin.proposals(about=transaction.reference)
     about = f"payment:{transaction.reference}"
     await record_view(about)
-    rows = await store.admin.audit(about=about, limit=PAGE_SIZE)
+    rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
+    views = [each.event for each in rows if each.event.action == PERSONAL_DATA_VIEWED]
     return await render_template(
         "payment.html",
         payment=transaction,
@@ -100,7 +104,8 @@ async def show_payment(reference: str) -> str:
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,
-        audit_events=[to_audit_cells(each, mask) for each in reversed(rows)],
+        audit_events=[to_audit_cells(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
+        views=[(format_utc_seconds(each.at), each.actor) for each in views],
         outcomes=_possible_outcomes(transaction),
         is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
     )
