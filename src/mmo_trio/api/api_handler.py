@@ -16,7 +16,9 @@ from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.store import StoreUnavailable
 
-NOT_READY = problems.UNAVAILABLE.problem("The store cannot be reached or written to.")
+NOT_READY = problems.UNAVAILABLE.problem(
+    "The store cannot be reached or written to, or the master key is not the store's."
+)
 
 
 @define(eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -21,10 +21,14 @@ the next write."""
 
 @define(eq=False)
 class Readiness:
-    """Knows whether the store can be reached and written to; finding that out writes nothing."""
+    """Knows whether the store can be reached and written to, and whether this process has its master keys; finding that
+    out writes nothing."""
 
     store: Store
     engine: Callable[[], EngineStatistics]
+    find_key_fault: Callable[[], Awaitable[str | None]]
+    """Returns why this process lacks a master key of the store; None when it has all of them. May raise
+    StoreUnavailable."""
     _error: str | None = None
     _expires_at: float = -math.inf
     _lock: trio.Lock = Factory(trio.Lock)
@@ -50,10 +54,13 @@ class Readiness:
         return None
 
     async def _find_error(self) -> str | None:
-        """Return why the store cannot be used now. A commit that has just succeeded says enough."""
-        if trio.current_time() < self.engine().last_commit_at + ANSWER_TTL_S:
-            return None
+        """Return why the store cannot be used now. A commit that has just succeeded says enough of writing."""
         try:
+            fault = await self.find_key_fault()
+            if fault is not None:
+                return fault
+            if trio.current_time() < self.engine().last_commit_at + ANSWER_TTL_S:
+                return None
             await self.store.check()
         except (StoreUnavailable, OutcomeUnknown, StoreCorrupt, StoreUnusable) as error:
             return str(error)

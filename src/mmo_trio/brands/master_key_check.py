@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import structlog
 from attrs import define, field
 
 from mmo_sansio.values.clock import Instant
@@ -19,6 +20,8 @@ from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.interface.admin_types import StoredMasterKey
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
 from mmo_trio.storage.interface.store import Store
+
+logger = structlog.get_logger(__name__)
 
 
 async def open_keyring(store: Store, file: Path, *, may_create: bool, now: Instant) -> KeyRing:
@@ -47,7 +50,7 @@ async def check_master_key(store: Store, file: Path, *, now: Instant) -> None:
 def master_key_fault(keyring: KeyRing, stored: Sequence[StoredMasterKey]) -> str | None:
     """Return why a process with this keyring can't serve a store with these master keys, in a sentence; None if it
     can."""
-    ids = [each.id for each in stored]
+    ids = [each.id for each in stored if each.ended_at is None]
     if not set(ids) <= set(keyring.master_key_ids):
         names = f"{' and '.join(ids)}, and the file has {' and '.join(keyring.master_key_ids)}"
         return f"its keys are not those of the store: the store's secrets are sealed with {names}."
@@ -63,9 +66,22 @@ class MasterKeyFile:
     path: Path
     keyring: KeyRing
     _seen: tuple[int, int, int] | None = field(init=False)
+    _fault: str | None = None
 
     def __attrs_post_init__(self) -> None:
         self._seen = _file_identity(self.path)
+
+    async def find_fault(self, store: Store) -> str | None:
+        """Return why this process can't serve the store any more, as `master_key_fault` does; the file is read again
+        first if it has changed."""
+        stored = await store.admin.master_keys()
+        fault = master_key_fault(self.keyring, stored)
+        if fault is not None and self.reload_if_changed():
+            fault = master_key_fault(self.keyring, stored)
+        if fault is not None and fault != self._fault:
+            logger.error("master_key_mismatch", fault=fault)
+        self._fault = fault
+        return fault
 
     def reload_if_changed(self) -> bool:
         """Return whether the keyring has other master keys now. An unusable file changes nothing."""
@@ -79,6 +95,7 @@ class MasterKeyFile:
             return False
         before = self.keyring.master_key_ids
         self.keyring.replace(*keys)
+        logger.info("master_keys_reloaded", in_use=self.keyring.master_key_id)
         return self.keyring.master_key_ids != before
 
 

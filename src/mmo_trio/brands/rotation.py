@@ -44,15 +44,12 @@ async def rotate_master_key(store: Store, file: Path, reseals: Sequence[Reseal],
 
     Raises SettingsError, SealError and RotationError."""
     first, second = _load_two(file, "begin with `mmo keys prepare`")
-    stored = await store.admin.master_keys()
-    ids = [each.id for each in stored]
-    in_use, other = KeyRing(first).master_key_id, KeyRing(second).master_key_id
-    if ids and ids[-1] == in_use:
-        if other in ids:
+    newest, other = await _newest_master_key(store, first, second), KeyRing(second).master_key_id
+    known = [each.id for each in await store.admin.master_keys()]
+    if newest.id != other:
+        if other in known:
             raise RotationError("the first key of the file is in use already: `mmo keys finish` is the next step")
-        await store.admin.add_master_key(StoredMasterKey(stored[-1].generation + 1, other, now))
-    elif not ids or ids[-1] != other:
-        raise RotationError("the file's keys are not those of the store: see `mmo keys show`")
+        await store.admin.add_master_key(StoredMasterKey(newest.generation + 1, other, now))
     keyring = KeyRing(second, first)
     for reseal in reseals:
         await reseal(store.admin, keyring)
@@ -60,19 +57,28 @@ async def rotate_master_key(store: Store, file: Path, reseals: Sequence[Reseal],
     return keyring
 
 
-async def finish_rotation(store: Store, file: Path, reseals: Sequence[Reseal]) -> KeyRing:
-    """Remove the previous master key from the store and from the file; return the keyring that is left.
+async def finish_rotation(store: Store, file: Path, reseals: Sequence[Reseal], *, now: Instant) -> KeyRing:
+    """End the previous master key in the store and remove it from the file; return the keyring that is left.
 
     Raises SettingsError, SealError and RotationError."""
     first, second = _load_two(file, "there is nothing to finish")
-    stored = await store.admin.master_keys()
-    if not stored or stored[-1].id != KeyRing(first).master_key_id:
-        raise RotationError("the first key of the file is not the store's latest: `mmo keys rotate` is the next step")
+    newest = await _newest_master_key(store, first, second)
+    known = {each.id for each in await store.admin.master_keys()}
+    if newest.id != KeyRing(first).master_key_id or KeyRing(second).master_key_id not in known:
+        raise RotationError("the second key of the file is not yet in use: `mmo keys rotate` is the next step")
     for reseal in reseals:  # A process that was not replaced may have sealed something with the second key.
         await reseal(store.admin, KeyRing(first, second))
-    await store.admin.remove_master_keys(below=stored[-1].generation)
+    await store.admin.end_master_keys(below=newest.generation, now=now)
     replace_master_keys(file, [first])
     return KeyRing(first)
+
+
+async def _newest_master_key(store: Store, first: bytes, second: bytes) -> StoredMasterKey:
+    """Return the store's newest master key. Raises RotationError when it is none of these."""
+    stored = await store.admin.master_keys()
+    if not stored or stored[-1].id not in KeyRing(first, second).master_key_ids:
+        raise RotationError("the file's keys are not those of the store: see `mmo keys show`")
+    return stored[-1]
 
 
 async def reseal_api_keys(store: AdminStore, keyring: KeyRing) -> None:

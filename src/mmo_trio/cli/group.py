@@ -16,6 +16,7 @@ from mmo_trio.cli.commands import (
     demo,
     explain,
     listen,
+    master_keys,
     operators,
     providers,
     records,
@@ -41,6 +42,6 @@ def main() -> None:
 for command in (
     demo.demo, serve.sandbox, serve.serve, listen.listen, brands.brands, tx.tx, explain.explain,
     suspense.suspense, providers.providers, records.records, operators.operators, audit.audit,
-    db.db, check_config.check_config, sandbox_clock.sandbox_clock, simulate.simulate,
+    db.db, master_keys.keys, check_config.check_config, sandbox_clock.sandbox_clock, simulate.simulate,
 ):  # fmt: skip
     main.add_command(command)

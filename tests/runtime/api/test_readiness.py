@@ -26,6 +26,11 @@ class StoreDouble:
     error: Exception | None = None
     delay_s: float = 0.0
     asked: int = 0
+    key_fault: str | None = None
+
+    async def find_key_fault(self) -> str | None:
+        await trio.lowlevel.checkpoint()
+        return self.key_fault
 
     async def check(self) -> None:
         self.asked += 1
@@ -62,7 +67,7 @@ class Setup:
 @pytest.fixture
 def setup() -> Setup:
     store, engine = StoreDouble(), EngineDouble()
-    return Setup(store, engine, Readiness(cast(Store, store), engine.statistics))
+    return Setup(store, engine, Readiness(cast(Store, store), engine.statistics, store.find_key_fault))
 
 
 async def test_the_store_is_asked_once_a_second(setup: Setup, mock_clock: MockClock) -> None:
@@ -126,3 +131,18 @@ async def test_a_gateway_that_commits_does_not_ask(setup: Setup, mock_clock: Moc
         assert await setup.is_ready()
         mock_clock.jump(1)
     assert setup.store.asked == 0
+
+
+@pytest.mark.finding("hostile-F10")
+async def test_a_process_without_the_store_s_master_key_is_not_ready_although_it_commits(
+    setup: Setup, autojump_clock: MockClock
+) -> None:
+    setup.engine.last_commit_at = trio.current_time()
+    assert await setup.is_ready()
+    setup.store.key_fault = "its keys are not those of the store."
+    await trio.sleep(1)
+    setup.engine.last_commit_at = trio.current_time()
+    assert not await setup.is_ready()
+    setup.store.key_fault = None
+    await trio.sleep(1)
+    assert await setup.is_ready()

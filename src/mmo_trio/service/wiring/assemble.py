@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import trio
 
 from mmo_sansio.api.settings import ApiSettings
@@ -95,7 +97,11 @@ def _api_handler(
     )
     store, body_limit = resources.store, resources.limits.body
     webhooks = Webhooks(endpoints, store, engine.submit, resources.references, body_limit, trusted_proxies)
-    return ApiHandler(merchant_api, webhooks, Readiness(store, engine.statistics))
+    return ApiHandler(
+        merchant_api,
+        webhooks,
+        Readiness(store, engine.statistics, partial(resources.master_key_file.find_fault, store)),
+    )
 
 
 def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon
 from mmo_trio.storage.conformance.inputs import brand
 from mmo_trio.storage.interface.admin_types import KeyOwner, StoredMasterKey
@@ -36,7 +38,7 @@ async def check_leaked_keys(open_store: OpenStore) -> None:
 
 
 async def check_master_keys(open_store: OpenStore) -> None:
-    """Each generation of the master key is added once, and old ones are removed together."""
+    """Each generation of the master key is added once, and ends once."""
     async with open_store() as store:
         assert not await store.admin.master_keys()
         assert await store.admin.add_master_key(StoredMasterKey(1, "one", NOON))
@@ -46,8 +48,10 @@ async def check_master_keys(open_store: OpenStore) -> None:
     async with open_store() as store:
         both = [StoredMasterKey(1, "one", NOON), StoredMasterKey(2, "two", after_noon(1))]
         assert await store.admin.master_keys() == both
-        await store.admin.remove_master_keys(below=2)
-        assert await store.admin.master_keys() == both[1:]
+        for minutes in (5, 6):
+            await store.admin.end_master_keys(below=2, now=after_noon(minutes))
+    async with open_store() as store:
+        assert await store.admin.master_keys() == [evolve(both[0], ended_at=after_noon(5)), both[1]]
 
 
 async def check_resealed_keys(open_store: OpenStore) -> None:

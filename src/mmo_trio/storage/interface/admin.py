@@ -134,16 +134,16 @@ class AdminStore(Protocol):
         ...
 
     async def master_keys(self) -> Sequence[StoredMasterKey]:
-        """Return the master keys that the store's secrets are sealed with, the oldest first; none until the first use
-        of the store."""
+        """Return the master keys that the store's secrets are or were sealed with, the oldest first; none until the
+        first use of the store."""
         ...
 
     async def add_master_key(self, added: StoredMasterKey) -> bool:
         """Add a master key; return False when its generation or its id is there already."""
         ...
 
-    async def remove_master_keys(self, *, below: int) -> None:
-        """Remove the master keys of generations below a number."""
+    async def end_master_keys(self, *, below: int, now: Instant) -> None:
+        """Record that master keys of generations below a number are not needed any more."""
         ...
 
     async def closed_providers(self) -> Sequence[ClosedProvider]:

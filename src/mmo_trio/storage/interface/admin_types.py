@@ -262,6 +262,8 @@ class StoredMasterKey:
     id: str
     """The id that is derived from it (`KeyRing.master_key_id`)."""
     added_at: Instant
+    ended_at: Instant | None = None
+    """When nothing was sealed with it any more; None while it is needed."""
 
 
 @frozen

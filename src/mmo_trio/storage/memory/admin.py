@@ -132,9 +132,11 @@ class MemoryAdminStore(MemorySecondFactors):
         stored.append(added)
         return True
 
-    async def remove_master_keys(self, *, below: int) -> None:
+    async def end_master_keys(self, *, below: int, now: Instant) -> None:
         stored = (await self._state()).master_keys
-        stored[:] = [each for each in stored if each.generation >= below]
+        stored[:] = [
+            evolve(each, ended_at=now) if each.generation < below and each.ended_at is None else each for each in stored
+        ]
 
     async def backlog(self, now: Instant, *, overdue_before: Instant) -> admin_types.Backlog:
         memory = await self._memory()

@@ -85,7 +85,7 @@ class SqlAdminStore:
     reseal_key = _writing(brand_keys.reseal_key)
     master_keys = _reading(brand_keys.master_keys)
     add_master_key = _writing(brand_keys.add_master_key)
-    remove_master_keys = _writing(brand_keys.remove_master_keys)
+    end_master_keys = _writing(brand_keys.end_master_keys)
 
     closed_providers = _reading(monitoring.closed_providers)
     open_provider = _writing(monitoring.open_provider)

@@ -99,7 +99,7 @@ def reseal_key(id: int, digest: bytes, sealed: bytes) -> SqlQuery[None]:
 
 def master_keys() -> SqlQuery[Sequence[StoredMasterKey]]:
     """Return the master keys of the store, the oldest first."""
-    rows = yield from execute("SELECT generation, id, added_at FROM master_keys ORDER BY generation")
+    rows = yield from execute("SELECT generation, id, added_at, ended_at FROM master_keys ORDER BY generation")
     return [StoredMasterKey(*row) for row in rows]
 
 
@@ -113,6 +113,6 @@ def add_master_key(added: StoredMasterKey) -> SqlQuery[bool]:
     )
 
 
-def remove_master_keys(*, below: int) -> SqlQuery[None]:
-    """Remove the master keys of generations below a number."""
-    yield from execute("DELETE FROM master_keys WHERE generation < ?", below)
+def end_master_keys(*, below: int, now: Instant) -> SqlQuery[None]:
+    """Record that master keys of generations below a number are not needed any more."""
+    yield from execute("UPDATE master_keys SET ended_at = ? WHERE generation < ? AND ended_at IS NULL", now, below)

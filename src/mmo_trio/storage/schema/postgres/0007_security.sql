@@ -54,12 +54,15 @@ CREATE TABLE deposit_claims (
 
 CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;
 
--- Which master keys the secrets of this store are sealed with, by their ids; two while one replaces the other. A process
--- with other master keys can't serve this store.
+-- Which master keys the secrets of this store are sealed with, by their ids; two while one replaces the other, which has
+-- ended then. A process with other master keys can't serve this store.
 CREATE TABLE master_keys (
     generation bigint PRIMARY KEY,
     id text NOT NULL UNIQUE,
-    added_at bigint NOT NULL
+    added_at bigint NOT NULL,
+    ended_at bigint
+);
+
 -- Brands whose payments are not submitted any more, until staff release them.
 CREATE TABLE brand_holds (
     brand text PRIMARY KEY,

@@ -53,13 +53,15 @@ CREATE TABLE deposit_claims (
 
 CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;
 
--- Which master keys the secrets of this store are sealed with, by their ids; two while one replaces the other. A process
--- with other master keys can't serve this store.
+-- Which master keys the secrets of this store are sealed with, by their ids; two while one replaces the other, which has
+-- ended then. A process with other master keys can't serve this store.
 CREATE TABLE master_keys (
     generation INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
-    added_at INTEGER NOT NULL
+    added_at INTEGER NOT NULL,
+    ended_at INTEGER
 ) STRICT;
+
 -- Brands whose payments are not submitted any more, until staff release them.
 CREATE TABLE brand_holds (
     brand TEXT PRIMARY KEY,
