@@ -67,6 +67,8 @@ class Server:
     """The process of its database, if that is another one."""
     console: str = ""
     """The URL of the gateway's console."""
+    pages: str = ""
+    """The URL of the gateway's pages."""
     is_spread: bool = False
     """Whether server, database and load share both cores."""
 
@@ -184,7 +186,8 @@ def gateway(
         words = dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
         took_s = time.monotonic() - begin
         key = words.get("api_key", "")
-        yield Server(name, OURS_DOES, words["api"], key, child.pid, took_s, database_pid, console=words["console"])
+        api, pages, console = (words[name] for name in ("api", "pages", "console"))
+        yield Server(name, OURS_DOES, api, key, child.pid, took_s, database_pid, console=console, pages=pages)
 
 
 NODE = """

@@ -11,13 +11,15 @@ import trio
 from attrs import define, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_sansio.http.messages import RequestHead
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
 from mmo_trio.http.asgi.app import asgi_app
 from mmo_trio.http.asgi.host import AsgiHost
 from mmo_trio.http.asgi.hypercorn_server import serve_app
-from mmo_trio.http.asgi.web_app import BODY_BYTES_MAX
-from mmo_trio.http.handler import StreamingHandler
+from mmo_trio.http.asgi.pacer import Pacer
+from mmo_trio.http.asgi.web_app import BODY_BYTES_MAX, WebApp
+from mmo_trio.http.handler import RequestContext, StreamingHandler
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.server.accept_rules import AcceptRules
 from mmo_trio.http.server.listener import serve_http
@@ -120,7 +122,7 @@ class Listeners:
             partial(
                 self._serve,
                 "pages",
-                AsgiHost(pages, BODY_BYTES_MAX),
+                self._host(pages),
                 limits=limits.pages_listener_limits,
                 certificates=self.certificates,
                 descriptors_max=shares.pages,
@@ -130,13 +132,23 @@ class Listeners:
             partial(
                 self._serve,
                 "console",
-                AsgiHost(console, BODY_BYTES_MAX),
+                self._host(console),
                 limits=limits.console_listener_limits,
                 descriptors_max=shares.console,
             )
         )
         for extra in self.extra_listeners:
             await nursery.start(partial(extra, parts, drain=self.shutdown.requested))
+
+    def _host(self, app: WebApp) -> AsgiHost:
+        """Return the handler of a listener for people, who share one event loop with the merchants."""
+        proxies = TrustedProxies(self.settings.listen.proxy_trusted)
+
+        def find_client(head: RequestHead, context: RequestContext) -> str:
+            forwarded = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
+            return str(proxies.client_address(context.client, forwarded) or context.client)
+
+        return AsgiHost(app, BODY_BYTES_MAX, Pacer(self.settings.limits.pages_share), find_client)
 
     async def _serve(
         self,

@@ -176,6 +176,11 @@ class LimitsSection:
     console_connections: int = setting(
         COUNT, 256, "Open connections to the console in all; one address may have half of them."
     )
+    pages_share: float = setting(
+        RATIO,
+        0.15,
+        "Share of a process's time that requests to the pages may take under load, and as much those to the console.",
+    )
     write_buffer: int = setting(
         SIZE,
         2 * _LISTENER.write_buffer_bytes,

@@ -71,6 +71,7 @@ def sandbox_presets(data_directory: Path, *, free_ports: bool = False) -> dict[s
         "egress.allow_private": "true",
         "egress.extra_ca_file": str(data_directory / "ca.pem"),
         "keys.master_key_file": str(data_directory / "master.key"),
+        "limits.pages_share": "1",
     }
     if free_ports:
         presets |= {f"listen.{each}": "127.0.0.1:0" for each in ("api", "pages", "console")}

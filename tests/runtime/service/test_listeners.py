@@ -24,6 +24,11 @@ PEOPLE = ("pages", "console")
 PATHS = {"api": b"/healthz", "pages": b"/", "console": b"/sign-in"}
 
 
+def visit(name: str) -> bytes:
+    """A request that each listener answers 200."""
+    return get(PATHS[name]).replace(b"Host: h", b"Host: localhost")
+
+
 async def connect(running: Running, name: str) -> Client:
     """A new connection to one of its listeners."""
     return Client(await trio.open_tcp_stream("127.0.0.1", _port(getattr(running.ready, name))))
@@ -42,7 +47,7 @@ async def test_pages_and_console_count_their_connections(tmp_path: Path) -> None
             one_more = await connect(running, name)
             with trio.fail_after(5):
                 assert (await one_more.answer()).status == 503
-            assert (await idle[0].ask(get(PATHS[name]))).status == 200
+            assert (await idle[0].ask(visit(name))).status == 200
             for client in (*idle, one_more):
                 await trio.aclose_forcefully(client.stream)
 
@@ -94,11 +99,11 @@ async def test_under_tls_only_http_1_1_is_agreed_on_and_browsers_are_told_to_sta
             tls = trio.SSLStream(client.stream, trusting, server_hostname="localhost")
             await tls.do_handshake()
             assert tls.selected_alpn_protocol() == "http/1.1"
-            answer = await Client(tls).ask(get(PATHS[name]))
+            answer = await Client(tls).ask(visit(name))
             assert answer.headers["strict-transport-security"] == f"max-age={365 * 24 * 3600}"
             await trio.aclose_forcefully(tls)
         console = await connect(running, "console")
-        assert "strict-transport-security" not in (await console.ask(get(PATHS["console"]))).headers
+        assert "strict-transport-security" not in (await console.ask(visit("console"))).headers
         await console.stream.aclose()
 
 
@@ -111,7 +116,7 @@ async def test_the_rule_for_browsers_can_be_switched_off(tmp_path: Path) -> None
     async with serving(tmp_path, environment=settings) as running:
         client = await connect(running, "pages")
         tls = trio.SSLStream(client.stream, trusting, server_hostname="localhost")
-        assert "strict-transport-security" not in (await Client(tls).ask(get(PATHS["pages"]))).headers
+        assert "strict-transport-security" not in (await Client(tls).ask(visit("pages"))).headers
         await trio.aclose_forcefully(tls)
 
 
@@ -129,7 +134,7 @@ async def test_behind_a_proxy_nobody_else_is_served_in_the_clear(
                 client = await connect(running, name)
                 with trio.fail_after(5):
                     if is_served:
-                        assert (await client.ask(get(PATHS[name]))).status == 200
+                        assert (await client.ask(visit(name))).status == 200
                     else:
                         assert await client.is_closed()
                 assert ("foreign_client_refused" in str(lines)) == (not is_served)
@@ -142,7 +147,7 @@ async def test_clear_http_for_everybody_has_to_be_allowed(tmp_path: Path, monkey
     async with serving(tmp_path, environment=settings) as running:
         monkeypatch.setattr(LingeringStream, "peer_address", lambda _: "192.0.2.9")
         client = await connect(running, "api")
-        assert (await client.ask(get(PATHS["api"]))).status == 200
+        assert (await client.ask(visit("api"))).status == 200
         await trio.aclose_forcefully(client.stream)
 
 

@@ -6,11 +6,12 @@ neither WebSocket nor HTTP/2 is spoken."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import trio
-from attrs import define, frozen
+from attrs import define, field, frozen
 from hypercorn.typing import (
     ASGIReceiveEvent,
     ASGISendEvent,
@@ -20,13 +21,19 @@ from hypercorn.typing import (
     HTTPScope,
 )
 
+from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, RequestHead
+from mmo_trio.http.asgi.pacer import Pacer, Turn
 from mmo_trio.http.handler import AdmittedStream, RequestContext, ResponseWriter
 
 LISTENER_FIELDS: Final = frozenset(
     {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"transfer-encoding", b"x-request-id"}
 )
 """Fields that the listener writes itself, whatever the application says."""
+
+
+def _connection_client(head: RequestHead, context: RequestContext) -> str:
+    return context.client
 
 
 class IncompleteResponse(Exception):
@@ -41,13 +48,21 @@ class AsgiHost:
     """The application, a callable with `scope`, `receive` and `send`."""
     body_limit: int
     """Bytes that the body of a request may have."""
+    pacer: Pacer = field(factory=lambda: Pacer(1.0))
+    """Limits the share of this process's time that the application takes."""
+    find_client: Callable[[RequestHead, RequestContext], str] = _connection_client
+    """Returns the address by which clients take turns."""
 
     async def admit(self, head: RequestHead, context: RequestContext) -> AdmittedStream:
         """Admit every request; the application routes and authenticates it."""
 
         async def respond(body: bytes, writer: ResponseWriter) -> None:
-            exchange = _Exchange(writer, body)
-            await self.app(_scope(head, context), exchange.receive, exchange.send)
+            turn = await self.pacer.take_turn(subscriber_network(self.find_client(head, context)))
+            exchange = _Exchange(writer, body, turn)
+            try:
+                await self.app(_scope(head, context), exchange.receive, exchange.send)
+            finally:
+                await turn.end()
             if not (exchange.is_finished or exchange.is_client_gone):
                 raise IncompleteResponse
 
@@ -60,6 +75,7 @@ class _Exchange:
 
     writer: ResponseWriter
     body: bytes
+    turn: Turn
     is_read: bool = False
     is_finished: bool = False
     is_client_gone: bool = False
@@ -78,7 +94,10 @@ class _Exchange:
         if event["type"] == "http.response.start":
             fields = tuple((name.lower(), value) for name, value in event["headers"])
             kept = tuple(field for field in fields if field[0] not in LISTENER_FIELDS)
-            await self.writer.begin(event["status"], kept, length=_content_length(fields))
+            length = _content_length(fields)
+            await self.writer.begin(event["status"], kept, length=length)
+            if length is None:  # A stream may last, and takes hardly any time.
+                await self.turn.end()
         elif event["type"] == "http.response.body" and not self.is_finished:
             if event.get("body"):
                 await self.writer.write(event["body"])
