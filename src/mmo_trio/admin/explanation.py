@@ -9,11 +9,15 @@ from attrs import frozen
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
-from mmo_sansio.values.clock import Instant, format_with_microseconds
+from mmo_sansio.values.clock import LAST_INSTANT, Instant, format_with_microseconds
+from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
 from mmo_trio.storage.interface.store import Store
+
+CLAIMS_READ_MAX = 1_000
+"""Open claims that are searched for those of a payment; more are open only while an operator does not answer."""
 
 
 @frozen
@@ -26,6 +30,8 @@ class PaymentHistory:
     suspense: Sequence[SuspenseEntry]
     brand: BrandRecord | None
     """The brand of the payment; None when it was removed."""
+    claims: Sequence[DepositClaim] = ()
+    """The reported deposits that name the payment and are not settled."""
 
 
 async def load_payment_history(store: Store, transaction: Transaction) -> PaymentHistory:
@@ -38,6 +44,7 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         await store.admin.callbacks(gateway_reference=reference),
         await store.admin.suspense_of_payment(reference),
         records.get(transaction.order.brand),
+        [each for each in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX) if each.payment == reference],
     )
 
 
@@ -75,6 +82,7 @@ def conclusions(history: PaymentHistory) -> list[str]:
         *_callback_sentences(history),
         *_brand_sentences(history),
         *_open_suspense_sentences(history),
+        *_claim_sentences(history),
     ]
 
 
@@ -237,3 +245,9 @@ def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
     if waiting:
         ids = ", ".join(str(each.id) for each in waiting)
         yield f"The suspense book has open entries about it ({ids}): a person must look at them."
+
+
+def _claim_sentences(history: PaymentHistory) -> Iterator[str]:
+    for each in history.claims:
+        waits = "the payment's end" if each.is_confirmed else "the operator's confirmation"
+        yield f"A deposit of {each.amount} with the receipt {each.receipt} names it, and waits for {waits}."

@@ -243,6 +243,11 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
     )
     yield _gauge("mmo_callbacks_open", "Callbacks without an outcome, on all nodes.", ({}, backlog.callbacks))
     yield _gauge("mmo_suspense_open", "Open entries of the suspense book.", ({}, backlog.suspense))
+    yield _gauge(
+        "mmo_deposit_claims_open",
+        "Reported deposits that wait for the operator's confirmation or for the end of the payment that they name.",
+        ({}, backlog.deposit_claims),
+    )
 
 
 def _callback_metrics(callbacks: CallbackStatistics) -> Iterator[Metric]:

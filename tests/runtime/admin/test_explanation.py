@@ -8,12 +8,16 @@ from attrs import evolve
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded
 from mmo_sansio.messages.inputs import Input
+from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import Span, later
+from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.admin.explanation import PaymentHistory, conclusions, timeline
+from mmo_sansio.values.model import Stage
+from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history, timeline
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
+from mmo_trio.storage.memory.store import MemoryState, open_memory
 
 IN_USE = StoredApiKey(7, "acme", b"d", b"s", a.START)
 RETIRED = evolve(IN_USE, id=6, retired_at=later(a.START, Span(1)))
@@ -80,3 +84,20 @@ def test_the_story_follows_the_journal() -> None:
     assert [line.actor for line in lines] == ["merchant", "gateway", "provider:test", "provider:test"]
     assert "[submitting → awaiting_result]" in lines[2].description
     assert [line.at for line in lines] == sorted(line.at for line in lines)
+
+
+@pytest.mark.finding("security-7")
+@pytest.mark.parametrize(
+    ("is_confirmed", "waits"), [(False, "the operator's confirmation"), (True, "the payment's end")]
+)
+async def test_an_open_claim_that_names_the_payment_is_told(is_confirmed: bool, waits: str) -> None:
+    memory = MemoryState()
+    async with open_memory(memory) as store:
+        transaction = a.a_transaction(Stage.AWAITING_RESULT)
+        trust = DepositTrust.CONFIRMED if is_confirmed else DepositTrust.UNCONFIRMED
+        memory.ledger = a.ledger_with(transaction)
+        deposit = a.a_deposit(payment=transaction.reference, trust=trust, brand=None)
+        decision = decide(memory.ledger, deposit, now=a.START)
+        memory.ledger.apply(decision.changes, decision.intents)
+        found = conclusions(await load_payment_history(store, transaction))
+    assert f"A deposit of 75.00 KES with the receipt DEP-1 names it, and waits for {waits}." in found

@@ -29,6 +29,7 @@ async def check_claim_survives_restart(open_store: OpenStore) -> None:
     """An open claim is kept with all that it says, and its next question is due after a restart."""
     async with open_store() as store:
         await submit_batch(store, (claimed(_RECEIPT, 1), NOON), (claimed("OTHER ü", 2), after_noon(1)))
+        assert (await store.admin.backlog(NOON, overdue_before=NOON)).deposit_claims == 2
         kept = await store.deposit_claim("sandbox", _RECEIPT)
         assert kept is not None
         assert (kept.account, kept.bill_reference, kept.amount) == ("600966", "SHOP ü", Money(150_000, "KES"))
@@ -65,6 +66,7 @@ async def check_claim_settles_once(open_store: OpenStore) -> None:
         assert settled is not None
         assert settled.wake_at is None
         assert await store.due_claims(later(NOON, Span(9 * clock.DAY)), limit=10) == []
+        assert (await store.admin.backlog(NOON, overdue_before=NOON)).deposit_claims == 0
         (repeated,) = await submit_batch(store, (claimed(_RECEIPT, 4), after_noon(7)))
         assert isinstance(repeated, Ignored)
         assert await store.transaction(reference(4)) is None

@@ -313,6 +313,8 @@ class Backlog:
     """Open callbacks."""
     suspense: int
     """Open entries of the suspense book."""
+    deposit_claims: int = 0
+    """Reported deposits that are not settled."""
 
 
 @frozen

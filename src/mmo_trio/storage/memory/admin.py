@@ -148,6 +148,7 @@ class MemoryAdminStore(MemorySecondFactors):
             overdue=sum((each.progress.wake_at or 0) < overdue_before for each in pending),
             callbacks=sum(isinstance(each, DeliverCallback) for each in memory.ledger.intents.values()),
             suspense=sum(each.closed_at is None for each in memory.suspense),
+            deposit_claims=sum(each.wake_at is not None for each in memory.ledger.claims.values()),
         )
 
     async def brand_holds(self) -> Sequence[admin_types.BrandHold]:

@@ -29,12 +29,13 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
     rows = yield from execute(
         "SELECT count(*), count(*) FILTER (WHERE wake_at < ?),"
         " (SELECT count(*) FROM intents WHERE kind = 'callback'),"
-        " (SELECT count(*) FROM suspense WHERE closed_at IS NULL)"
+        " (SELECT count(*) FROM suspense WHERE closed_at IS NULL),"
+        " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL)"
         " FROM transactions WHERE wake_at IS NOT NULL",
         overdue_before,
     )
-    pending, overdue, callbacks, suspense = rows[0]
-    return Backlog(pending, len(stuck), overdue, callbacks, suspense)
+    pending, overdue, callbacks, suspense, claims = rows[0]
+    return Backlog(pending, len(stuck), overdue, callbacks, suspense, claims)
 
 
 def count_payments(query: CountQuery, *, by: CountDimension | None) -> SqlQuery[Sequence[PaymentCount]]:
