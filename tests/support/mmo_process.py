@@ -37,8 +37,8 @@ def environment_without_settings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("MMO_")}
 
 
-async def mmo(*arguments: str | Path) -> str:
-    """What a command prints on standard output; it must succeed."""
+async def mmo(*arguments: str | Path, exit_code: int = 0) -> str:
+    """What a command prints on standard output; it must end with this exit code."""
     with trio.fail_after(3 * TIMEOUT_S):
         done = await trio.run_process(
             [*COMMAND, *map(str, arguments)],
@@ -47,7 +47,7 @@ async def mmo(*arguments: str | Path) -> str:
             capture_stderr=True,
             check=False,
         )
-    assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+    assert done.returncode == exit_code, (arguments, done.stdout, done.stderr)
     return done.stdout.decode()
 
 

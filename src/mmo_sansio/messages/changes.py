@@ -62,7 +62,8 @@ class TransactionCreated:
 
 @frozen
 class TransactionAdvanced:
-    """A transaction has moved; with both sides a store can guard the change and the journal can explain it."""
+    """A transaction has moved, or its times were corrected; with both sides a store can guard the change, and the
+    journal can explain it. The order is the same on both sides unless its times were corrected."""
 
     before: Transaction
     after: Transaction

@@ -82,6 +82,15 @@ class ResolveManually:
 
 
 @frozen
+class CorrectTimes:
+    """Staff correct the times of a payment that was taken under a wrong clock."""
+
+    gateway_reference: str
+    user: str
+    """The member of staff, for the journal."""
+
+
+@frozen
 class BeginSubmission:
     """A worker is about to send the payment to its provider, which may have it from now on (S6)."""
 
@@ -292,6 +301,7 @@ Input: TypeAlias = (
     CreatePayment
     | ConfirmPage
     | ResolveManually
+    | CorrectTimes
     | BeginSubmission
     | StopPayment
     | ProviderReport

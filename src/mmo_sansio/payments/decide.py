@@ -22,7 +22,17 @@ from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.payments import journal, settlement
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
-from mmo_sansio.payments.rules import creation, deliveries, deposits, payment_page, polling, results, submission, timers
+from mmo_sansio.payments.rules import (
+    correction,
+    creation,
+    deliveries,
+    deposits,
+    payment_page,
+    polling,
+    results,
+    submission,
+    timers,
+)
 from mmo_sansio.values.clock import Instant, Moment
 
 
@@ -53,6 +63,7 @@ def reads(input_: inputs.Input) -> Reads:
             inputs.ConfirmPage()
             | inputs.ResolveManually()
             | inputs.StopPayment()
+            | inputs.CorrectTimes()
             | inputs.ProviderAccepted()
             | inputs.ProviderSucceeded()
             | inputs.ProviderFailed()
@@ -125,5 +136,7 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
             return deposits.record_unmatched(input_, now=now)
         case inputs.ResolveManually():
             return results.resolve(ledger, input_, now=now)
+        case inputs.CorrectTimes():
+            return correction.correct_times(ledger, input_, now=now)
         case _:
             assert_never(input_)

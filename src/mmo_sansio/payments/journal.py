@@ -62,7 +62,7 @@ def _actor(input_: inputs.Input) -> str:
             return "merchant"
         case inputs.ConfirmPage():
             return "payer"
-        case inputs.ResolveManually() | inputs.StopPayment():
+        case inputs.ResolveManually() | inputs.StopPayment() | inputs.CorrectTimes():
             return f"operator:{input_.user}"
         case inputs.TransactionWoke() | inputs.DepositClaimWoke():
             return "clock"
@@ -128,6 +128,7 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             }
         case (
             inputs.ConfirmPage()
+            | inputs.CorrectTimes()
             | inputs.TransactionWoke()
             | inputs.BeginSubmission()
             | inputs.StopPayment()

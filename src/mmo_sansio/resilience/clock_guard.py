@@ -76,10 +76,14 @@ class ClockGuard:
 
         While the machine is the same and was not restarted, its boot clock measures the time in between. Otherwise
         `down_for` does, which a store that has a clock of its own gives, or else the wall clock. Time never goes back.
+
+        The wall clock is trusted as it is, as somebody may have set it right before this start; it is trusted at once
+        as well when it returns to what the earlier process trusted.
         """
         is_same_boot = record.boot_id == boot_id and monotonic >= record.monotonic
         if is_same_boot:
             passed = elapsed(record.monotonic, monotonic)
+            self._trusted_before = Span(record.utc - record.monotonic)
         elif down_for is not None:
             passed = down_for
         else:

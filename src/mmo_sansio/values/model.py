@@ -225,7 +225,7 @@ class Page:
 
 @frozen
 class Order:
-    """The order is what the merchant requested; it never changes."""
+    """The order is what the merchant requested; it never changes, but for times that a wrong clock has written."""
 
     gateway_reference: str
     """A ULID, generated when the request arrives."""

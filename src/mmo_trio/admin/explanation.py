@@ -104,6 +104,7 @@ _INPUT_TEXTS = {
     "CallbackConcluded": "concluded the callback",
     "QrConcluded": "concluded the delivery of the QR code",
     "ResolveManually": "completed it by hand",
+    "CorrectTimes": "corrected its times, which a wrong clock had written",
 }
 
 

@@ -95,6 +95,15 @@ def test_the_next_process_continues_own_time(
     assert monotonic + guard.utc_ahead == wall
 
 
+def test_a_clock_that_returns_to_what_the_earlier_process_trusted_is_trusted_at_once() -> None:
+    passed = Span(560 * S - ENDED.monotonic)
+    behind, monotonic = later(ENDED.utc, Span(passed - clock.HOUR)), later(ENDED.monotonic, passed)
+    guard = ClockGuard(wall=behind, monotonic=monotonic)
+    guard.continue_from(ENDED, boot_id="boot-1", monotonic=monotonic)
+    assert guard.observe(wall=later(ENDED.utc, passed), monotonic=monotonic) == clock.HOUR
+    assert monotonic + guard.utc_ahead == ENDED.utc + passed
+
+
 @pytest.mark.spec("S3")
 @given(
     st.lists(

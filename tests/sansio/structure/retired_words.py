@@ -125,6 +125,9 @@ ALLOWED: tuple[tuple[str, str, str], ...] = (
     ("src/mmo_trio/pages/sandbox/controls.py", '"told": ', "a member of the sandbox's JSON"),
     ("src/mmo_trio/simulators/base.py", '"told": ', "a member of the simulators' JSON"),
     ("docs/operating.md", "--kill-whom=main", "an option of systemctl"),
+    ("src/mmo_trio/*", "mmo db mend-clock", "a command"),
+    ("src/mmo_trio/cli/commands/db.py", '"mend-clock"', "a command"),
+    ("docs/*.md", "mmo db mend-clock", "a command"),
 )
 """(path, pattern of the lines, reason): uses that must stay, such as names of stored columns."""
 

@@ -1,23 +1,29 @@
-"""`mmo db` migrates the store and checks its integrity."""
+"""`mmo db` migrates the store, checks its integrity, and corrects what a wrong clock has written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
 
 import click
 
+from mmo_sansio.values.clock import Moment, format_with_microseconds
+from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
 from mmo_trio.brands.master_key_check import check_master_key
 from mmo_trio.cli.support.errors import NegativeAnswer
-from mmo_trio.cli.support.output import print_json, print_status, progress_bar
+from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.cli.support.output import print_json, print_status, print_table, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.engine.clock_continuity import continue_clock
+from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.store import Store
+from mmo_trio.system.clock import WallClock
 
 
 @click.group()
 def db() -> None:
-    """Migrate and check the store."""
+    """Migrate, check and correct the store."""
 
 
 @db.command()
@@ -37,15 +43,60 @@ def check(target: CommandTarget, as_json: bool) -> None:
     """Check that the store is reachable, writable and sound, and that the master key is its own; reads all of it."""
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
-        faults = target.with_store(partial(_find_faults, target))
+        damage, misdated = target.with_store(partial(_find_faults, target))
+    faults = (*damage, *misdated)
     if as_json:
         print_json({"faults": list(faults)})
     else:
         for fault in faults:
             click.echo(fault)
-    if faults:
+    if damage:
         raise NegativeAnswer(f"{len(faults)} faults: restore a backup, and keep this store to look at.")
+    if misdated:
+        raise NegativeAnswer(f"{len(faults)} faults, which `mmo db mend-clock` corrects.")
     print_status("The store is reachable, writable and sound.")
+
+
+@db.command("mend-clock")
+@click.option("--apply", "is_applied", is_flag=True, help="Correct them; without this they are only shown.")
+@target_options
+def correct_clock(target: CommandTarget, is_applied: bool) -> None:
+    """Correct what a wall clock that was ahead has written, once it is right: times in the future.
+
+    A merchant sees the corrected createdAt from then on. The journal stays as it is.
+    """
+    errors = target.with_store(lambda store: _find_clock_errors(store, target.clock()))
+    print_table(
+        ("gatewayReference", "brand", "status", "createdAt"),
+        (
+            (each.reference, each.order.brand, each.status, format_with_microseconds(each.order.created_at))
+            for each in errors.payments
+        ),
+    )
+    if errors.held_until is not None:
+        print_status(f"Stamps reach to {format_with_microseconds(errors.held_until)}.")
+    if not errors:
+        print_status("No time in the store lies in the future.")
+    elif not is_applied:
+        print_status("Is the machine's clock right now? Then `--apply` corrects them.")
+    else:
+        with progress_bar() as bar:
+            task = bar.add_task("correcting", total=len(errors.payments))
+            target.with_store(lambda store: _correct(target, store, errors, lambda: bar.advance(task)))
+        print_status(f"Corrected the times of {len(errors.payments)} payments.")
+
+
+async def _correct(target: CommandTarget, store: Store, errors: ClockErrors, report: Callable[[], object]) -> None:
+    """Correct these errors, once the audit log says so."""
+    await target.record(store, "clock_mended", payments=len(errors.payments))
+    clock = target.clock()
+    submit = partial(submit_once, store, clock=clock)
+    await correct_clock_errors(store, submit, errors, now=clock.now(), user=machine_user().name, report=report)
+
+
+async def _find_clock_errors(store: Store, clock: WallClock) -> ClockErrors:
+    await continue_clock(clock, store)
+    return await find_clock_errors(store, now=Moment(clock.time(), clock.now()))
 
 
 @runtime_checkable
@@ -59,9 +110,10 @@ async def _do_nothing(store: Store) -> None:
     """Do nothing: opening a store to serve it migrates it, while no other process can serve it."""
 
 
-async def _find_faults(target: CommandTarget, store: Store) -> Sequence[str]:
+async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[str], Sequence[str]]:
+    """Return a sentence for each damage, and for each time that a wrong clock wrote."""
     await store.check()
-    faults = await store.integrity_errors() if isinstance(store, _IntegrityCheckedStore) else ()
-    if not faults:
+    damage = await store.integrity_errors() if isinstance(store, _IntegrityCheckedStore) else ()
+    if not damage:
         await check_master_key(store, target.settings.keys.master_key_file, now=target.clock().now())
-    return faults
+    return damage, (await _find_clock_errors(store, target.clock())).sentences()

@@ -48,6 +48,8 @@ CHECKS: tuple[StoreCheck, ...] = (
     queries.check_closed_store_is_unavailable,
     ownership.check_breakers_survive_restart,
     work.check_clock_records,
+    work.check_corrected_times,
+    work.check_what_is_held_is_released,
     work.check_audit_log,
     work.check_brand_holds,
     work.check_sealed_audit_keys,

@@ -136,6 +136,7 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.ProviderCannotTell(about, provider),
         inputs.ProviderHinted(about, provider, "?"),
         inputs.ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
+        inputs.CorrectTimes(about, "ada"),
         inputs.TransactionWoke(about),
         inputs.CallbackConcluded(about, DELIVERED),
         inputs.CallbackConcluded(about, DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")),

@@ -6,8 +6,17 @@ from functools import partial
 
 from attrs import evolve
 
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input, StopPayment, UnmatchedNotified
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    CorrectTimes,
+    Input,
+    StopPayment,
+    UnmatchedNotified,
+)
+from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
@@ -61,6 +70,40 @@ async def check_clock_records(open_store: OpenStore) -> None:
         gone = await store.clock_record("boot-1")
         assert gone is not None
         assert gone.record.boot_id == ""
+
+
+async def check_corrected_times(open_store: OpenStore) -> None:
+    """A payment of a wrong clock, and its wake, are found at their corrected times after a restart (S3)."""
+    ahead = Span(4 * DAY)
+    async with open_store() as store:
+        await submit_batch(store, (creation(1), after_noon(ahead)), (creation(2), NOON))
+        replies = await submit_batch(store, (CorrectTimes(reference(1), "ada"), after_noon(5)))
+    async with open_store() as store:
+        stored = await store.transaction(reference(1))
+        assert stored is not None
+        assert replies == [Applied(stored)]
+        assert stored.order.created_at == after_noon(5)
+        listed = await store.list_records(ListRecords("acme", NOON, after_noon(9)))
+        assert len(listed.objects) == 2
+        assert listed.objects[1] == transaction_object(stored)
+        assert await store.due(stored.order.expires_at, limit=9) == [reference(2), reference(1)]
+        assert [line.input_name for line in await store.admin.timeline(reference(1))] == [
+            "CreatePayment",
+            "CorrectTimes",
+        ]
+
+
+async def check_what_is_held_is_released(open_store: OpenStore) -> None:
+    """A window of records that a wrong clock let be served holds nothing back once it is released (R7)."""
+    async with open_store() as store:
+        assert await store.held_until() == 0
+        await store.save_clock_record(ClockRecord("boot", MonotonicInstant(1), NOON, NOON, after_noon(DAY)))
+        assert await store.held_until() == after_noon(DAY)
+        await store.release_held(after_noon(2))
+    async with open_store() as store:
+        assert await store.held_until() == after_noon(2)
+        await store.release_held(after_noon(3))
+        assert await store.held_until() == after_noon(2)
 
 
 async def check_audit_log(open_store: OpenStore) -> None:

@@ -100,6 +100,15 @@ class BatchStore(Protocol):
         """Save the clocks as they are, in place of what was saved during the same start of the machine."""
         ...
 
+    async def held_until(self) -> Instant:
+        """Return the wall time before which nothing new may be dated, as records up to there were served, or as an
+        earlier version has stamped what it stored (R7); 0 when there is none."""
+        ...
+
+    async def release_held(self, now: Instant) -> None:
+        """Let new payments be dated from now on, although records beyond were served: a wrong clock has shown them."""
+        ...
+
 
 class ChannelOwnership(Protocol):
     """Coordinates the processes that share a store: which are alive, and which one sends the callbacks of a merchant.

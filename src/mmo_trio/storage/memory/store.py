@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
+from attrs import evolve
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, PollProvider
@@ -131,6 +132,15 @@ class MemoryStore:
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
         return (await self._open_state()).ownership.breakers()
+
+    async def held_until(self) -> Instant:
+        records = (await self._open_state()).clock_records.values()
+        return max((each.served_until for each in records), default=Instant(0))
+
+    async def release_held(self, now: Instant) -> None:
+        memory = await self._open_state()
+        for id, each in memory.clock_records.items():
+            memory.clock_records[id] = evolve(each, served_until=min(each.served_until, now))
 
     async def look_up(self, query: AnyLookUp) -> bytes | None:
         ledger = (await self._open_state()).ledger

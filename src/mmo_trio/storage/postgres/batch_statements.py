@@ -13,7 +13,7 @@ from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import order_columns, progress_columns
-from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim
+from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim, serialize_order
 
 _ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)")
 _CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
@@ -39,6 +39,12 @@ _UPDATE_TRANSACTIONS = PreparedStatement("""
         RETURNING 1
     )
     SELECT still_so(count(*) = %s::bigint) FROM moved
+""")
+_REDATE_TRANSACTIONS = PreparedStatement("""
+    UPDATE transactions AS t SET created_at = new.created_at, order_row = new.order_row
+    FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bytea[])
+        AS new (brand, gateway_reference, created_at, order_row)
+    WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
 """)
 _INSERT_REFERENCE_USES = PreparedStatement("""
     INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier)
@@ -145,6 +151,11 @@ def batch_statements(effect: NetEffect, loaded: LoadedBatch, *, holder: int) -> 
             for reference, (was, now) in sorted(effect.advanced.items())
         ]
         yield _UPDATE_TRANSACTIONS.bind_rows(moved, len(moved))
+    if effect.redated:
+        yield _REDATE_TRANSACTIONS.bind_rows(
+            (each.order.brand, reference, each.order.created_at, serialize_order(each.order))
+            for reference, each in sorted(effect.redated.items())
+        )
     if effect.claims:
         yield from _claim_statements(effect)
     yield from _intent_statements(effect, loaded, holder)

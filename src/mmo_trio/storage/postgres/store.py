@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 POSTGRES_SCHEMA = SqlSchema(
     transaction_key=("brand", "gateway_reference"),
-    latest_stamp="SELECT coalesce(max(stamp), 0) FROM batches",
+    held_until=(("clock_records", "served_until"), ("horizon", "at"), ("batches", "stamp")),
     reference_suffix="right(gateway_reference, 12)",
     breaker_table="channels",
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",

@@ -26,6 +26,8 @@ class NetEffect:
     """New transactions by gatewayReference, as they are at the end of the batch."""
     advanced: dict[str, tuple[int, Transaction]] = Factory(dict)
     """Stored transactions that moved: the version that must be stored, and how they are at the end of the batch."""
+    redated: dict[str, Transaction] = Factory(dict)
+    """Those of the advanced whose order has changed as well, as its times were corrected."""
     references: list[changes.ReferenceConsumed] = Factory(list)
     deposits: list[changes.DepositRecorded] = Factory(list)
     claims: dict[DepositKey, tuple[int, DepositClaim | None]] = Factory(dict)
@@ -93,6 +95,8 @@ class NetEffect:
                 assert_never(change)
 
     def _advance(self, before_change: Transaction, after_change: Transaction) -> None:
+        if after_change.order is not before_change.order:
+            self.redated[after_change.reference] = after_change
         before, after = before_change.progress.version, after_change.progress.version
         assert after == before + 1
         reference = after_change.reference

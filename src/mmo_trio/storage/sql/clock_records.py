@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.values.clock import earlier
+from mmo_sansio.values.clock import Instant, earlier
 from mmo_trio.storage.interface.store import CLOCK_RECORDS_KEPT_FOR, StoredClockRecord
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import SqlQuery, execute
@@ -40,3 +40,16 @@ def save_clock_record(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]:
         record.boot_id,
         earlier(record.time, CLOCK_RECORDS_KEPT_FOR),
     )
+
+
+def held_until(schema: SqlSchema) -> SqlQuery[Instant]:
+    """Return the latest wall time of those before which nothing new may be dated."""
+    columns = [f"SELECT max({column}) AS at FROM {table}" for table, column in schema.held_until]
+    ((latest,),) = yield from execute(f"SELECT coalesce(max(at), 0) FROM ({' UNION ALL '.join(columns)}) AS each_at")
+    return Instant(int(latest))
+
+
+def release_held(schema: SqlSchema, now: Instant) -> SqlQuery[None]:
+    """Bring those that lie in the future back to now."""
+    for table, column in schema.held_until:
+        yield from execute(f"UPDATE {table} SET {column} = ? WHERE {column} > ?", now, now)

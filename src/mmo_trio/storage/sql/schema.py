@@ -14,8 +14,8 @@ class SqlSchema:
 
     transaction_key: Sequence[str]
     """The columns of other tables that name a transaction; they are its key."""
-    latest_stamp: str
-    """The query of the latest stored instant."""
+    held_until: Sequence[tuple[str, str]]
+    """The tables and columns of wall times before which nothing new may be dated."""
     reference_suffix: str
     """The indexed expression of a gatewayReference's last twelve characters."""
     breaker_table: str

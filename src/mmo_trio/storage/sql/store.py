@@ -47,6 +47,12 @@ class SqlStore(ABC):
     async def save_clock_record(self, record: ClockRecord) -> None:
         await self._run_write(lambda: clock_records.save_clock_record(self._schema, record))
 
+    async def held_until(self) -> Instant:
+        return await self._run_query(lambda: clock_records.held_until(self._schema))
+
+    async def release_held(self, now: Instant) -> None:
+        await self._run_write(lambda: clock_records.release_held(self._schema, now))
+
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
         return await self._run_query(lambda: monitoring.breakers(self._schema.breaker_table))
 

@@ -17,7 +17,13 @@ from mmo_sansio.values.model import Status
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX, order_columns, progress_columns
-from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction, serialize_breaker, serialize_claim
+from mmo_trio.storage.sql.serialization import (
+    parse_claim,
+    parse_transaction,
+    serialize_breaker,
+    serialize_claim,
+    serialize_order,
+)
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 
 _SELECT_TRANSACTIONS = """
@@ -108,6 +114,11 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             [(*progress_columns(now), reference, was) for reference, (was, now) in effect.advanced.items()],
         )
         assert moved.rowcount == len(effect.advanced), "a transaction isn't in the version of its decision"
+    if effect.redated:
+        connection.executemany(
+            "UPDATE transactions SET created_at = ?, order_row = ? WHERE gateway_reference = ?",
+            [(each.order.created_at, serialize_order(each.order), id) for id, each in effect.redated.items()],
+        )
     if effect.references:
         connection.executemany(
             "INSERT OR REPLACE INTO reference_uses"

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 SQLITE_SCHEMA = SqlSchema(
     transaction_key=("gateway_reference",),
-    latest_stamp="SELECT at FROM latest_stamp",
+    held_until=(("clock_records", "served_until"), ("latest_stamp", "at")),
     reference_suffix="substr(gateway_reference, -12)",
     breaker_table="breakers",
     clear_breaker="DELETE FROM breakers WHERE brand = ?",
