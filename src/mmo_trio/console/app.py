@@ -50,7 +50,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         "pretty_json": format_json,
         "response_text": format_response_body,
     }
-    app.jinja_env.globals |= {"Permission": Permission, "MASKED": MASKED}
+    app.jinja_env.globals.update(Permission=Permission, MASKED=MASKED)
     for pages in BLUEPRINTS:
         app.register_blueprint(pages)
     app.register_error_handler(NotSignedIn, _to_sign_in)
