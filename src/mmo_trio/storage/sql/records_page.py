@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
+
+from attrs import evolve
 
 from mmo_sansio.messages.queries import ListRecords, Position, Records
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.shared.records_size import count_fitting
 from mmo_trio.storage.sql.serialization import CHECKSUM_BYTES, without_checksum
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
+from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, Where
 
 UNMEASURED_ROWS: Final = 100
-"""Rows that are read without a look at their sizes before: even the largest ones are fewer bytes than a page may have.
-A larger page reads the sizes first, which costs no object, so that it never loads what it cannot hold."""
+"""Rows that are read without a look at their sizes before: even the largest are fewer bytes than a page may have."""
 
 
 def list_records(query: ListRecords) -> SqlQuery[Records]:
     """Return a page of transaction objects. Needs one snapshot for its statements."""
     backwards = query.before is not None
-    beyond = query.before or query.after
-    if query.page_size <= UNMEASURED_ROWS:
-        rows = list((yield from _rows_beyond(query, beyond, "object", backwards=backwards, limit=query.page_size + 1)))
-        fitting = count_fitting((len(row[2]) - CHECKSUM_BYTES for row in rows), query)
-        has_more = len(rows) > fitting
-        del rows[fitting:]
-    else:
-        sizes = yield from _rows_beyond(query, beyond, "length(object)", backwards=backwards, limit=query.page_size + 1)
-        fitting = count_fitting((row[2] - CHECKSUM_BYTES for row in sizes), query)
-        has_more = len(sizes) > fitting
-        rows = list((yield from _rows_beyond(query, beyond, "object", backwards=backwards, limit=fitting)))
+    rows, has_more = yield from _read_page(query, query.before or query.after, backwards=backwards)
     if not rows:
         return Records((), None, None, has_previous=False, has_next=False)
-    opposite = yield from _rows_beyond(query, Position(*rows[0][:2]), "1", backwards=not backwards, limit=1)
+    nearest = Position(*rows[0][:2])
+    opposite = yield _select_rows(query, nearest, "1", backwards=not backwards, limit=1)
     if backwards:
         rows.reverse()
     first, last = Position(*rows[0][:2]), Position(*rows[-1][:2])
@@ -45,6 +36,24 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
     )
 
 
+def _read_page(query: ListRecords, beyond: Position | None, *, backwards: bool) -> SqlQuery[tuple[list[Row], bool]]:
+    """Return the rows of the page with their objects, nearest first, and whether further ones follow.
+
+    Nothing is loaded that the page does not hold: the size of many rows is read first, which loads no object."""
+    limit = query.page_size + 1
+    if query.page_size > UNMEASURED_ROWS:
+        measure = _select_rows(query, beyond, "length(object) AS size", backwards=backwards, limit=limit)
+        ((total,),) = yield evolve(measure, text=f"SELECT coalesce(sum(size), 0) FROM ({measure.text}) AS page")
+        if total > query.bytes_max:
+            sizes = yield measure
+            fitting = count_fitting((row[2] - CHECKSUM_BYTES for row in sizes), query)
+            rows = yield _select_rows(query, beyond, "object", backwards=backwards, limit=fitting)
+            return list(rows), len(sizes) > fitting
+    rows = yield _select_rows(query, beyond, "object", backwards=backwards, limit=limit)
+    fitting = count_fitting((len(row[2]) - CHECKSUM_BYTES for row in rows), query)
+    return list(rows[:fitting]), len(rows) > fitting
+
+
 def _take_objects(rows: list[Row]) -> tuple[bytes, ...]:
     """Return the objects of rows; each row is dropped as soon as it is read, so that no page is in memory twice."""
     rows.reverse()
@@ -54,10 +63,10 @@ def _take_objects(rows: list[Row]) -> tuple[bytes, ...]:
     return tuple(objects)
 
 
-def _rows_beyond(
+def _select_rows(
     query: ListRecords, beyond: Position | None, column: str, *, backwards: bool, limit: int
-) -> SqlQuery[Sequence[Row]]:
-    """Return created_at, gateway_reference and this column of matching rows beyond a position, nearest first."""
+) -> SqlStatement:
+    """Select created_at, gateway_reference and this column of matching rows beyond a position, nearest first."""
     begin, end = query.begin, query.end
     if beyond is not None and backwards:
         end = Instant(min(end, beyond.created_at + 1))
@@ -71,9 +80,8 @@ def _rows_beyond(
     where.and_("type = ?", query.type and query.type.value).and_("method = ?", query.method)
     where.and_("status = ?", query.status and query.status.value)
     order = "DESC" if backwards else "ASC"
-    return execute(
+    return SqlStatement(
         f"SELECT created_at, gateway_reference, {column} FROM transactions {where}"
         f" ORDER BY brand {order}, created_at {order}, gateway_reference {order} LIMIT ?",
-        *where.values,
-        limit,
+        (*where.values, limit),
     )
