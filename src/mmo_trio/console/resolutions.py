@@ -20,7 +20,7 @@ from mmo_trio.admin.resolution import (
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, parse_choice, redirect_to
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import CurrentUser, require
+from mmo_trio.console.sessions import CurrentUser, record_view, require
 from mmo_trio.storage.interface.admin_types import Proposal
 
 _HTTP_ERRORS: dict[ResolutionRefusal, type[HTTPException]] = {
@@ -40,6 +40,8 @@ async def list_proposals() -> str:
     """List the proposals that are not finished."""
     admin = console().store.admin
     proposals = [each for state in UNFINISHED_STATES for each in await admin.proposals(state=state)]
+    if proposals:
+        await record_view("resolutions", [each.id for each in proposals])
     return await render_template("resolutions.html", proposals=proposals)
 
 

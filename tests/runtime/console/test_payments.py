@@ -194,6 +194,18 @@ async def test_the_audit_log_says_who_saw_the_suspense_book(sandbox: Running, si
         assert await views(sandbox) == expected
 
 
+@pytest.mark.finding("security-20")
+async def test_the_audit_log_says_who_read_proposals(sandbox: Running, signed_in: SignedIn) -> None:
+    reference = (await made(sandbox, payer={"id": "c", "msisdn": NEVER}))["gatewayReference"]
+    sam, ann, vera = await signed_in("sam"), await signed_in("ann"), await signed_in("vera")
+    proposed = {"outcome": "success", "reason": "Wanjiru phoned", "evidence": "a receipt"}
+    assert (await sam.post(f"/payments/{reference}/resolutions", **proposed)).status == 303
+    for who in (ann, ann, vera):
+        assert (b"Wanjiru" in (await who.get("/resolutions")).body) == (who is ann)
+    read = [each for each in await views(sandbox) if each[1] == "resolutions"]
+    assert read == [("operator:ann", "resolutions", json.dumps({"entries": [1]}))]
+
+
 def _decide(changes: tuple[Change, ...], _: Ledger) -> tuple[Decision, ...]:
     return (Decision(Ignored("late"), changes),)
 
