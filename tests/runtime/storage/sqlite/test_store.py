@@ -17,7 +17,7 @@ import trio
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import ListRecords, LookUp
 from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant, Span, later
@@ -276,7 +276,7 @@ async def test_a_transaction_moves_only_from_where_it_was_decided(tmp_path: Path
             kept.append(decide(ledger, BeginSubmission(reference(1)), now=later(NOON, Span(5))))
             return kept
 
-        await store.transact(Reads(transactions=frozenset((reference(1),))), decide_and_keep)
+        await store.transact(reads(BeginSubmission(reference(1))), decide_and_keep)
         with pytest.raises(AssertionError, match="isn't in the version of its decision"):
             await store.transact(Reads(), lambda ledger: kept)
         assert len(await store.admin.timeline(reference(1))) == 2
