@@ -12,7 +12,7 @@ from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.model import Status, Transaction, UsageShare
 
 
 @frozen
@@ -26,6 +26,16 @@ class ReferenceConsumed:
     earlier: Status = Status.FAILED
     """How the payments before under this reference ended, as all of them have: SUCCESS when one was paid, FAILED when
     none was, or there were none."""
+
+
+@frozen
+class UsageChanged:
+    """A payment adds to a counter of its brand, or what it added is taken back."""
+
+    brand: str
+    share: UsageShare
+    limit: int | None = None
+    """The most that the counter may reach; a store that finds more than this decides again."""
 
 
 @frozen
@@ -163,6 +173,7 @@ class JournalEntry:
 
 Change: TypeAlias = (
     ReferenceConsumed
+    | UsageChanged
     | DepositRecorded
     | DepositClaimChanged
     | TransactionCreated

@@ -20,6 +20,7 @@ from attrs import evolve
 from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.payments import journal, settlement
+from mmo_sansio.payments.brand_usage import usage_keys
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.rules import (
@@ -41,7 +42,7 @@ def reads(input_: inputs.Input) -> Reads:
     match input_:
         case inputs.CreatePayment():
             key = (input_.brand.id, input_.draft.merchant_reference)
-            return Reads(references=frozenset((key,)))
+            return Reads(references=frozenset((key,)), usage=usage_keys(input_))
         case inputs.CallbackConcluded(reference):
             return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.CALLBACK),)))
         case inputs.QrConcluded(reference):

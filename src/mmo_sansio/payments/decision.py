@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 from mmo_sansio.messages.changes import Change, IntentConcluded, TransactionAdvanced
 from mmo_sansio.messages.intents import Intent, IntentKind
 from mmo_sansio.messages.replies import Ignored, Rejected, Reply
+from mmo_sansio.payments.brand_usage import released_usage
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_sansio.values.problems import Problem
@@ -46,8 +47,11 @@ def advance(before: Transaction, input_: object, stage: Stage, **progress: Any) 
 
 
 def transition_changes(before: Transaction, after: Transaction) -> tuple[Change, ...]:
-    """Return the changes of a move. Leaving `CREATED` withdraws the intent to submit."""
-    step = TransactionAdvanced(before, after)
+    """Return the changes of a move. Leaving `CREATED` withdraws the intent to submit; an end takes back what the
+    payment added to its brand's counters."""
+    changes: tuple[Change, ...] = (TransactionAdvanced(before, after),)
     if before.progress.stage is Stage.CREATED:
-        return (step, IntentConcluded((before.reference, IntentKind.SUBMIT)))
-    return (step,)
+        changes = (*changes, IntentConcluded((before.reference, IntentKind.SUBMIT)))
+    if before.order.usage and after.progress.stage.is_terminal:
+        changes = (*changes, *released_usage(after))
+    return changes

@@ -20,14 +20,18 @@ from mmo_sansio.messages.changes import (
     SuspenseRecorded,
     TransactionAdvanced,
     TransactionCreated,
+    UsageChanged,
 )
 from mmo_sansio.messages.intents import DurableIntent, Intent, IntentKey, PollProvider
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.model import Status, Transaction, UsageShare
 
 ReferenceKey: TypeAlias = tuple[str, str]
 """(brand, merchantReference)."""
+
+UsageKey: TypeAlias = tuple[str, str]
+"""(brand, counter)."""
 
 DepositKey: TypeAlias = tuple[str, str]
 """(provider, provider's transaction id)."""
@@ -44,6 +48,7 @@ class Reads:
     """The transaction that a deposit became is loaded with it."""
     intents: frozenset[IntentKey] = frozenset()
     claims: frozenset[DepositKey] = frozenset()
+    usage: frozenset[UsageKey] = frozenset()
     held_brands: bool = False
     """Whether it matters which brands are on hold."""
 
@@ -55,6 +60,7 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
     deposits: set[DepositKey] = set()
     intents: set[IntentKey] = set()
     claims: set[DepositKey] = set()
+    usage: set[UsageKey] = set()
     held_brands = False
     for each in all_reads:
         transactions |= each.transactions
@@ -62,6 +68,7 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
         deposits |= each.deposits
         intents |= each.intents
         claims |= each.claims
+        usage |= each.usage
         held_brands = held_brands or each.held_brands
     return Reads(
         frozenset(transactions),
@@ -69,8 +76,23 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
         frozenset(deposits),
         frozenset(intents),
         frozenset(claims),
+        frozenset(usage),
         held_brands,
     )
+
+
+@frozen
+class UsageCount:
+    """Says what a counter of a brand shows, and for which day."""
+
+    day: int
+    amount: int
+
+    def plus(self, share: UsageShare) -> UsageCount:
+        """Return the counter after this change: a later day begins at 0, and an earlier one counts no more."""
+        if share.day > self.day:
+            return UsageCount(share.day, max(0, share.amount))
+        return UsageCount(self.day, max(0, self.amount + share.amount)) if share.day == self.day else self
 
 
 @frozen
@@ -105,6 +127,7 @@ class Ledger:
     intents: dict[IntentKey, DurableIntent] = Factory(dict)
     """The intents that are scheduled and not concluded."""
     claims: dict[DepositKey, DepositClaim] = Factory(dict)
+    usage: dict[UsageKey, UsageCount] = Factory(dict)
     held_brands: frozenset[str] = frozenset()
     """The brands on hold: nothing more of theirs is submitted. Staff change it, not decisions."""
     not_before: Instant = Instant(0)
@@ -123,6 +146,7 @@ class Ledger:
             deposits=deposits,
             claims={key: self.claims[key] for key in reads.claims & self.claims.keys()},
             intents={key: self.intents[key] for key in reads.intents & self.intents.keys()},
+            usage={key: self.usage[key] for key in reads.usage & self.usage.keys()},
             held_brands=self.held_brands if reads.held_brands else frozenset(),
         )
 
@@ -164,6 +188,14 @@ class Ledger:
             raise NotPrefetched(key)
         return found
 
+    def used_on(self, brand: str, counter: str, day: int) -> int:
+        """Return what this counter of a brand shows on this day; a later day begins at 0."""
+        key = (brand, counter)
+        found = self.usage.get(key)
+        if found is None and self.prefetched and key not in self.prefetched.usage:
+            raise NotPrefetched(key)
+        return found.amount if found is not None and found.day >= day else 0
+
     def is_held(self, brand: str) -> bool:
         """Tell whether this brand is on hold."""
         if self.prefetched and not self.prefetched.held_brands:
@@ -185,6 +217,8 @@ class Ledger:
         match change:
             case ReferenceConsumed(brand, merchant_reference, gateway_reference, at, earlier):
                 self.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, earlier)
+            case UsageChanged(brand, share):
+                self._change_usage((brand, share.counter), share)
             case DepositRecorded(provider, provider_reference, gateway_reference):
                 assert (provider, provider_reference) not in self.deposits
                 self.deposits[provider, provider_reference] = gateway_reference
@@ -207,3 +241,8 @@ class Ledger:
                 pass  # Kept by stores for people and for workers; no decision looks at them.
             case _:
                 assert_never(change)
+
+    def _change_usage(self, key: UsageKey, share: UsageShare) -> None:
+        found = self.usage.get(key)
+        if found is not None or self.prefetched is None or key in self.prefetched.usage:
+            self.usage[key] = (found or UsageCount(share.day, 0)).plus(share)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import assert_never
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
@@ -143,6 +143,20 @@ class Limits:
 
     minimum: Money
     maximum: Money
+    daily: Mapping[Type, Money] = Factory(dict)
+    """The largest sum of a day by type of payment: what was accepted that day and has not failed. Days begin at 00:00
+    UTC; a type without an entry has no such limit."""
+
+
+@frozen
+class BrandLimits:
+    """Bounds what one brand may cause; None: not bounded."""
+
+    requests_per_second: int | None = None
+    requests_burst: int | None = None
+    """Requests that may come at once after a pause; None: those of one second."""
+    pending_payments: int | None = None
+    """Payments that may be pending at the same time."""
 
 
 @frozen
@@ -186,6 +200,17 @@ class Brand:
     result_hosts: tuple[str, ...] = ()
     """The only hosts that callbacks and QR codes may be sent to: names in lower-case ASCII, `*.` before a name stands
     for all names below it; empty: any host."""
+    limits: BrandLimits = BrandLimits()
+
+
+@frozen
+class UsageShare:
+    """Says what a payment adds to one of its brand's counters; see :mod:`mmo_sansio.payments.brand_usage`."""
+
+    counter: str
+    day: int
+    """Days since 1970-01-01; 0 for a counter that no day resets."""
+    amount: int
 
 
 @frozen
@@ -268,6 +293,9 @@ class Order:
     def to_utc(self, moment: Instant) -> Instant:
         """Return the wall time, as it was when the order was accepted, of a moment of the gateway's own time."""
         return later(moment, self.utc_offset)
+
+    usage: tuple[UsageShare, ...] = ()
+    """What the payment adds to counters of its brand, which has limits."""
 
 
 @frozen

@@ -37,7 +37,7 @@ class Problem:
     allow: str | None = None
     """The methods that a 405 names in `Allow`."""
     retry_after_s: int | None = None
-    """Seconds that a 503 names in `Retry-After`."""
+    """Seconds that a 503 or 429 names in `Retry-After`."""
 
 
 class ProblemError(Exception):
@@ -57,9 +57,11 @@ class ProblemType:
     error_code: str
     segment: str
 
-    def problem(self, detail: str, *errors: FieldError, allow: str | None = None) -> Problem:
+    def problem(
+        self, detail: str, *errors: FieldError, allow: str | None = None, retry_after_s: int | None = None
+    ) -> Problem:
         """Return the rejection of this type with this detail and these field faults."""
-        delay_s = RETRY_AFTER_S if self.status == 503 else None
+        delay_s = RETRY_AFTER_S if self.status == 503 else retry_after_s
         return Problem(self.status, self.title, self.error_code, self.segment, detail, errors, allow, delay_s)
 
 
@@ -100,6 +102,11 @@ DUPLICATE_REFERENCE = ProblemType(
     422, "Business logic error", "merchant_transactionid_duplicate", "merchant_transactionid_duplicate"
 )
 BUSINESS_LOGIC_ERROR = ProblemType(422, "Business logic error", "business_logic_error", "business_logic_error")
+PENDING_LIMIT = ProblemType(422, "Business logic error", "brand_pending_limit", "brand_pending_limit")
+DAILY_LIMIT = ProblemType(422, "Business logic error", "brand_daily_limit", "brand_daily_limit")
+
+# How often it is asked.
+TOO_MANY_REQUESTS = ProblemType(429, "Too many requests", "too_many_requests", "too_many_requests")
 
 # What went wrong on our side.
 INTERNAL = ProblemType(500, "Internal server error", "internal_server_error", "internal_server_error")
@@ -113,6 +120,7 @@ CREATION_PRECEDENCE: tuple[ProblemType, ...] = (
     METHOD_NOT_ALLOWED,
     UNAUTHORIZED,
     MERCHANT_DISABLED,
+    TOO_MANY_REQUESTS,
     BODY_TOO_LARGE,
     VALIDATION_FAILED,
     UNSUPPORTED_METHOD,
@@ -121,6 +129,8 @@ CREATION_PRECEDENCE: tuple[ProblemType, ...] = (
     BELOW_MINIMUM,
     ABOVE_MAXIMUM,
     DUPLICATE_REFERENCE,
+    PENDING_LIMIT,
+    DAILY_LIMIT,
 )
 """The causes of a rejected creation; the first one that applies is reported (C9). Two lines of C9 reuse a cause: a
 wrong Content-Type and unreadable JSON are MALFORMED after MERCHANT_DISABLED, decimals are VALIDATION_FAILED after

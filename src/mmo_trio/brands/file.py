@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from mmo_sansio.http.egress_rules import (
     FORBIDDEN_REDIRECT_SCHEMES,
@@ -19,9 +19,12 @@ from mmo_sansio.http.egress_rules import (
     parse_url,
 )
 from mmo_sansio.values.currencies import CURRENCIES
-from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
+from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 from mmo_trio.settings.errors import SettingsError, near_match
+
+BRAND_LIMIT_MAX = 1_000_000
+"""The largest limit on a brand's requests or pending payments."""
 
 API_KEY_LENGTH_MIN = 8
 """Shorter keys can be guessed; those that the gateway makes have 43 characters."""
@@ -32,8 +35,11 @@ _METHOD_KEY_PATTERN = re.compile(r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]
 _COUNTRY_PATTERN = re.compile(r"[A-Z]{2}", re.ASCII)
 _SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 
+_DAILY_LIMITS = {f"daily_{each.value}": each for each in Type}
+"""The keys of the largest sum of a day, by type of payment."""
+
 _BRAND_KEYS = (
-    "id", "name", "api_keys", "enabled", "push_result_url", "host", "reference_reuse",
+    "id", "name", "api_keys", "enabled", "push_result_url", "host", "reference_reuse", "limits",
     "redirect_schemes", "result_hosts", "method",
 )  # fmt: skip
 _METHOD_KEYS = (
@@ -143,6 +149,7 @@ def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressR
         push_result_url=_parse_push_result_url(table, rules),
         host=_parse_host(table),
         reference_reuse=_parse_reuse_policy(table),
+        limits=_parse_brand_limits(table),
         redirect_schemes=_parse_redirect_schemes(table),
         result_hosts=_parse_result_hosts(table),
     )
@@ -187,6 +194,22 @@ def _parse_reuse(table: _TomlTable, key: str, value: object) -> ReferenceReuse:
     if value not in known:
         table.fail(key, f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
     return ReferenceReuse(value)
+
+
+def _parse_brand_limits(table: _TomlTable) -> BrandLimits:
+    """Parse the limits of a brand as a whole; what is left out is not limited."""
+    value = table.values.get("limits", {})
+    if not isinstance(value, dict):
+        table.fail("limits", "it is no table.", "Write limits.pending_payments = 1000.")
+    limits = _TomlTable(f"{table.location}, limits", value)
+    known = [each.name for each in fields(BrandLimits)]
+    limits.allow_only(known)
+    for key, number in value.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= BRAND_LIMIT_MAX:
+            limits.fail(key, f"{number!r} can't be used.", f"Give a whole number from 1 to {BRAND_LIMIT_MAX}.")
+    if "requests_burst" in value and "requests_per_second" not in value:
+        limits.fail("requests_burst", "it needs requests_per_second.", "Give both.")
+    return BrandLimits(**value)
 
 
 def _parse_redirect_schemes(table: _TomlTable) -> frozenset[str]:
@@ -260,13 +283,18 @@ def _parse_limits(table: _TomlTable) -> Mapping[str, Limits]:
         where = f"limits.{currency}"
         if currency not in CURRENCIES:
             table.fail(where, "ISO 4217 has no such currency.", near_match(currency, CURRENCIES))
-        if not isinstance(bounds, dict) or bounds.keys() != {"min", "max"}:
-            table.fail(where, "it needs min and max, and nothing else.", example)
+        if not isinstance(bounds, dict) or not {"min", "max"} <= bounds.keys() <= {"min", "max", *_DAILY_LIMITS}:
+            table.fail(where, f"it needs min and max, and may have {', '.join(_DAILY_LIMITS)}.", example)
         minimum = _parse_amount(table, f"{where}.min", bounds["min"], currency)
         maximum = _parse_amount(table, f"{where}.max", bounds["max"], currency)
         if minimum.minor > maximum.minor:
             table.fail(where, "min is above max.", "Exchange them.")
-        limits[currency] = Limits(minimum, maximum)
+        daily = {
+            type: _parse_amount(table, f"{where}.{key}", bounds[key], currency)
+            for key, type in _DAILY_LIMITS.items()
+            if key in bounds
+        }
+        limits[currency] = Limits(minimum, maximum, daily)
     return limits
 
 

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand, Limits, Method, Operation, ReferenceReuse, ReusePolicy
+from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, plan_brands
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
@@ -118,7 +118,24 @@ def test_reuse_is_chosen_for_all_types_or_for_each() -> None:
         assert configured.brand.reference_reuse == policy, line
 
 
+@pytest.mark.finding("security-10")
+def test_a_brand_has_limits_of_its_own() -> None:
+    daily = METHOD.replace('max = "150000" }', 'max = "150000", daily_payout = "500000", daily_payin = 10 }')
+    (configured,) = read(SMALL + "limits = { requests_per_second = 20, pending_payments = 1000 }" + daily)
+    assert configured.brand.limits == BrandLimits(20, None, 1000)
+    assert configured.brand.methods[0].limits["KES"].daily == {
+        Type.PAYOUT: Money(50_000_000, "KES"),
+        Type.PAYIN: Money(1_000, "KES"),
+    }
+
+
 WRONG = [
+    (SMALL + "limits = 5", "limits: it is no table"),
+    (SMALL + "limits.pending = 5", "Did you mean pending_payments"),
+    (SMALL + "limits.pending_payments = 0", "Give a whole number from 1 to 1000000"),
+    (SMALL + 'limits.requests_per_second = "20"', "limits, requests_per_second: '20' can't be used"),
+    (SMALL + "limits.requests_burst = 20", "it needs requests_per_second"),
+    (SMALL + METHOD.replace("max =", "daily = 5, max ="), "may have daily_payin, daily_payout, daily_tax"),
     ("[[brand]", "it isn't TOML"),
     ('[[brands]]\nid = "acme"', "Did you mean brand?"),
     ('brand = "acme"', r"Begin each with \[\[brand\]\]"),

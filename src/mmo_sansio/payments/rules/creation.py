@@ -5,16 +5,29 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from mmo_sansio.messages.changes import TransactionCreated
+from mmo_sansio.messages.changes import TransactionCreated, UsageChanged
 from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.payments.brand_usage import reserve_usage
 from mmo_sansio.payments.decision import Decision, reject
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.reference_reuse import consume_reference
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Moment, elapsed, later
-from mmo_sansio.values.model import Brand, Method, Operation, Order, Page, Party, Progress, Stage, Terms, Transaction
+from mmo_sansio.values.model import (
+    Brand,
+    Method,
+    Operation,
+    Order,
+    Page,
+    Party,
+    Progress,
+    Stage,
+    Terms,
+    Transaction,
+    UsageShare,
+)
 from mmo_sansio.values.money import AmountError, Money, to_money
 from mmo_sansio.values.problems import FieldError, Problem
 
@@ -31,9 +44,16 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
             return reject(problem)
         case used:
             pass
-    transaction = _initial_transaction(_build_order(input_, offer, now=now))
+    match reserve_usage(ledger, input_, offer.method, offer.amount, now=now):
+        case Problem() as problem:
+            return reject(problem)
+        case bounded:
+            pass
+    usage = tuple(each.share for each in bounded)
+    transaction = _initial_transaction(_build_order(input_, offer, usage, now=now))
+    counted = (UsageChanged(input_.brand.id, each.share, each.limit) for each in bounded)
     intents = (SubmitToProvider(input_.gateway_reference),) if transaction.order.page is None else ()
-    return Decision(Accepted(transaction.order), (used, TransactionCreated(transaction)), intents)
+    return Decision(Accepted(transaction.order), (used, TransactionCreated(transaction), *counted), intents)
 
 
 @frozen
@@ -74,7 +94,9 @@ def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
     return _SelectedMethod(method, amount)
 
 
-def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Moment) -> Order:
+def _build_order(
+    input_: CreatePayment, selected: _SelectedMethod, usage: tuple[UsageShare, ...], *, now: Moment
+) -> Order:
     draft, method, terms = input_.draft, selected.method, input_.terms
     return Order(
         gateway_reference=input_.gateway_reference,
@@ -97,6 +119,7 @@ def _build_order(input_: CreatePayment, selected: _SelectedMethod, *, now: Momen
         display_qr_url=draft.display_qr_url,
         page=_build_page(input_, terms, now=now) if draft.operation is Operation.WEB_PAYIN else None,
         scenario=draft.scenario,
+        usage=usage,
         api_key_id=input_.api_key_id,
     )
 

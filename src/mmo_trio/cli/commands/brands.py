@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from attrs import evolve
+from attrs import asdict, evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Type
@@ -272,6 +272,7 @@ def brand_to_json(record: BrandRecord, hold: BrandHold | None = None) -> dict[st
         "host": brand.host,
         "referenceReuse": {each.value: brand.reference_reuse.for_type(each) for each in Type},
         "redirectSchemes": sorted(brand.redirect_schemes),
+        "limits": asdict(brand.limits),
         "resultHosts": list(brand.result_hosts),
         "methods": [
             {
@@ -281,6 +282,7 @@ def brand_to_json(record: BrandRecord, hold: BrandHold | None = None) -> dict[st
                 "flows": sorted(each.operations),
                 "limits": {
                     currency: {"min": one.minimum.text, "max": one.maximum.text}
+                    | {f"daily_{type.value}": most.text for type, most in one.daily.items()}
                     for currency, one in each.limits.items()
                 },
             }

@@ -52,6 +52,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     work.check_what_is_held_is_released,
     work.check_audit_log,
     work.check_brand_holds,
+    work.check_brand_limits,
     work.check_sealed_audit_keys,
     work.check_users_and_sessions,
     work.check_second_factors,

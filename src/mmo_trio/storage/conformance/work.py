@@ -17,18 +17,20 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.messages.queries import ListRecords
-from mmo_sansio.messages.replies import Applied, Ignored
+from mmo_sansio.messages.replies import Applied, Ignored, Rejected, Reply
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, MonotonicInstant, Span, earlier, later
-from mmo_sansio.values.model import Operation, Stage, Status
+from mmo_sansio.values.model import BrandLimits, Limits, Operation, Stage, Status, Type
+from mmo_sansio.values.money import Money
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
-from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
+from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.admin_types import (
     AuditEvent,
     AuditKey,
     BrandHold,
+    BrandUsage,
     ConsoleSession,
     ConsoleUser,
     CountDimension,
@@ -355,3 +357,44 @@ async def check_brand_holds(open_store: OpenStore) -> None:
         (released,) = await submit_batch(store, begin(5))
         assert isinstance(released, Applied)
         assert released.transaction.progress.stage is Stage.SUBMITTING
+
+
+async def check_brand_limits(open_store: OpenStore) -> None:
+    """Counters of a brand with limits survive a restart, in one batch and over several; a failure gives back what the
+    payment added, and a new day begins at 0."""
+
+    def create(number: int, at: Instant, operation: Operation = Operation.DIRECT_PAYOUT) -> tuple[Input, Instant]:
+        given = creation(number, operation=operation)
+        limits = {"KES": Limits(Money(1_000, "KES"), Money(15_000_000, "KES"), {Type.PAYOUT: Money(300_000, "KES")})}
+        method = evolve(given.brand.methods[0], limits=limits)
+        return evolve(given, brand=evolve(given.brand, methods=(method,), limits=BrandLimits(None, None, 3))), at
+
+    def problem(reply: Reply) -> str | None:
+        return reply.problem.segment if isinstance(reply, Rejected) else None
+
+    async with open_store() as store:
+        first = await submit_batch(store, create(1, NOON), create(2, after_noon(1)), create(3, after_noon(2)))
+        assert [problem(each) for each in first] == [None, None, "brand_daily_limit"]
+        assert await store.transaction(reference(3)) is None
+        (payin,) = await submit_batch(store, create(4, after_noon(3), Operation.DIRECT_PAYIN))
+        assert problem(payin) is None
+    async with open_store() as store:
+        (full,) = await submit_batch(store, create(5, after_noon(4), Operation.DIRECT_PAYIN))
+        assert problem(full) == "brand_pending_limit"
+        _, _, _, again = await submit_batch(
+            store,
+            (BeginSubmission(reference(1)), after_noon(5)),
+            (failed(1), after_noon(6)),
+            (StopPayment(reference(4), "ada"), after_noon(7)),
+            create(6, after_noon(8)),
+        )
+        assert problem(again) is None
+    async with open_store() as store:
+        (sum_reached,) = await submit_batch(store, create(7, after_noon(9)))
+        assert problem(sum_reached) == "brand_daily_limit"
+        (tomorrow,) = await submit_batch(store, create(8, after_noon(DAY)))
+        assert problem(tomorrow) is None
+        assert sorted(await store.admin.brand_usage()) == [
+            BrandUsage("acme", "payout mobile_ke KE KES", after_noon(DAY) // DAY, 150_000),
+            BrandUsage("acme", "pending", 0, 3),
+        ]

@@ -17,6 +17,7 @@ from mmo_trio.storage.interface.admin_types import (
     Backlog,
     BrandHold,
     BrandRecord,
+    BrandUsage,
     BreakerChange,
     ClosedProvider,
     ConsoleSession,
@@ -168,6 +169,10 @@ class AdminStore(Protocol):
 
     async def release_brand(self, brand: str) -> bool:
         """End the hold of a brand; return False when there is none."""
+        ...
+
+    async def brand_usage(self) -> Sequence[BrandUsage]:
+        """Return the counters of brands with limits."""
         ...
 
     # Numbers

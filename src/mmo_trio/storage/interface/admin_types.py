@@ -295,6 +295,18 @@ class BrandHold:
     held_by: str
 
 
+@frozen(order=True)
+class BrandUsage:
+    """Says what a counter of a brand with limits shows (`mmo_sansio.payments.brand_usage`)."""
+
+    brand: str
+    counter: str
+    day: int
+    """Days since 1970-01-01; 0 for the pending payments. The sum of an earlier day counts no more."""
+    amount: int
+    """Pending payments, or minor units of the currency that the counter's name ends with."""
+
+
 STUCK_COUNT_MAX = 1_000
 """Stuck transactions are counted up to this number: it is often read, and more need staff as well."""
 

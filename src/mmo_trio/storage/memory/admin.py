@@ -166,6 +166,10 @@ class MemoryAdminStore(MemorySecondFactors):
         memory.ledger.held_brands = frozenset(memory.brand_holds)
         return is_released
 
+    async def brand_usage(self) -> Sequence[admin_types.BrandUsage]:
+        counters = (await self._memory()).ledger.usage
+        return [admin_types.BrandUsage(*key, each.day, each.amount) for key, each in counters.items()]
+
     async def closed_providers(self) -> Sequence[admin_types.ClosedProvider]:
         return sorted((await self._memory()).closed_providers.values(), key=lambda each: each.name)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
-from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse
+from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
 from mmo_sansio.values.model import Status
 from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.pipeline import PreparedStatement, Row, execute_pipeline
@@ -51,6 +51,10 @@ _SELECT_INTENTS = PreparedStatement("""
     FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)
     JOIN intents USING (gateway_reference, kind)
 """)
+_SELECT_USAGE = PreparedStatement("""
+    SELECT brand, counter, day, amount
+    FROM unnest(%s::text[], %s::text[]) AS wanted (brand, counter) JOIN brand_usage USING (brand, counter)
+""")
 _SELECT_HORIZON = PreparedStatement("""
     SELECT at, (SELECT string_agg(brand, ' ') FROM brand_holds) FROM horizon
 """)
@@ -81,6 +85,8 @@ async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatc
         if order is not None:
             ledger.transactions[gateway_reference] = parse_transaction(order, progress)
         uses[brand, merchant_reference] = nth
+    for brand, counter, day, amount in results.get(_SELECT_USAGE, ()):
+        ledger.usage[brand, counter] = UsageCount(day, amount)
     fences = dict[IntentKey, int]()
     for gateway_reference, kind, fence in results.get(_SELECT_INTENTS, ()):
         key = (gateway_reference, IntentKind(kind))
@@ -116,6 +122,7 @@ async def _fetch(
             (_SELECT_CLAIMS, [(provider, escape_text(receipt)) for provider, receipt in reads.claims]),
             (_SELECT_INTENTS, intents),
             (_SELECT_TRANSACTIONS, transactions),
+            (_SELECT_USAGE, reads.usage),
         )
         if keys
     ]

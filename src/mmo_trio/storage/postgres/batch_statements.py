@@ -12,8 +12,10 @@ from mmo_trio.storage.postgres.records_horizon import WRITER_LOCK
 from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
-from mmo_trio.storage.sql.columns import order_columns, progress_columns
+from mmo_trio.storage.sql.columns import UPSERT_USAGE, order_columns, progress_columns, usage_rows
 from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim, serialize_order
+
+_UNLIMITED = 2**63 - 1
 
 _ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)")
 _CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
@@ -122,6 +124,16 @@ _UPSERT_COUNTS = PreparedStatement("""
     ON CONFLICT (span, began_at, brand, method, provider, status, latency_s, holder)
         DO UPDATE SET times = figures.times + excluded.times
 """)
+_UPSERT_USAGE = PreparedStatement(f"""
+    WITH new AS (
+        SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
+            AS added (brand, counter, day, amount, most)
+    ), changed AS (
+        {UPSERT_USAGE.format(source="SELECT brand, counter, day, amount FROM new")}
+        RETURNING brand, counter, amount
+    )
+    SELECT still_so(bool_and(changed.amount <= new.most)) FROM changed JOIN new USING (brand, counter)
+""")
 _UPSERT_BREAKERS = PreparedStatement("""
     INSERT INTO channels AS c (brand, holder, fence, breaker)
     SELECT brand, 0, fence, breaker
@@ -173,6 +185,10 @@ def batch_statements(effect: NetEffect, loaded: LoadedBatch, *, holder: int) -> 
         yield _INSERT_BREAKER_CHANGES.bind_rows(
             (brand, effect.latest_stamp, each.breaker.state) for brand, each in breakers
         )
+    if effect.usage:
+        limits = [_UNLIMITED if each.limit is None else each.limit for _, each in sorted(effect.usage.items())]
+        rows = usage_rows(effect)
+        yield _UPSERT_USAGE.bind_rows((*row, limit) for row, limit in zip(rows, limits, strict=True))
     if figures := batch_counts(effect):
         yield _UPSERT_COUNTS.bind_rows((*key, holder, times) for key, times in sorted(figures.items()))
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import assert_never
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from mmo_sansio.messages import changes
 from mmo_sansio.messages.intents import IntentKey, PollProvider
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import DepositKey
+from mmo_sansio.payments.ledger import DepositKey, UsageKey
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
@@ -29,6 +29,8 @@ class NetEffect:
     redated: dict[str, Transaction] = Factory(dict)
     """Those of the advanced whose order has changed as well, as its times were corrected."""
     references: list[changes.ReferenceConsumed] = Factory(list)
+    usage: dict[UsageKey, changes.UsageChanged] = Factory(dict)
+    """What the batch adds to counters of brands on the latest day of each, and the most that each may reach."""
     deposits: list[changes.DepositRecorded] = Factory(list)
     claims: dict[DepositKey, tuple[int, DepositClaim | None]] = Factory(dict)
     """Claims of deposits that changed: the version that must be stored (0: none), and how they are at the end of the
@@ -68,6 +70,8 @@ class NetEffect:
         match change:
             case changes.ReferenceConsumed():
                 self.references.append(change)
+            case changes.UsageChanged():
+                self._add_usage(change)
             case changes.TransactionCreated(transaction):
                 assert transaction.reference not in self.created
                 self.created[transaction.reference] = transaction
@@ -93,6 +97,16 @@ class NetEffect:
                 self.suspense.append(change)
             case _:
                 assert_never(change)
+
+    def _add_usage(self, added: changes.UsageChanged) -> None:
+        key = (added.brand, added.share.counter)
+        known = self.usage.get(key)
+        if known is None or known.share.day < added.share.day:
+            self.usage[key] = added
+        elif known.share.day == added.share.day:
+            share = evolve(added.share, amount=known.share.amount + added.share.amount)
+            limits = [each for each in (known.limit, added.limit) if each is not None]
+            self.usage[key] = changes.UsageChanged(added.brand, share, max(limits, default=None))
 
     def _advance(self, before_change: Transaction, after_change: Transaction) -> None:
         if after_change.order is not before_change.order:

@@ -99,6 +99,7 @@ class SqlAdminStore:
     brand_holds = _reading(monitoring.brand_holds)
     hold_brand = _writing(monitoring.hold_brand)
     release_brand = _writing(monitoring.release_brand)
+    brand_usage = _reading(monitoring.brand_usage)
 
     append_audit = _writing(audit_log.append_audit)
     audit = _reading(audit_log.audit)

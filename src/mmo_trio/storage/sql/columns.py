@@ -8,6 +8,7 @@ from typing import Any
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import StoreCorrupt
+from mmo_trio.storage.shared.net_effect import NetEffect
 from mmo_trio.storage.shared.payment_index import msisdn_key, provider_receipt_key, reconciliation_reference_key
 from mmo_trio.storage.sql.serialization import (
     parse_transaction,
@@ -26,6 +27,21 @@ CHECKED_COLUMNS = (
 UNSUMMED_USES_MAX = 1_000
 """Uses of a merchantReference that are looked at where a version before `reference_uses.earlier` has written the
 newest; where there are more, one counts as paid."""
+
+UPSERT_USAGE = """
+    INSERT INTO brand_usage (brand, counter, day, amount) {source}
+    ON CONFLICT (brand, counter) DO UPDATE SET
+        amount = CASE WHEN excluded.day > brand_usage.day THEN excluded.amount
+            WHEN excluded.day < brand_usage.day THEN brand_usage.amount
+            WHEN excluded.amount + brand_usage.amount > 0 THEN excluded.amount + brand_usage.amount ELSE 0 END,
+        day = CASE WHEN excluded.day > brand_usage.day THEN excluded.day ELSE brand_usage.day END
+"""
+"""Adds to counters of brands: a later day begins at 0, and an earlier one counts no more."""
+
+
+def usage_rows(effect: NetEffect) -> list[tuple[str, str, int, int]]:
+    """Return brand, counter, day and amount of what a batch adds to counters, in the order of their keys."""
+    return [(*key, each.share.day, each.share.amount) for key, each in sorted(effect.usage.items())]
 
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from mmo_trio.storage.interface.admin_types import (
     STUCK_COUNT_MAX,
     Backlog,
     BrandHold,
+    BrandUsage,
     BreakerChange,
     ClosedProvider,
     CountDimension,
@@ -113,3 +114,8 @@ def hold_brand(hold: BrandHold) -> SqlQuery[bool]:
 def release_brand(brand: str) -> SqlQuery[bool]:
     """End the hold of a brand; return False when there is none."""
     return returns_row("DELETE FROM brand_holds WHERE brand = ? RETURNING 1", brand)
+
+
+def brand_usage() -> SqlQuery[Sequence[BrandUsage]]:
+    """Return the counters of brands with limits."""
+    return select(lambda row: BrandUsage(*row), "SELECT brand, counter, day, amount FROM brand_usage")

@@ -68,6 +68,7 @@ def serialize_order(order: model.Order) -> bytes:
                 order.scenario,
                 order.api_key_id,
                 order.utc_offset,
+                [(each.counter, each.day, each.amount) for each in order.usage],
             )
         ).encode()
     )
@@ -143,6 +144,7 @@ def _parse_order(row: list[Any]) -> model.Order:
         scenario=row[19],
         api_key_id=row[20] if len(row) > 20 else None,
         utc_offset=row[21] if len(row) > 21 else Span(0),
+        usage=tuple(model.UsageShare(*each) for each in row[22]) if len(row) > 22 else (),
     )
 
 
@@ -266,6 +268,7 @@ def serialize_brand(brand: model.Brand) -> str:
             "reuse_policy": (brand.reference_reuse.payin, brand.reference_reuse.payout, brand.reference_reuse.tax),
             "redirect_schemes": sorted(brand.redirect_schemes),
             "result_hosts": brand.result_hosts,
+            "limits": (brand.limits.requests_per_second, brand.limits.requests_burst, brand.limits.pending_payments),
             "methods": [_serialize_method(each) for each in brand.methods],
         }
     )
@@ -283,6 +286,7 @@ def parse_brand(row: str) -> model.Brand:
             push_result_url=fields["push_result_url"],
             host=fields["host"],
             reference_reuse=_parse_reuse_policy(fields),
+            limits=model.BrandLimits(*fields.get("limits", ())),
             redirect_schemes=frozenset(fields["redirect_schemes"]),
             result_hosts=tuple(fields.get("result_hosts", ())),
         )
@@ -317,6 +321,11 @@ def _serialize_method(method: model.Method) -> dict[str, object]:
         "limits": {
             currency: (limits.minimum.minor, limits.maximum.minor) for currency, limits in method.limits.items()
         },
+        "daily": {
+            currency: {type.value: most.minor for type, most in limits.daily.items()}
+            for currency, limits in method.limits.items()
+            if limits.daily
+        },
         "tax_authority_id": method.tax_authority_id,
         "tax_authority_account": method.tax_authority_account,
         "push_accounts": method.push_accounts,
@@ -324,6 +333,7 @@ def _serialize_method(method: model.Method) -> dict[str, object]:
 
 
 def _parse_method(fields: dict[str, Any]) -> model.Method:
+    daily = fields.get("daily", {})
     return model.Method(
         key=fields["key"],
         provider=fields["provider"],
@@ -331,7 +341,11 @@ def _parse_method(fields: dict[str, Any]) -> model.Method:
         country=fields["country"],
         operations=frozenset(map(model.Operation, fields["operations"])),
         limits={
-            currency: model.Limits(Money(minimum, currency), Money(maximum, currency))
+            currency: model.Limits(
+                Money(minimum, currency),
+                Money(maximum, currency),
+                {model.Type(type): Money(most, currency) for type, most in daily.get(currency, {}).items()},
+            )
             for currency, (minimum, maximum) in fields["limits"].items()
         },
         tax_authority_id=fields["tax_authority_id"],

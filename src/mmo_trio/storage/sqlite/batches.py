@@ -10,13 +10,13 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import CallbackRecorded, SuspenseRecorded
 from mmo_sansio.messages.intents import IntentKind, durable_intent
-from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads, ReferenceUse
+from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads, ReferenceUse, UsageCount
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Status
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
-from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX, order_columns, progress_columns
+from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX, UPSERT_USAGE, order_columns, progress_columns, usage_rows
 from mmo_trio.storage.sql.serialization import (
     parse_claim,
     parse_transaction,
@@ -51,6 +51,10 @@ _SELECT_CLAIMS = """
     SELECT claim FROM json_each(?) AS wanted
     CROSS JOIN deposit_claims ON provider = wanted.value ->> 0 AND receipt = wanted.value ->> 1
 """
+_SELECT_USAGE = """
+    SELECT brand, counter, day, amount FROM json_each(?) AS wanted
+    CROSS JOIN brand_usage ON brand = wanted.value ->> 0 AND counter = wanted.value ->> 1
+"""
 _SELECT_INTENTS = """
     SELECT gateway_reference, kind FROM json_each(?) AS wanted
     CROSS JOIN intents ON gateway_reference = wanted.value ->> 0 AND kind = wanted.value ->> 1
@@ -74,6 +78,8 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
         ledger.claims[claim.provider, claim.receipt] = claim
     for gateway_reference, kind in _fetch_by_keys(connection, _SELECT_INTENTS, reads.intents):
         ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(IntentKind(kind), gateway_reference)
+    for brand, counter, day, amount in _fetch_by_keys(connection, _SELECT_USAGE, reads.usage):
+        ledger.usage[brand, counter] = UsageCount(day, amount)
     if reads.held_brands:
         ledger.held_brands = frozenset(brand for (brand,) in connection.execute("SELECT brand FROM brand_holds"))
     wanted = reads.transactions.union(ledger.deposits.values(), used)
@@ -135,6 +141,8 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         )
     for key, (_, claim) in effect.claims.items():
         _write_claim(connection, key, claim)
+    if effect.usage:
+        connection.executemany(UPSERT_USAGE.format(source="VALUES (?, ?, ?, ?)"), usage_rows(effect))
     _write_intents(connection, effect, is_claimed=is_claimed)
     _write_history(connection, effect)
     _write_counts(connection, effect)

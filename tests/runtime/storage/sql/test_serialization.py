@@ -15,6 +15,7 @@ from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     Brand,
+    BrandLimits,
     Flow,
     Limits,
     Method,
@@ -30,6 +31,7 @@ from mmo_sansio.values.model import (
     Stage,
     Transaction,
     Type,
+    UsageShare,
 )
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
@@ -61,6 +63,7 @@ orders = st.builds(
     display_qr_url=maybe_texts,
     page=st.none() | st.builds(Page, texts, instants, maybe_texts, maybe_texts),
     scenario=maybe_texts,
+    usage=st.lists(st.builds(UsageShare, texts, st.integers(0, 9), st.integers(1, 9)), max_size=2).map(tuple),
     api_key_id=maybe_texts,
 )
 progresses = st.builds(
@@ -86,7 +89,9 @@ def some_limits(draw: st.DrawFn) -> dict[str, Limits]:
     every = {}
     for currency in draw(st.lists(st.sampled_from(sorted(CURRENCIES)), max_size=3)):
         low, high = draw(st.integers(1, 10**18)), draw(st.integers(1, 10**18))
-        every[currency] = Limits(Money(low, currency), Money(high, currency))
+        types = draw(st.lists(st.sampled_from(Type), max_size=2))
+        daily = {type: Money(high, currency) for type in types}
+        every[currency] = Limits(Money(low, currency), Money(high, currency), daily)
     return every
 
 
@@ -111,6 +116,7 @@ brands = st.builds(
     host=maybe_texts,
     reference_reuse=st.builds(ReusePolicy, *[st.sampled_from(ReferenceReuse)] * 3),
     redirect_schemes=st.frozensets(texts, max_size=3),
+    limits=st.builds(BrandLimits, *[st.none() | st.integers(1, 9)] * 3),
     result_hosts=st.lists(texts, max_size=3).map(tuple),
 )
 
@@ -137,7 +143,7 @@ def test_an_order_of_a_version_that_did_not_record_the_key_is_read(transaction: 
     row = json.loads(serialization.without_checksum(serialization.serialize_order(transaction.order)))
     older = serialization.with_checksum(json.dumps(row[:20]).encode())
     back = serialization.parse_transaction(older, serialization.serialize_progress(transaction.progress))
-    assert back.order == evolve(transaction.order, api_key_id=None)
+    assert back.order == evolve(transaction.order, api_key_id=None, usage=())
 
 
 @settings(max_examples=60)

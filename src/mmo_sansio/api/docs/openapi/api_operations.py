@@ -13,7 +13,7 @@ from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.messages.queries import RECORDS_PAGE_DEFAULT, RECORDS_PAGE_MAX
 from mmo_sansio.values import problems
 from mmo_sansio.values.model import Operation, Status, Type
-from mmo_sansio.values.problems import CREATION_PRECEDENCE
+from mmo_sansio.values.problems import CREATION_PRECEDENCE, ProblemType
 
 API_ROOT: Final = API_PREFIX.decode().rstrip("/")
 
@@ -33,6 +33,7 @@ COMMON_PROBLEMS: Final = (
     problems.MALFORMED,
     problems.UNAUTHORIZED,
     problems.MERCHANT_DISABLED,
+    problems.TOO_MANY_REQUESTS,
     problems.NOT_FOUND,
     problems.METHOD_NOT_ALLOWED,
     problems.REQUEST_TIMEOUT,
@@ -252,9 +253,21 @@ def _responses(description: str, schema: Schema, rejected: str) -> dict[str, Any
         "200": {"description": description, "headers": common_header_refs(), "content": content}
     }
     for cause in sorted(PROBLEMS[rejected], key=lambda each: each.status):
-        name = rejected if cause.status == 400 else cause.segment
+        name = problem_response_name(cause, rejected)
         responses.setdefault(str(cause.status), {"$ref": f"#/components/responses/{name}"})
     return responses
+
+
+def problem_response_name(cause: ProblemType, rejected: str) -> str:
+    """Return the name of the response that describes this problem of requests with these problems: those of a status
+    with several causes are described together."""
+    match cause.status:
+        case 400:
+            return rejected
+        case problems.DUPLICATE_REFERENCE.status:
+            return "refused_by_a_rule"
+        case _:
+            return cause.segment
 
 
 def common_header_refs() -> dict[str, Any]:

@@ -7,7 +7,13 @@ from typing import Any, Final
 
 from mmo_sansio import __version__
 from mmo_sansio.api.docs.error_pages import GUIDANCE, example_problem
-from mmo_sansio.api.docs.openapi.api_operations import PROBLEMS, api_paths, common_header_refs, deposit_operation
+from mmo_sansio.api.docs.openapi.api_operations import (
+    PROBLEMS,
+    api_paths,
+    common_header_refs,
+    deposit_operation,
+    problem_response_name,
+)
 from mmo_sansio.api.docs.openapi.request_schemas import request_schemas
 from mmo_sansio.api.docs.openapi.response_schemas import response_schemas
 from mmo_sansio.api.docs.openapi.schemas import Schema, ref
@@ -73,10 +79,14 @@ def openapi_document(
 
 
 def _problem_responses(error_docs_url: str) -> dict[str, Any]:
-    """Describe one response for each problem, and one for each group of status 400."""
-    groups = {each.segment: [each] for each in PROBLEM_TYPES}
-    for name, types in PROBLEMS.items():
-        groups[name] = [each for each in types if each.status == 400]
+    """Describe one response for each problem, and one for those of a status that has several."""
+    groups: dict[str, list[ProblemType]] = {}
+    for name, types in {**PROBLEMS, "any": PROBLEM_TYPES}.items():
+        for each in dict.fromkeys(types):
+            group = groups.setdefault(problem_response_name(each, name), [])
+            if each not in group:
+                group.append(each)
+    del groups["any"]
     return {name: _problem_response(types, error_docs_url) for name, types in groups.items()}
 
 
@@ -88,7 +98,7 @@ def _problem_response(problem_types: Sequence[ProblemType], error_docs_url: str)
     headers = common_header_refs()
     if status == problems.METHOD_NOT_ALLOWED.status:
         headers["Allow"] = {"$ref": "#/components/headers/Allow"}
-    if status == problems.UNAVAILABLE.status:
+    if status in (problems.UNAVAILABLE.status, problems.TOO_MANY_REQUESTS.status):
         headers["Retry-After"] = {"$ref": "#/components/headers/Retry-After"}
     return {
         "description": meaning.strip(),

@@ -69,3 +69,13 @@ CREATE TABLE brand_holds (
     held_at bigint NOT NULL,
     held_by text NOT NULL
 );
+
+-- What brands use of their limits: pending payments (day 0), and the amounts of a day, counted since 1970-01-01. Only
+-- brands with limits have rows.
+CREATE TABLE brand_usage (
+    brand text NOT NULL,
+    counter text NOT NULL,
+    day bigint NOT NULL,
+    amount bigint NOT NULL,
+    PRIMARY KEY (brand, counter)
+) WITH (fillfactor = 50);

@@ -68,3 +68,13 @@ CREATE TABLE brand_holds (
     held_at INTEGER NOT NULL,
     held_by TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- What brands use of their limits: pending payments (day 0), and the amounts of a day, counted since 1970-01-01. Only
+-- brands with limits have rows.
+CREATE TABLE brand_usage (
+    brand TEXT NOT NULL,
+    counter TEXT NOT NULL,
+    day INTEGER NOT NULL,
+    amount INTEGER NOT NULL,
+    PRIMARY KEY (brand, counter)
+) STRICT, WITHOUT ROWID;
