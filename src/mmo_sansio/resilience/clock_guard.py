@@ -94,12 +94,13 @@ class ClockGuard:
         """Compare the clocks; return by how much the wall clock has stepped since the last check, or None."""
         ahead = Span(wall - monotonic)
         if abs(ahead - self.utc_ahead) <= TOLERANCE:
+            step = None if self._stepped is None else Span(ahead - self._stepped.ahead)
             self._stepped = None
             if abs(ahead - self.utc_ahead) > NOISE:
                 self.utc_ahead = ahead
-            return None
+            return step
         if self._trusted_before is not None and abs(ahead - self._trusted_before) <= TOLERANCE:
-            step = Span(ahead - self.utc_ahead)
+            step = Span(ahead - (self.utc_ahead if self._stepped is None else self._stepped.ahead))
             self.utc_ahead, self._trusted_before, self._stepped = ahead, None, None
             return step
         if self._stepped is None or abs(ahead - self._stepped.ahead) > TOLERANCE:

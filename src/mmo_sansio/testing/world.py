@@ -107,6 +107,9 @@ class World:
     callback_outcome: DeliveryOutcome = DeliveryOutcome.DELIVERED
     """The outcome of every callback."""
     now: Instant = START
+    """The gateway's own time."""
+    utc_offset: Span = Span(0)
+    """How far wall time is ahead of it."""
     gateway: Gateway = Factory(Gateway)
     callbacks: list[Transaction] = Factory(list)
     """The transactions that the merchant was called back about, in order."""
@@ -118,7 +121,7 @@ class World:
 
     def receive(self, input_: Input) -> Reply:
         """Let this happen now; its intents wait for `settle`."""
-        reply = self.gateway.receive(input_, now=self.now)
+        reply = self.gateway.receive(input_, now=self.now, utc=later(self.now, self.utc_offset))
         self._pending_intents.extend(self.gateway.take_intents())
         return reply
 
@@ -187,7 +190,7 @@ class World:
 
     def _wake(self, at: Instant) -> None:
         self.now = max(self.now, at)
-        self.gateway.wake(now=self.now)
+        self.gateway.wake(now=self.now, utc=later(self.now, self.utc_offset))
         self._pending_intents.extend(self.gateway.take_intents())
         self.settle()
 

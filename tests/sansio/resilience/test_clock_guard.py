@@ -66,6 +66,13 @@ def test_each_step_is_reported_once() -> None:
     assert reported == [None, 99 * S, None, None, None, -99 * S, None]
 
 
+def test_a_step_that_is_taken_back_before_it_was_accepted_is_reported() -> None:
+    guard = ClockGuard(wall=START, monotonic=BOOTED)
+    assert guard.observe(wall=later(START, clock.HOUR), monotonic=BOOTED) == clock.HOUR
+    assert guard.observe(wall=START, monotonic=BOOTED) == -clock.HOUR
+    assert guard.observe(wall=START, monotonic=BOOTED) is None
+
+
 ENDED = ClockRecord("boot-1", MonotonicInstant(500 * S), later(START, Span(7 * S)), later(START, Span(100 * S)))
 
 # By how many seconds the gateway's own time has passed since the record: boot id, boot clock and wall clock at the

@@ -1,0 +1,183 @@
+"""A wall clock that is wrong changes what is recorded, and nothing that is decided (S3)."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmo_sansio.messages.changes import (
+    CallbackRecorded,
+    Change,
+    JournalEntry,
+    QrRecorded,
+    SuspenseRecorded,
+    TransactionAdvanced,
+    TransactionCreated,
+)
+from mmo_sansio.messages.inputs import CorrectTimes
+from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Reply
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.misdated import is_misdated
+from mmo_sansio.resilience.clock_guard import ClockGuard, ClockRecord
+from mmo_sansio.testing import (
+    REFERENCE,
+    START,
+    FakeProvider,
+    World,
+    a_transaction,
+    does_not_answer,
+    ledger_with,
+    numbered_reference,
+    succeeds,
+)
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant, Span, earlier, later
+from mmo_sansio.values.model import Order, Stage, Transaction
+from tests.sansio.payments.test_decide_properties import Stamped, histories
+
+TIMEOUT = 3 * clock.DAY
+
+spans = st.integers(1, 2 * clock.DAY)
+steps = st.one_of(st.just(0), st.integers(-9 * clock.DAY, 9 * clock.DAY))
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.finding("hostile-F1", "hostile-F2")
+@given(st.lists(st.tuples(spans, steps, st.booleans()), min_size=1, max_size=12), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_every_payment_stays_pending_for_three_true_days_and_an_hour_at_most(
+    history: list[tuple[int, int, bool]], is_silent: bool
+) -> None:
+    """Whatever the wall clock does. Each entry: how much true time passes, how the wall clock steps then, and whether
+    the process is killed and started again on the same machine. The boot clock counts true time."""
+    provider = FakeProvider(on_poll=(does_not_answer,)) if is_silent else FakeProvider()
+    world = World(provider)
+    true, wall = MonotonicInstant(7), START
+    guard = ClockGuard(wall=wall, monotonic=true)
+    created: dict[str, MonotonicInstant] = {}
+    ended: dict[str, int] = {}
+    for number, (passes, step, restarts) in enumerate([*history, (4 * clock.DAY, 0, False)]):
+        world.create(numbered_reference(number), merchant_reference=f"order-{number}")
+        created[numbered_reference(number)] = true
+        true, wall = later(true, Span(passes)), later(wall, Span(passes + step))
+        world.advance(Span(true + guard.time_ahead - world.now))
+        for reference, each in world.gateway.ledger.transactions.items():
+            if each.progress.completed_at is not None:
+                ended.setdefault(reference, each.progress.completed_at - guard.utc_ahead)
+        if restarts:
+            record = ClockRecord("boot", true, world.now, later(Instant(true), guard.utc_ahead))
+            guard = ClockGuard(wall=wall, monotonic=true)
+            guard.continue_from(record, boot_id="boot", monotonic=true)
+            world.crash()
+        guard.observe(wall=wall, monotonic=true)
+        world.utc_offset = guard.utc_offset
+    for reference in [numbered_reference(number) for number in range(len(history))]:
+        assert TIMEOUT <= ended[reference] - created[reference] <= TIMEOUT + clock.HOUR
+
+
+@pytest.mark.spec("S3", "C12")
+@given(histories(), steps)
+@settings(max_examples=100, deadline=None)
+def test_wall_time_decides_nothing(history: list[Stamped], offset: int) -> None:
+    true, wrong = Ledger(), Ledger()
+    for each, now in history:
+        expected = decide(true, each, now=now)
+        decision = decide(wrong, each, now=now, utc=later(now, Span(offset)))
+        true.apply(expected.changes, expected.intents)
+        wrong.apply(decision.changes, decision.intents)
+        assert _redated(decision, Span(offset)) == expected
+
+
+def _redated(decision: Decision, by: Span) -> Decision:
+    """Return the decision as it would be with wall time this much earlier."""
+    return evolve(
+        decision,
+        reply=_redated_reply(decision.reply, by),
+        changes=tuple(_redated_change(each, by) for each in decision.changes),
+    )
+
+
+def _redated_reply(reply: Reply, by: Span) -> Reply:
+    match reply:
+        case Accepted(order):
+            return evolve(reply, order=_redated_order(order, by))
+        case Applied(transaction) | Ignored(_, Transaction() as transaction):
+            return evolve(reply, transaction=_redated_transaction(transaction, by))
+        case _:
+            return reply
+
+
+def _redated_change(change: Change, by: Span) -> Change:
+    match change:
+        case TransactionCreated(transaction):
+            return TransactionCreated(_redated_transaction(transaction, by))
+        case TransactionAdvanced(before, after):
+            return TransactionAdvanced(_redated_transaction(before, by), _redated_transaction(after, by))
+        case JournalEntry() | CallbackRecorded() | QrRecorded() | SuspenseRecorded():
+            return evolve(change, at=earlier(change.at, by))
+        case _:
+            return change
+
+
+def _redated_order(order: Order, by: Span) -> Order:
+    assert order.utc_offset == by
+    assert order.created_at == order.to_utc(order.accepted_at)
+    return evolve(order, created_at=earlier(order.created_at, by), utc_offset=Span(0))
+
+
+def _redated_transaction(transaction: Transaction, by: Span) -> Transaction:
+    completed_at = transaction.progress.completed_at
+    progress = evolve(transaction.progress, completed_at=None if completed_at is None else earlier(completed_at, by))
+    return Transaction(_redated_order(transaction.order, by), progress)
+
+
+NOW = Moment(later(START, clock.HOUR), later(START, clock.HOUR))
+AHEAD = Span(4 * clock.DAY)
+
+
+def corrected(world: World, *, now: Moment = NOW) -> Transaction:
+    reply = world.gateway.receive(CorrectTimes(REFERENCE, "ada"), now=now.time, utc=now.utc)
+    assert isinstance(reply, Applied)
+    return reply.transaction
+
+
+@pytest.mark.finding("hostile-F1")
+def test_a_payment_of_a_wrong_clock_gets_the_time_at_which_it_was_really_taken() -> None:
+    right, wrong = World(FakeProvider(on_poll=(succeeds,))), World(FakeProvider(on_poll=(succeeds,)))
+    wrong.utc_offset = AHEAD
+    for world in (right, wrong):
+        world.create()
+        world.run()
+    assert wrong.transaction().order.created_at - right.transaction().order.created_at == AHEAD
+    assert is_misdated(wrong.transaction(), now=NOW)
+    after = corrected(wrong)
+    assert after == evolve(
+        right.transaction(), progress=evolve(right.transaction().progress, version=after.progress.version)
+    )
+    assert not is_misdated(after, now=NOW)
+
+
+@pytest.mark.finding("hostile-F1", "hostile-F2")
+def test_a_payment_that_an_earlier_version_stamped_in_the_future_ends_three_days_after_its_correction() -> None:
+    world = World(now=later(START, AHEAD))
+    world.create()
+    world.settle()
+    after = corrected(world)
+    assert after.progress.stage is Stage.AWAITING_RESULT
+    assert after.order.created_at == after.order.accepted_at == NOW.utc
+    assert after.order.expires_at == NOW.time + TIMEOUT
+    assert after.progress.wake_at is not None
+    assert NOW.time < after.progress.wake_at <= NOW.time + clock.HOUR
+
+
+def test_times_that_are_right_are_not_corrected() -> None:
+    before = a_transaction(Stage.AWAITING_RESULT)
+    reply = decide(ledger_with(before), CorrectTimes(REFERENCE, "ada"), now=START)
+    assert reply == Decision(Ignored("Its times are right.", before))
+    assert decide(ledger_with(), CorrectTimes(REFERENCE, "ada"), now=START) == Decision(
+        Ignored("There is no such transaction.")
+    )
