@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from mmo_trio.system.fault_report import DamagedFile
+
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
 """The longest lifetime that browsers accept."""
@@ -61,7 +63,7 @@ class CertificateAuthority:
 def ensure_authority(directory: Path) -> CertificateAuthority:
     """Return the authority of this directory, created when there is none yet.
 
-    Processes that start together get the same key. Raises OSError when the directory can't be written, and ValueError
+    Processes that start together get the same key. Raises OSError when the directory can't be written, and DamagedFile
     when `ca-key.pem` holds no elliptic-curve key.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -70,9 +72,12 @@ def ensure_authority(directory: Path) -> CertificateAuthority:
         fresh = _to_pem(ec.generate_private_key(ec.SECP256R1()))
         with suppress(FileExistsError):  # Another process was faster, and its key is used.
             _write_atomically(key_file, fresh, replace=False)
-    key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
+    try:
+        key: object = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
+    except ValueError:
+        key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{key_file} holds no elliptic-curve key: remove it to have one made.")
+        raise DamagedFile(f"{key_file} holds no elliptic-curve key: remove it to have one made.")
     if not _is_valid_certificate(certificate_file, key):
         octets = _self_signed(key).public_bytes(serialization.Encoding.PEM)
         _write_atomically(certificate_file, octets, replace=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mmo_sansio.providers.sandbox.journal import SandboxJournalEntry, format_entry, parse_entry
+from mmo_trio.system.fault_report import DamagedFile
 
 _LINE_FEED = b"\n"
 
@@ -40,7 +41,7 @@ class OperatorJournal:
 def read_operator_journal(path: Path) -> list[SandboxJournalEntry]:
     """Return every entry of a journal, also while its owner writes; [] when there is no file.
 
-    Raises ValueError, naming the line, for a damaged entry; an incomplete last line is no entry yet.
+    Raises DamagedFile, naming the line, for a damaged entry; an incomplete last line is no entry yet.
     """
     try:
         content = path.read_bytes()
@@ -52,7 +53,8 @@ def read_operator_journal(path: Path) -> list[SandboxJournalEntry]:
         try:
             entries.append(parse_entry(line))
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
+            fault = f"{path}, line {number}, is no entry of the simulated operator ({error})"
+            raise DamagedFile(f"{fault}: remove the file to begin with an empty one.") from None
     return entries
 
 

@@ -13,6 +13,7 @@ import trio
 
 from mmo_sansio.resilience.clock_guard import ClockGuard, ClockRecord
 from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant, Span, later
+from mmo_trio.system.fault_report import DamagedFile
 
 
 def boot_time() -> MonotonicInstant:
@@ -132,11 +133,13 @@ def boot_id() -> str:
 
 
 def read_offset(path: Path) -> Span:
-    """Return the stored offset of a sandbox; 0 when its clock was never moved."""
+    """Return the stored offset of a sandbox; 0 when its clock was never moved. Raises DamagedFile."""
     try:
         return Span(int(path.read_text(encoding="ascii")))
     except FileNotFoundError:
         return Span(0)
+    except ValueError:
+        raise DamagedFile(f"{path} holds no offset of a clock: remove it to use the machine's time.") from None
 
 
 def write_offset(path: Path, offset: Span) -> None:

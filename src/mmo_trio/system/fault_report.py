@@ -6,6 +6,10 @@ import traceback
 from collections.abc import Iterator
 
 
+class DamagedFile(Exception):
+    """A file that the gateway wrote holds something else now; the message names it and the remedy in one sentence."""
+
+
 def describe_fault(error: BaseException) -> str:
     """Return the types of an exception, its causes and its members, each with its stack.
 

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.local_ca import ensure_authority
+from mmo_trio.system.fault_report import DamagedFile
 from tests.support.hostile_receivers import PRIVATE, FixedResolver, answers, callback_to, running_receiver
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -95,5 +96,5 @@ def test_a_foreign_key_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "ca-key.pem").write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
-    with pytest.raises(ValueError, match="remove it"):
+    with pytest.raises(DamagedFile, match="remove it"):
         ensure_authority(tmp_path)

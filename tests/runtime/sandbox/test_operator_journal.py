@@ -19,6 +19,7 @@ from mmo_sansio.providers.sandbox.journal import (
 from mmo_sansio.testing import KES, REFERENCE, START
 from mmo_sansio.values.clock import Span, later
 from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_journal
+from mmo_trio.system.fault_report import DamagedFile
 
 WRITER = """
 import sys
@@ -77,7 +78,7 @@ def test_an_incomplete_last_line_is_cut_off(tmp_path: Path) -> None:
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "journal.ndjson"
     path.write_bytes(format_entry(ENTRIES[0]) + b"{}\n" + format_entry(ENTRIES[1]))
-    with pytest.raises(ValueError, match=r"journal\.ndjson, line 2: "):
+    with pytest.raises(DamagedFile, match=r"journal\.ndjson, line 2, "):
         read_operator_journal(path)
 
 

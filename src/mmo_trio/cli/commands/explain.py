@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 
 import click
-from rich.text import Text
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history, timeline
 from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.commands.suspense import suspense_entry_to_json
 from mmo_trio.cli.commands.tx import brand_option, find_transaction
-from mmo_trio.cli.support.output import admin_transaction_json, format_instant, print_table, terminal
+from mmo_trio.cli.support.output import admin_transaction_json, format_instant, print_json_text, print_line, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.store import Store
 
@@ -29,7 +28,7 @@ def explain(reference: str, brand: str | None, target: CommandTarget, as_json: b
     """
     history = target.with_store(lambda store: _load_history(store, reference, brand))
     if as_json:
-        click.echo(_to_json(history))
+        print_json_text(_to_json(history))
     else:
         _print_history(history)
 
@@ -39,17 +38,17 @@ async def _load_history(store: Store, reference: str, brand: str | None) -> Paym
 
 
 def _print_history(history: PaymentHistory) -> None:
-    out, order = terminal(), history.transaction.order
+    order = history.transaction.order
     name = order.merchant_reference or "an offline deposit"
-    out.print(Text(f"{order.gateway_reference} ({order.brand}: {name})", style="bold"))
+    print_line(f"{order.gateway_reference} ({order.brand}: {name})", "bold")
     for sentence in conclusions(history):
-        out.print(Text(f"• {sentence}"))
-    out.print()
+        print_line(f"• {sentence}")
+    print_line("")
     rows = ((format_instant(line.at), line.actor, line.description) for line in timeline(history))
     print_table(("when", "who", "what happened"), rows)
-    out.print()
-    out.print(Text("What the merchant sees:", style="bold"))
-    out.print(Text(transaction_object(history.transaction).decode()))
+    print_line("")
+    print_line("What the merchant sees:", "bold")
+    print_line(transaction_object(history.transaction).decode())
 
 
 def _to_json(history: PaymentHistory) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -90,6 +91,8 @@ def export(
 def _open_output(output: Path | None) -> Iterator[TextIO]:
     """Yield standard output, or a file that is replaced only when it is complete."""
     if output is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", errors="strict")  # What files have, whatever the terminal shows.
         yield sys.stdout
         return
     draft = output.with_name(f".{output.name}.part")

@@ -14,7 +14,13 @@ from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.machine_user import machine_user
-from mmo_trio.cli.support.output import admin_transaction_json, format_instant, print_status, print_table
+from mmo_trio.cli.support.output import (
+    admin_transaction_json,
+    format_instant,
+    print_json_text,
+    print_status,
+    print_table,
+)
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_once
@@ -98,7 +104,7 @@ def list_(brand: str | None, status: str | None, stuck: bool, limit: int, target
             lambda store: store.admin.find_transactions(brand=brand, status=only_status, limit=limit)
         )
     if as_json:
-        click.echo(f"[{','.join(map(admin_transaction_json, found))}]")
+        print_json_text(f"[{','.join(map(admin_transaction_json, found))}]")
         return
     print_table(
         ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why"),
@@ -198,7 +204,7 @@ async def _resolve(
 
 def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:
     if as_json:
-        click.echo(admin_transaction_json(transaction))
+        print_json_text(admin_transaction_json(transaction))
         return
     order, progress = transaction.order, transaction.progress
     data = progress.provider_data

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -11,6 +14,10 @@ import click
 from mmo_trio.brands.keyring import SealError
 from mmo_trio.settings import SettingsError
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.system.fault_report import DamagedFile
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
+"""Errors of a disk that takes nothing, which the system reports without the file's name."""
 
 
 class NegativeAnswer(click.ClickException):
@@ -37,7 +44,10 @@ class ErrorReportingGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Raises ClickException with the exit code of the failure."""
         with _as_click_exceptions():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                _flush_output()
 
 
 def run_reporting_errors(work: Callable[[], None]) -> int:
@@ -62,9 +72,23 @@ def _as_click_exceptions() -> Iterator[None]:
         raise failure from None
 
 
+def _flush_output() -> None:
+    """Write what waits for standard output. Raises UsageProblem when that fails; a pipe that nobody reads any more is
+    left to click."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        with suppress(OSError, ValueError):  # Else the interpreter would fail on it again at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise UsageProblem(f"The output can't be written: {error.strerror}.") from None
+
+
 def _to_click_exception(error: Exception) -> click.ClickException | None:
-    if isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        return _to_click_exception(error.exceptions[0])
+    if isinstance(error, ExceptionGroup):
+        failures = [_to_click_exception(each) for each in error.exceptions]
+        return failures[0] if all(failures) else None
     match error:
         case SettingsError():
             return UsageProblem(str(error))
@@ -78,7 +102,11 @@ def _to_click_exception(error: Exception) -> click.ClickException | None:
             return StoreProblem(f"The store can't be used: {error}.")
         case OutcomeUnknown():
             return StoreProblem(f"It can't be learnt whether this was stored: {error}. Look before trying again.")
-        case PermissionError() | FileNotFoundError() | NotADirectoryError() | FileExistsError():
+        case DamagedFile():
+            return UsageProblem(str(error))
+        case OSError() if error.filename is not None:
             return UsageProblem(f"{error.filename}: {error.strerror}.")
+        case OSError() if error.errno in _UNWRITABLE:
+            return UsageProblem(f"A file can't be written: {error.strerror}.")
         case _:
             return None

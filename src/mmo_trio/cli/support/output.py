@@ -15,6 +15,7 @@ from rich.text import Text
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
+from mmo_trio.system.visible_text import ascii_json, visible_text
 
 NON_TERMINAL_WIDTH = 1_000
 """Width of a table that is not printed to a terminal, so that nothing is folded or cut."""
@@ -27,7 +28,18 @@ def print_status(text: str) -> None:
 
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    print_json_text(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_json_text(text: str) -> None:
+    """Print JSON text; what would not be visible, or what the output cannot show, is escaped."""
+    encoding = sys.stdout.encoding or "ascii"
+    click.echo(visible_text(text) if encoding.lower().startswith("utf") else ascii_json(text))
+
+
+def print_line(text: str, style: str = "") -> None:
+    """Print a line or paragraph for people; its text is printed as it is, never interpreted as markup."""
+    terminal().print(Text(visible_text(text), style=style))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
@@ -36,7 +48,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell_text(cell)) for cell in row))
+        table.add_row(*(Text(visible_text(_cell_text(cell))) for cell in row))
     terminal().print(table)
 
 

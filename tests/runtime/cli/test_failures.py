@@ -1,0 +1,117 @@
+"""A command that fails says why in one sentence, whatever disk, file or terminal it has to do with."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+import trio
+
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.testing import builders as a
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import create_master_key, load_master_keys
+from mmo_trio.sandbox.local_ca import ensure_authority
+from tests.runtime.cli.test_commands import fill
+from tests.support.mmo_process import COMMAND, environment_without_settings
+
+TURNED = "order \u202e051\u202c Zoë"
+TIMEOUT_S = 60
+
+
+def run(
+    *arguments: str | Path, file_bytes_max: int | None = None, stdout: Path | None = None, **variables: str
+) -> tuple[int, str, str]:
+    """Return the exit code of a command, and what it printed on standard output and standard error."""
+
+    def limit_files() -> None:
+        if file_bytes_max is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
+
+    with open(stdout or os.devnull, "wb") as to:
+        done = subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=to if stdout else subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**environment_without_settings(), **variables},
+            preexec_fn=limit_files,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    encoding = variables.get("PYTHONIOENCODING", "utf-8")
+    return done.returncode, (done.stdout or b"").decode(encoding, "replace"), done.stderr.decode(encoding)
+
+
+def fill_sandbox(folder: Path, inputs: list[Input]) -> None:
+    """Make the store of a sandbox in this folder."""
+    create_master_key(folder / "master.key")
+    keyring = KeyRing(*load_master_keys(folder / "master.key"))
+    trio.run(fill, f"sqlite:///{folder}/gateway.db", keyring, inputs)
+
+
+@pytest.mark.finding("hostile-F13")
+def test_a_sandbox_on_a_disk_that_takes_nothing_says_so(tmp_path: Path) -> None:
+    code, _, said = run("sandbox", "--data", tmp_path, file_bytes_max=0)
+    assert code in (2, 3)
+    assert said.splitlines()[-1].startswith("Error: ")
+    assert "File too large" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.finding("hostile-F13")
+@pytest.mark.parametrize("name", ["sandbox-provider.ndjson", "clock-offset", "ca-key.pem", "ca.pem", "running.json"])
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> None:
+    ensure_authority(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    code, _, said = run("sandbox", "--data", tmp_path)
+    assert (code, "Traceback" in said) == (2, False), said
+    assert f"{tmp_path / name}: Is a directory." in said
+
+
+@pytest.mark.finding("hostile-F13")
+@pytest.mark.parametrize("name", ["sandbox-provider.ndjson", "clock-offset", "ca-key.pem"])
+def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"nonsense \xff\n")
+    code, _, said = run("sandbox", "--data", tmp_path)
+    assert (code, "Traceback" in said) == (2, False), said
+    assert f"Error: {tmp_path / name}" in said
+    assert "remove" in said
+
+
+@pytest.mark.finding("hostile-F13")
+@pytest.mark.parametrize(
+    "arguments", [("records", "export", "--format", "csv"), ("tx", "list"), ("tx", "list", "--json")]
+)
+def test_an_output_that_takes_nothing_is_named(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    fill_sandbox(tmp_path, [a.a_create_payment()])
+    code, _, said = run(*arguments, "--data", tmp_path, stdout=Path("/dev/full"))
+    assert said.splitlines()[-1].endswith("can't be written: No space left on device.")
+    assert (code, "Traceback" in said) == (2, False)
+
+
+@pytest.mark.finding("hostile-F13")
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_every_listing_can_be_printed_on_every_terminal(tmp_path: Path, encoding: str) -> None:
+    reference = a.REFERENCE
+    fill_sandbox(tmp_path, [a.a_create_payment(merchant_reference=TURNED)])
+    shown = TURNED.replace("\u202e", "\\u202e").replace("\u202c", "\\u202c")
+    for arguments in (("tx", "list"), ("explain", reference), ("explain", reference, "--json")):
+        code, printed, said = run(*arguments, "--data", tmp_path, PYTHONIOENCODING=encoding)
+        assert code == 0, (arguments, said)
+        assert "\u202e" not in printed
+        if arguments[-1] == "--json":
+            json.loads(printed)
+        else:
+            assert encoding == "ascii" or shown in printed
+    file = tmp_path / "records.ndjson"
+    code, _, said = run(
+        "records", "export", "--format", "ndjson", "--data", tmp_path, stdout=file, PYTHONIOENCODING=encoding
+    )
+    assert code == 0, said
+    assert json.loads(file.read_text(encoding="utf-8"))["merchantReference"] == TURNED
