@@ -30,7 +30,7 @@ limits.KES = { min = "10", max = "150000" }
 
 def key_of(number: int) -> str:
     """Return the API key of a merchant."""
-    return f"the-key-of-merchant-{number}"
+    return f"the-api-key-of-merchant-{number}"
 
 
 def brands(count: int) -> str:

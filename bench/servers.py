@@ -23,7 +23,7 @@ from mmo_trio.brands.master_key import create_master_key
 HERE = Path(__file__).parent
 RIVALS = HERE / "rivals"
 ROOT = "/gateway/mmo/v2"
-RIVAL_KEY = "k_test_0123456789"
+RIVAL_KEY = "k_test_0123456789_abcdefg"
 PATIENCE_S = 60.0
 
 OURS_DOES = "all validation, brand rules, reference check, journal, outbox"

@@ -7,8 +7,8 @@ from typing import Any
 from tests.support.merchant import Answer, Merchant
 from tests.support.sandbox_gateway import Running
 
-ACME_KEY = "acme-key-1234567890"
-ZENITH_KEY = "zenith-key-123456789"
+ACME_KEY = "acme-key-12345678901234567890"
+ZENITH_KEY = "zenith-key-1234567890123456"
 
 
 def a_brand(id: str, key: str, *, push_result_url: str | None = None, more: str = "") -> str:

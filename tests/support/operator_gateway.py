@@ -23,7 +23,7 @@ from mmo_trio.system.clock import WallClock
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.sandbox_gateway import Running, serving
 
-API_KEY = "operators-test-key"
+API_KEY = "operators-test-key-01234567"
 METHOD = "operator"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order
+from mmo_trio.api.wrong_key_budget import WrongKeyBudget
 from mmo_trio.brands.delivery_key import DeliveryRefused, select_delivery_key
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
@@ -13,7 +14,7 @@ from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import Store
 
 CACHE_ENTRIES_MAX = 10_000
-"""Verified keys in the cache; beyond it the one verified first is dropped."""
+"""Keys in the cache, also those whose time is over; beyond it the one verified first is dropped."""
 
 
 class Authenticator:
@@ -38,25 +39,33 @@ class Authenticator:
         self._monotonic = monotonic
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
         self._reload_master_keys = reload_master_keys
+        self._wrong_keys = WrongKeyBudget()
         self._verified: dict[bytes, tuple[KeyOwner, MonotonicInstant]] = {}  # and when it expires
 
-    async def find_owner(self, key: bytes) -> KeyOwner | None:
-        """Return the brand, enabled or not, that has this key, and the key's id; None for any other bytes (A1, A2).
+    async def find_owner(self, key: bytes, find_address: Callable[[], str]) -> KeyOwner | None:
+        """Return the brand, enabled or not, that has this key, and the key's id; None for any other bytes (A1, A2), and
+        for a key that was never seen valid from an address that has tried too many unknown ones.
 
-        Raises StoreUnavailable when the key is not cached and the store does not answer."""
+        `find_address` tells the client's address. Raises StoreUnavailable when the key is not cached and the store does
+        not answer."""
         digest = self._keyring.digest(key)
         now = self._monotonic()
-        cached = self._verified.get(digest)
-        if cached is not None and now < cached[1]:
-            return cached[0]
-        self._verified.pop(digest, None)
+        known = self._verified.get(digest)
+        if known is not None and now < known[1]:
+            return known[0]
+        address = find_address()
+        if known is None and self._wrong_keys.is_spent(address, now):
+            return None
         owner = await self._store.key_owner(*self._keyring.digests(key))
         if owner is None and self._reload_master_keys():
             owner = await self._store.key_owner(*self._keyring.digests(key))
-        if owner is not None:  # The time before the look-up counts, so none is cached too long.
-            while len(self._verified) >= CACHE_ENTRIES_MAX:
-                self._verified.pop(next(iter(self._verified)))
-            self._verified[digest] = owner, later(now, self._cache_ttl)
+        self._verified.pop(digest, None)
+        if owner is None:
+            self._wrong_keys.record_failure(address, now)
+            return None
+        while len(self._verified) >= CACHE_ENTRIES_MAX:
+            self._verified.pop(next(iter(self._verified)))
+        self._verified[digest] = owner, later(now, self._cache_ttl)  # The time of the look-up counts (A3).
         return owner
 
     async def delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:

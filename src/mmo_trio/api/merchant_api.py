@@ -22,6 +22,7 @@ from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
+from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.records_limit import RecordsLimit
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
@@ -53,6 +54,7 @@ class MerchantApi:
     authenticator: Authenticator
     brand_hosts: BrandHosts
     references: ReferenceGenerator
+    trusted_proxies: TrustedProxies
     mark_served: Callable[[Instant], None]
     """Lets nothing be created below this wall time any more, as records up to there are served (R7)."""
     records_limit: RecordsLimit = Factory(RecordsLimit)
@@ -80,11 +82,18 @@ class MerchantApi:
 
     async def _find_key_owner(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
         """Return the owner of the request's key; None when no brand has it or the host is another brand's."""
-        owner = await self.authenticator.find_owner(requests.read_api_key(head))
+        find_address = partial(self._client_address, head, context)
+        owner = await self.authenticator.find_owner(requests.read_api_key(head), find_address)
         if owner is None or not await self.brand_hosts.is_allowed(owner.brand.id, head, context):
             return None
         context.brand = owner.brand.id
         return owner
+
+    def _client_address(self, head: RequestHead, context: RequestContext) -> str:
+        """Return the address that a request counts for; behind a trusted proxy that of its client, if it names one."""
+        forwarded = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
+        address = self.trusted_proxies.client_address(context.client, forwarded)
+        return context.client if address is None else str(address)
 
     async def _create(self, creation: CreationHead, api_key_id: str, body: bytes) -> HttpResponse | Problem:
         try:

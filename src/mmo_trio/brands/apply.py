@@ -10,7 +10,7 @@ from attrs import field, frozen
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
-from mmo_trio.brands.file import ConfiguredBrand, read_brands_file
+from mmo_trio.brands.file import API_KEY_LENGTH_MIN, ConfiguredBrand, read_brands_file
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.interface.admin_types import BrandRecord
@@ -40,12 +40,18 @@ class BrandsPlan:
 
 
 def plan_brands(
-    current: Sequence[BrandRecord], configured: Sequence[ConfiguredBrand], keyring: KeyRing, *, prune: bool
+    current: Sequence[BrandRecord],
+    configured: Sequence[ConfiguredBrand],
+    keyring: KeyRing,
+    *,
+    prune: bool,
+    key_length_min: int = API_KEY_LENGTH_MIN,
 ) -> BrandsPlan:
     """Return the changes that bring the brands of a file into the store.
 
     Keys are only added: a retired one stays retired, and one that the file doesn't name stays in use. Raises
-    SettingsError when a key of the file belongs to another brand.
+    SettingsError when a key of the file belongs to another brand, or when a new one has fewer than `key_length_min`
+    characters.
     """
     stored = {record.brand.id: record for record in current}
     known = [each.brand for each in configured if each.brand.id in stored]
@@ -55,7 +61,7 @@ def plan_brands(
         changed=tuple(each for each in known if stored[each.id].brand != each),
         removed=tuple(id for id in stored if id not in names) if prune else (),
         unchanged=tuple(each.id for each in known if stored[each.id].brand == each),
-        keys_to_add=tuple(_missing_keys(current, configured, keyring)),
+        keys_to_add=tuple(_missing_keys(current, configured, keyring, key_length_min)),
         brands_needing_keys=tuple(
             each.brand.id for each in configured if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
         ),
@@ -63,13 +69,19 @@ def plan_brands(
 
 
 def _missing_keys(
-    current: Sequence[BrandRecord], configured: Sequence[ConfiguredBrand], keyring: KeyRing
+    current: Sequence[BrandRecord], configured: Sequence[ConfiguredBrand], keyring: KeyRing, length_min: int
 ) -> Iterator[NewApiKey]:
     owners = {key.digest: key.brand for record in current for key in record.keys}
     for each in configured:
-        for api_key in each.api_keys:
+        for number, api_key in enumerate(each.api_keys, 1):
             digests = keyring.digests(api_key.encode())
             owner = next((owners[each] for each in digests if each in owners), None)
+            if owner is None and len(api_key) < length_min:
+                where, remedy = (
+                    f"brand {each.brand.id}, api_keys",
+                    "Take it from a generator, or leave it out: one is made.",
+                )
+                raise SettingsError(where, f"key {number} has fewer than {length_min} characters.", remedy)
             if owner is None:
                 yield NewApiKey(each.brand.id, api_key)
             elif owner != each.brand.id:
@@ -107,11 +119,18 @@ def _has_key_in_use(record: BrandRecord | None) -> bool:
 
 
 async def apply_brands_file(
-    file: Path, store: Store, keyring: KeyRing, provider_titles: Mapping[str, str], rules: EgressRules, *, now: Instant
+    file: Path,
+    store: Store,
+    keyring: KeyRing,
+    provider_titles: Mapping[str, str],
+    rules: EgressRules,
+    *,
+    now: Instant,
+    key_length_min: int = API_KEY_LENGTH_MIN,
 ) -> None:
     """Store the brands of this file. Raises SettingsError, also when a brand would have no key."""
     configured = read_brands_file(file, providers=provider_titles, rules=rules)
-    plan = plan_brands(await store.admin.brands(), configured, keyring, prune=False)
+    plan = plan_brands(await store.admin.brands(), configured, keyring, prune=False, key_length_min=key_length_min)
     if plan.brands_needing_keys:
         raise SettingsError(
             f"{file}",

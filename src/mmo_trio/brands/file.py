@@ -26,8 +26,10 @@ from mmo_trio.settings.errors import SettingsError, near_match
 BRAND_LIMIT_MAX = 1_000_000
 """The largest limit on a brand's requests or pending payments."""
 
-API_KEY_LENGTH_MIN = 8
-"""Shorter keys can be guessed; those that the gateway makes have 43 characters."""
+API_KEY_LENGTH_MIN = 24
+"""Shorter keys may be guessed; those that the gateway makes have 43 characters. Keys that the store has stay in use."""
+SANDBOX_API_KEY_LENGTH_MIN = 8
+"""The same in a sandbox, where no money moves."""
 
 _API_KEY_PATTERN = re.compile(r"[!-~]{1,256}", re.ASCII)
 _BRAND_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -236,7 +238,7 @@ def _parse_result_hosts(table: _TomlTable) -> tuple[str, ...]:
 def _parse_api_keys(table: _TomlTable) -> tuple[str, ...]:
     keys = table.text_list("api_keys")
     for number, key in enumerate(keys, 1):  # The message never holds the key itself (A5).
-        if len(key) < API_KEY_LENGTH_MIN or not _API_KEY_PATTERN.fullmatch(key):
+        if len(key) < SANDBOX_API_KEY_LENGTH_MIN or not _API_KEY_PATTERN.fullmatch(key):
             table.fail(
                 "api_keys",
                 f"key {number} can't be used.",

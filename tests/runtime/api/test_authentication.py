@@ -15,6 +15,7 @@ from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Flow, Order
 from mmo_trio.api import authentication
 from mmo_trio.api.authentication import Authenticator
+from mmo_trio.api.wrong_key_budget import WRONG_KEYS_BURST
 from mmo_trio.brands.apply import add_key, create_key
 from mmo_trio.brands.delivery_key import (
     KEY_LEAKED,
@@ -31,6 +32,10 @@ from mmo_trio.storage.memory.store import MemoryStore, open_memory
 
 RING = KeyRing(bytes(range(32)))
 SECRET = "canary-of-a-key"
+
+
+def here() -> str:
+    return "192.0.2.7"
 
 
 class Clock:
@@ -62,8 +67,8 @@ async def test_no_key_stands_in_a_repr(store: MemoryStore) -> None:
 @pytest.mark.parametrize("key", [b"", b" ", b"unknown", b"\xff\xfe\x00", "schlüssel".encode(), b"k" * 10_240])
 async def test_any_other_bytes_are_nobodys_key(key: bytes, store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    assert await authenticator.find_owner(key) is None
-    assert await authenticator.find_owner(SECRET.encode()) == KeyOwner(brand("acme"), "1")
+    assert await authenticator.find_owner(key, here) is None
+    assert await authenticator.find_owner(SECRET.encode(), here) == KeyOwner(brand("acme"), "1")
 
 
 class Counting(MemoryStore):
@@ -82,23 +87,23 @@ async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: Mem
     authenticator = Authenticator(counting, RING, monotonic=now, cache_ttl=Span(5 * clock.MINUTE))
     key = SECRET.encode()
     begin = now.now
-    assert await authenticator.find_owner(key) == KeyOwner(brand("acme"), "1")
+    assert await authenticator.find_owner(key, here) == KeyOwner(brand("acme"), "1")
     (stored,) = await keys_of(store, "acme")
     assert await store.admin.retire_key("acme", stored.id, now=Instant(2))
     now.now = later(begin, clock.Span(clock.MINUTE - 1))
-    assert await authenticator.find_owner(key) == KeyOwner(brand("acme"), "1")
+    assert await authenticator.find_owner(key, here) == KeyOwner(brand("acme"), "1")
     assert counting.asked == 1
     now.now = later(begin, clock.MINUTE)
-    assert await authenticator.find_owner(key) is None
-    assert await authenticator.find_owner(key) is None
+    assert await authenticator.find_owner(key, here) is None
+    assert await authenticator.find_owner(key, here) is None
 
 
 @pytest.mark.spec("A3")
 async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(store: MemoryStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    assert await authenticator.find_owner(b"tomorrows-key") is None
+    assert await authenticator.find_owner(b"tomorrows-key", here) is None
     await add_key(store, RING, "globex", "tomorrows-key", now=Instant(3))
-    assert await authenticator.find_owner(b"tomorrows-key") == KeyOwner(brand("globex"), "2")
+    assert await authenticator.find_owner(b"tomorrows-key", here) == KeyOwner(brand("globex"), "2")
 
 
 async def test_the_memory_of_verified_keys_is_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,8 +111,8 @@ async def test_the_memory_of_verified_keys_is_bounded(store: MemoryStore, monkey
     authenticator = Authenticator(store, RING, monotonic=Clock())
     for number in range(10):
         await add_key(store, RING, "acme", f"key-number-{number}", now=Instant(3))
-        assert await authenticator.find_owner(f"key-number-{number}".encode()) is not None
-        assert await authenticator.find_owner(b"unknown") is None
+        assert await authenticator.find_owner(f"key-number-{number}".encode(), here) is not None
+        assert await authenticator.find_owner(b"unknown", here) is None
         assert len(authenticator._verified) <= 3
 
 
@@ -198,3 +203,38 @@ async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(s
     for url in ("https://pay.acme.example:8443/", "https://a.b.shop.example/x"):
         assert await authenticator.delivery_key(order_of(), url) == SECRET.encode()
     assert await authenticator.delivery_key(order_of(flow=Flow.PUSH), URL) == SECRET.encode()
+
+
+@pytest.mark.spec("A1")
+@pytest.mark.finding("security-21")
+async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(store: MemoryStore) -> None:
+    counting, now = Counting(await store._open_state()), Clock()
+    authenticator = Authenticator(counting, RING, monotonic=now)
+    assert await authenticator.find_owner(SECRET.encode(), here) is not None
+    begin = counting.asked
+    for number in range(1_000):
+        assert await authenticator.find_owner(b"guess-%d" % number, here) is None
+    assert counting.asked == begin + WRONG_KEYS_BURST
+    now.now = later(now.now, Span(3 * clock.SECOND))
+    for number in range(1_000):
+        assert await authenticator.find_owner(b"guess-%d" % number, here) is None
+    assert counting.asked == begin + WRONG_KEYS_BURST + 3
+    await add_key(store, RING, "acme", "another-key-of-acme", now=Instant(2))
+    assert await authenticator.find_owner(b"another-key-of-acme", here) is None, "it was never seen valid"
+    assert await authenticator.find_owner(b"another-key-of-acme", lambda: "192.0.2.8") is not None
+    now.now = later(now.now, Span(2 * clock.MINUTE))  # Nothing is cached any more.
+    for number in range(1_000):
+        assert await authenticator.find_owner(b"guess-%d" % number, here) is None
+    for key in (SECRET.encode(), b"another-key-of-acme"):
+        assert await authenticator.find_owner(key, here) is not None, "a merchant behind the same address works on"
+
+
+@pytest.mark.finding("security-21")
+async def test_unknown_keys_are_counted_by_the_slash_64_of_ipv6(store: MemoryStore) -> None:
+    counting = Counting(await store._open_state())
+    authenticator = Authenticator(counting, RING, monotonic=Clock())
+    for number in range(200):
+        assert await authenticator.find_owner(b"guess", f"2001:db8::{number:x}".__str__) is None
+    assert counting.asked == WRONG_KEYS_BURST
+    assert await authenticator.find_owner(b"guess", lambda: "2001:db8:0:1::1") is None
+    assert counting.asked == WRONG_KEYS_BURST + 1

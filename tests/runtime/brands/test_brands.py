@@ -12,7 +12,7 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
 from mmo_sansio.values.money import Money
-from mmo_trio.brands.apply import BrandsPlan, apply_plan, plan_brands
+from mmo_trio.brands.apply import BrandsPlan, add_key, apply_plan, plan_brands
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.errors import SettingsError
@@ -28,7 +28,7 @@ WHOLE = """
 [[brand]]
 id = "acme"
 name = "Acme Ltd"
-api_keys = ["acme-key-0001"]
+api_keys = ["acme-key-of-24-characters"]
 enabled = false
 push_result_url = "https://merchant.example/push"
 host = "Acme.Example"
@@ -67,8 +67,8 @@ def read(text: str) -> Sequence[ConfiguredBrand]:
 @pytest.mark.spec("C11", "S4", "A6", "C12", "C8")
 def test_a_whole_brand_is_read() -> None:
     (configured,) = read(WHOLE)
-    assert configured.api_keys == ("acme-key-0001",)
-    assert "acme-key-0001" not in repr(configured)
+    assert configured.api_keys == ("acme-key-of-24-characters",)
+    assert "acme-key-of-24-characters" not in repr(configured)
     assert configured.brand == Brand(
         id="acme",
         name="Acme Ltd",
@@ -166,7 +166,7 @@ WRONG = [
     (SMALL + 'result_hosts = "acme.example"', "no list of texts"),
     (SMALL + 'api_keys = ["short"]', "key 1 can't be used"),
     (SMALL + 'api_keys = ["schlüssel-0001"]', "key 1 can't be used"),
-    (SMALL + 'api_keys = ["acme-key-0001", "acme-key-0001"]', "an API key stands there twice"),
+    (SMALL + 'api_keys = ["acme-key-of-24-characters", "acme-key-of-24-characters"]', "an API key stands there twice"),
     (SMALL + METHOD + METHOD, "method mpesa_ke in KE stands there twice"),
     (SMALL + METHOD.replace('"mpesa_ke"', f'"{"k" * 101}"'), "1 to 100 characters"),
     (SMALL + METHOD.replace('"sandbox"', '"sandbux"'), "Did you mean sandbox?"),
@@ -192,7 +192,7 @@ def test_what_is_wrong_is_named_with_its_remedy(text: str, said: str) -> None:
         read(text)
     assert str(raised.value).startswith("brands.toml")
     assert raised.value.remedy
-    assert "acme-key-0001" not in str(raised.value)
+    assert "acme-key-of-24-characters" not in str(raised.value)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -211,17 +211,17 @@ async def planned(store: Store, *configured: ConfiguredBrand, prune: bool = Fals
 
 
 async def test_applying_twice_does_nothing_the_second_time() -> None:
-    with_key = ConfiguredBrand(brand("acme"), ("acme-key-0001",))
+    with_key = ConfiguredBrand(brand("acme"), ("acme-key-of-24-characters",))
     without_key = ConfiguredBrand(brand("globex"), ())
     async with open_memory() as store:
         plan = await planned(store, with_key, without_key)
         assert (plan.added, plan.changed, plan.removed) == ((with_key.brand, without_key.brand), (), ())
         assert [key.brand for key in plan.keys_to_add] == ["acme"]
         assert plan.brands_needing_keys == ("globex",)
-        assert "acme-key-0001" not in repr(plan)
+        assert "acme-key-of-24-characters" not in repr(plan)
         shown = await apply_plan(store, RING, plan, now=Instant(1))
         assert set(shown) == {"globex"}
-        for key, of in (("acme-key-0001", "acme"), (shown["globex"], "globex")):
+        for key, of in (("acme-key-of-24-characters", "acme"), (shown["globex"], "globex")):
             found = await store.key_owner(RING.digest(key.encode()))
             assert found is not None
             assert found.brand == brand(of)
@@ -245,11 +245,24 @@ async def test_a_change_is_applied_and_only_pruning_removes() -> None:
 
 
 async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
-    with_key = ConfiguredBrand(brand("acme"), ("acme-key-0001",))
+    with_key = ConfiguredBrand(brand("acme"), ("acme-key-of-24-characters",))
     async with open_memory() as store:
         await apply_plan(store, RING, await planned(store, with_key), now=Instant(1))
         ((key,),) = [record.keys for record in await store.admin.brands()]
         assert await store.admin.retire_key("acme", key.id, now=Instant(2))
         assert await planned(store, with_key) == evolve(UNCHANGED_PLAN, unchanged=("acme",))
         with pytest.raises(SettingsError, match="brand acme's already"):
-            await planned(store, ConfiguredBrand(brand("globex"), ("acme-key-0001",)))
+            await planned(store, ConfiguredBrand(brand("globex"), ("acme-key-of-24-characters",)))
+
+
+@pytest.mark.spec("A5")
+@pytest.mark.finding("security-21")
+async def test_a_new_key_of_the_file_is_long_enough_and_a_stored_one_stays() -> None:
+    short = ConfiguredBrand(brand("acme"), ("seventeen-letters",))
+    async with open_memory() as store:
+        with pytest.raises(SettingsError, match="key 1 has fewer than 24 characters") as caught:
+            await planned(store, short)
+        assert "seventeen" not in str(caught.value)
+        await store.admin.save_brands([brand("acme")])
+        assert await add_key(store, RING, "acme", "seventeen-letters", now=Instant(1))
+        assert (await planned(store, short)).keys_to_add == ()

@@ -14,7 +14,7 @@ from mmo_sansio.values.model import Type
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
-from mmo_trio.brands.file import read_brands_file
+from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, read_brands_file
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
@@ -45,7 +45,8 @@ def apply_(file: Path, prune: bool, target: CommandTarget, as_json: bool) -> Non
 
     async def make_plan(store: Store) -> BrandsPlan:
         keyring = await target.open_keyring(store)
-        return plan_brands(await store.admin.brands(), described, keyring, prune=prune)
+        length_min = API_KEY_LENGTH_MIN if target.data_directory is None else SANDBOX_API_KEY_LENGTH_MIN
+        return plan_brands(await store.admin.brands(), described, keyring, prune=prune, key_length_min=length_min)
 
     plan = target.with_store(make_plan, create=True)
     _print_plan(plan)

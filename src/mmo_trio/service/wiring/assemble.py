@@ -93,6 +93,7 @@ def _api_handler(
         authenticator=authenticator,
         brand_hosts=BrandHosts(resources.store, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies),
         references=resources.references,
+        trusted_proxies=trusted_proxies,
         mark_served=resources.clock.mark_served,
     )
     store, body_limit = resources.store, resources.limits.body
