@@ -13,14 +13,16 @@ from attrs import evolve
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.common.options import Options
-from mmo_sansio.providers.registry import AdapterContext, ProviderKind
+from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.service.wiring.providers import trusts_anybody
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.providers import ProviderSection
+from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.system.ciphers import SystemCiphers
-from mmo_trio.workers.providers.open_accounts import AccountEnvironment, OpenAccount, open_accounts
+from mmo_trio.workers.providers.open_accounts import AccountEnvironment, OpenAccount, open_account, open_accounts
 
 CANARY = "canary-91ab"
 
@@ -151,3 +153,23 @@ def test_a_kind_whose_own_keys_every_kind_has_is_refused(monkeypatch: pytest.Mon
     monkeypatch.setitem(globals(), "OUTSIDE", evolve(OUTSIDE, provider_kinds=kinds))
     with pytest.raises(SettingsError, match=f"{key}.*Rename them in mmo-test 1.0"):
         opened(momo={"secret": "x"})
+
+
+MPESA = {"consumer_key": "key", "consumer_secret": "secret", "shortcode": "174379", "merchant_name": "TEST SHOP"}
+
+
+def open_mpesa_with(**options: str) -> OpenAccount:
+    environment = evolve(OUTSIDE, provider_kinds=PROVIDER_KINDS)
+    return open_account(ProviderSection("ke", "mpesa_daraja", {**MPESA, **options}), "M-Pesa", environment)
+
+
+@pytest.mark.finding("security-4")
+def test_qr_codes_that_anybody_could_settle_are_refused_until_somebody_asks_for_it() -> None:
+    with pytest.raises(SettingsError) as caught:
+        open_mpesa_with()
+    assert "provider.ke.deposits" in str(caught.value)
+    assert trusts_anybody(open_mpesa_with(deposits="trust"))
+    assert not trusts_anybody(open_mpesa_with(hooks_from="196.201.214.200"))
+    operator = {"initiator": "api", "initiator_password": "p", "certificate": open_mpesa().certificate}
+    assert not trusts_anybody(open_mpesa_with(**operator))
+    assert trusts_anybody(open_mpesa_with(**operator, deposits="trust"))

@@ -91,13 +91,15 @@ class Books:
             case "pay":
                 receipt = f"R{len(self.received)}"
                 self.received[receipt] = self.notification(receipt, payment, amount)
-                self.notify(receipt)
+                if random.random() < 0.7:
+                    self.notify(receipt)
             case "notify" if self.received:
                 self.notify(random.choice(sorted(self.received)))
             case "forge":
-                self.receive(self.notification(f"FORGED{random.randrange(9)}", payment, amount))
-            case "replay" if self.notified:
-                self.receive(self.notification(random.choice(sorted(self.notified)), payment, amount))
+                kind = random.choice(("FORGED", "FORGED-PAYOUT"))
+                self.receive(self.notification(f"{kind}{random.randrange(9)}", payment, amount))
+            case "replay" if self.received:
+                self.receive(self.notification(random.choice(sorted(self.received)), payment, amount))
             case "foreign":
                 given = self.notification(f"FOREIGN{random.randrange(9)}", payment, amount)
                 self.receive(evolve(given, trust=DepositTrust.FOREIGN_ACCOUNT, account="999999"))
@@ -150,12 +152,13 @@ class Books:
 
     def true_answer(self, claim: DepositClaim) -> DepositAnswered:
         paid = self.received.get(claim.receipt)
-        is_known = paid is not None or claim.receipt in self.prompts
+        is_ours = paid is not None or claim.receipt in self.prompts
+        is_known = is_ours or claim.receipt.startswith("FORGED-PAYOUT")  # A receipt of money that went out.
         return DepositAnswered(
             "test",
             claim.receipt,
             DepositAnswerOutcome.COMPLETED if is_known else DepositAnswerOutcome.NOT_FOUND,
-            is_ours=is_known,
+            is_ours=is_ours,
             amount=(paid.amount if paid else KES(150)) if is_known else None,
             payment=claim.payment,
             brand=None if claim.payment else a_brand(),
