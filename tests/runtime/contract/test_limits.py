@@ -97,11 +97,12 @@ async def test_a_limit_is_kept_at_the_door_and_no_tighter(sandbox: Running, name
 async def test_settings_change_the_limits_that_are_settings(serve: Serve) -> None:
     environment = {"MMO_LIMITS_PENDING_TIMEOUT": "2h", "MMO_LIMITS_IDEMPOTENCY_WINDOW": "1m"}
     async with serve(environment=environment) as sandbox:
-        first = await sandbox.merchant.accepted(merchantReference="again", scenario="never")
+        first = await sandbox.merchant.accepted(merchantReference="again", scenario="cancelled")
+        await sandbox.merchant.ended(first["gatewayReference"])
         again = await sandbox.merchant.create(merchantReference="again", scenario="never")
         assert again.status == 422
         await sandbox.advance("1m")
-        await sandbox.merchant.accepted(merchantReference="again", scenario="never")
+        second = await sandbox.merchant.accepted(merchantReference="again", scenario="never")
         await sandbox.advance("2h")
-        expired = await sandbox.merchant.status(first["gatewayReference"])
+        expired = await sandbox.merchant.status(second["gatewayReference"])
         assert expired["errorCode"] == "transaction_expired"

@@ -37,7 +37,7 @@ ROWS = [
     Row("104", "unavailable", "failed", code="provider_unavailable"),
     Row("105", "provider_timeout", "failed", code="provider_timeout"),
     Row("110", "by_poll", "success", after="2s", source="poll"),
-    Row("120", "other_amount", "success", paid="149.99"),
+    Row("120", "other_amount", "success", paid="149.99", suspense="settled_less"),
     Row("130", "never", "failed", after="3d", source="expiry", code="transaction_expired"),
     Row(
         "140", "after_expiry", "failed", after="3d", source="expiry", code="transaction_expired", suspense="late_result"
