@@ -23,7 +23,7 @@ from mmo_sansio.api.incoming.routes import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, earlier
+from mmo_sansio.values.clock import SECOND, Instant, earlier
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.engine.engine import EngineStatistics
 from mmo_trio.http.handler import UNROUTED
@@ -31,6 +31,7 @@ from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.metrics.process_files import ProcessMetricsFiles
 from mmo_trio.storage.interface.admin_types import Backlog
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
+from mmo_trio.system.clock import WallClock
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.system.logs import OUTPUT
 from mmo_trio.workers.delivery.callbacks import CallbackStatistics
@@ -92,6 +93,7 @@ class PrometheusExporter:
     is_provider_closed: Callable[[str], bool]
     """Returns whether the provider with this name is closed for new payments."""
     backlog_cache: BacklogCache
+    clock: WallClock
     process_files: ProcessMetricsFiles | None = None
     """The files of the service's processes; None when this process is the only one."""
 
@@ -123,6 +125,7 @@ class PrometheusExporter:
         build = {"version": __version__, "python": platform.python_version()}
         yield _gauge("mmo_build_info", "Version of the gateway; always 1.", (build, 1))
         yield _counter("mmo_log_lines_dropped", "Log lines that could not be written.", ({}, OUTPUT.dropped))
+        yield from _clock_metrics(self.clock)
         yield from _http_request_metrics(self.http_metrics)
         yield from _engine_metrics(self.engine())
         yield from _store_metrics(backlog)
@@ -206,6 +209,19 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
         "mmo_http_request_seconds",
         "Time from the first byte of a request to its response.",
         *(({"route": route}, each) for route, each in sorted(http_metrics.durations.items())),
+    )
+
+
+def _clock_metrics(wall_clock: WallClock) -> Iterator[Metric]:
+    yield _gauge(
+        "mmo_wall_clock_trusted",
+        "1 while the machine's wall clock is trusted; 0 for a minute after it has stepped.",
+        ({}, int(wall_clock.guard.is_trusted)),
+    )
+    yield _gauge(
+        "mmo_wall_clock_offset_seconds",
+        "Seconds by which the trusted wall time is ahead of the gateway's own time.",
+        ({}, round(wall_clock.guard.utc_offset / SECOND)),
     )
 
 

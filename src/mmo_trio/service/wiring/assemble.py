@@ -148,5 +148,6 @@ def _prometheus_exporter(
         accounts=accounts.provider_accounts,
         is_provider_closed=workers.provider_availability.is_closed,
         backlog_cache=BacklogCache(resources.store, resources.clock.time),
+        clock=resources.clock,
         process_files=metrics_files and ProcessMetricsFiles(*metrics_files),
     )
