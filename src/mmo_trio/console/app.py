@@ -14,6 +14,7 @@ from mmo_trio.console.views import format_json, format_response_body, format_utc
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.system.visible_text import visible_text
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -41,6 +42,11 @@ BLUEPRINTS = (
 )
 
 
+def _visible(value: object) -> object:
+    """Return what a page shows of a value: text without characters that would turn or hide the text around it."""
+    return visible_text(value) if type(value) is str else value
+
+
 def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
     """Create the app of the console and of `GET /metrics`."""
     app = WebApp(__name__, headers=HEADERS, static_cache_control="max-age=3600")
@@ -50,6 +56,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         "pretty_json": format_json,
         "response_text": format_response_body,
     }
+    app.jinja_env.finalize = _visible
     app.jinja_env.globals.update(Permission=Permission, MASKED=MASKED)
     for pages in BLUEPRINTS:
         app.register_blueprint(pages)

@@ -241,6 +241,19 @@ async def test_hostile_text_is_only_text(sandbox: Running, signed_in: SignedIn) 
     assert "&lt;script&gt;" in pages[2].body.decode()
 
 
+@pytest.mark.finding("hostile-F13")
+async def test_text_that_would_turn_the_line_around_is_shown_as_its_escape(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    turned = "order \u202e051\u202c"
+    answer = await made(sandbox, merchantReference=turned, labels={"note": turned})
+    ada = await signed_in("ada")
+    for path in (f"/payments/{answer['gatewayReference']}", "/payments"):
+        text = (await ada.get(path)).body.decode()
+        assert "order \\u202e051\\u202c" in text
+        assert "\u202e" not in text
+
+
 async def test_lists_are_read_a_page_at_a_time(sandbox: Running, signed_in: SignedIn) -> None:
     references = [(await made(sandbox))["gatewayReference"] for _ in range(53)]
     vera = await signed_in("vera")
