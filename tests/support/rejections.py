@@ -24,7 +24,7 @@ TITLES_AND_CODES: Mapping[int, tuple[str, str]] = MappingProxyType(
         408: ("Bad request", "bad_request"),
         413: ("Bad request", "bad_request"),
         414: ("Bad request", "bad_request"),
-        422: ("Business logic error", "merchant_transactionid_duplicate"),
+        429: ("Too many requests", "too_many_requests"),
         431: ("Bad request", "bad_request"),
         500: ("Internal server error", "internal_server_error"),
         503: ("Service unavailable", "service_unavailable"),
@@ -52,7 +52,7 @@ def assert_problem(answer: Answer | WireAnswer, status: int, segment: str, *, no
     has_fields = (status, segment) == (400, "validation_failed")
     assert list(problem) == ([*names, "errors"] if has_fields else names), (note, problem)
     assert ("allow" in answer.headers) == (status == 405), note
-    assert ("retry-after" in answer.headers) == (status == 503), note
+    assert ("retry-after" in answer.headers) == (status in (429, 503)), note
     return problem
 
 
@@ -70,6 +70,8 @@ def assert_field_refused(answer: Answer, *fields: str, note: object = "") -> Non
 
 
 def _title_and_code(status: int, segment: str) -> tuple[str, str]:
+    if status == 422:
+        return "Business logic error", segment
     if status != 400:
         return TITLES_AND_CODES[status]
     if segment == "bad_request":

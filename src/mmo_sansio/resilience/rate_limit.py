@@ -1,4 +1,4 @@
-"""Limits how fast requests to one provider follow each other: evenly, after a first burst (a leaky bucket)."""
+"""Limits how fast requests follow each other: those to a provider take turns, and those of a brand are rejected."""
 
 from __future__ import annotations
 
@@ -27,3 +27,22 @@ class RateLimit:
 
     def _next_turn(self, now: MonotonicInstant) -> MonotonicInstant:
         return max(self._next, earlier(now, BURST_WINDOW))
+
+
+class TokenBucket:
+    """Lets requests pass at a steady rate, and a burst of them after a pause. Times are of one clock that never goes
+    back; the rate and the burst may change from request to request."""
+
+    def __init__(self) -> None:
+        self._full_at = MonotonicInstant(0)
+        """When the bucket is full again; a bucket that nothing was taken from is full."""
+
+    def take(self, now: MonotonicInstant, *, per_second: float, burst: int) -> Span:
+        """Take a token and return 0; where there is none, return how long it takes until there is one."""
+        interval = Span(round(SECOND / per_second))
+        full_at = max(self._full_at, now)
+        wait = Span(full_at - now - interval * (burst - 1))
+        if wait > 0:
+            return wait
+        self._full_at = later(full_at, interval)
+        return Span(0)

@@ -24,6 +24,7 @@ from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.records_limit import RecordsLimit
+from mmo_trio.api.request_rates import RequestRates
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
@@ -53,6 +54,7 @@ class MerchantApi:
     submit: Submit
     authenticator: Authenticator
     brand_hosts: BrandHosts
+    request_rates: RequestRates
     references: ReferenceGenerator
     trusted_proxies: TrustedProxies
     mark_served: Callable[[Instant], None]
@@ -81,12 +83,15 @@ class MerchantApi:
                 assert_never(other)
 
     async def _find_key_owner(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
-        """Return the owner of the request's key; None when no brand has it or the host is another brand's."""
+        """Return the owner of the request's key; None when no brand has it or the host is another brand's. Raises
+        ProblemError when the brand sends too many requests."""
         find_address = partial(self._client_address, head, context)
         owner = await self.authenticator.find_owner(requests.read_api_key(head), find_address)
         if owner is None or not await self.brand_hosts.is_allowed(owner.brand.id, head, context):
             return None
         context.brand = owner.brand.id
+        if owner.brand.enabled:
+            await self.request_rates.check(owner.brand)
         return owner
 
     def _client_address(self, head: RequestHead, context: RequestContext) -> str:

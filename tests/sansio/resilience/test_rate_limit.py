@@ -1,8 +1,12 @@
-"""A provider's rate limit: a handful at once, then evenly."""
+"""The limits of rates: a handful at once, then evenly."""
 
 from __future__ import annotations
 
-from mmo_sansio.resilience.rate_limit import BURST_WINDOW, RateLimit
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmo_sansio.resilience.rate_limit import BURST_WINDOW, RateLimit, TokenBucket
 from mmo_sansio.values.clock import MINUTE, SECOND, MonotonicInstant
 
 
@@ -16,3 +20,38 @@ def test_a_look_takes_no_turn() -> None:
     assert pace.reserve(MonotonicInstant(0)) == 0
     assert pace.delay(MonotonicInstant(0)) == pace.delay(MonotonicInstant(0)) == MINUTE - BURST_WINDOW
     assert pace.delay(MonotonicInstant(MINUTE)) == 0
+
+
+def at(seconds: float) -> MonotonicInstant:
+    return MonotonicInstant(1_000 * SECOND + round(seconds * SECOND))
+
+
+@pytest.mark.finding("security-10")
+def test_a_burst_passes_and_then_the_rate() -> None:
+    bucket = TokenBucket()
+    assert [bucket.take(at(0), per_second=10, burst=3) for _ in range(4)] == [0, 0, 0, SECOND // 10]
+    assert bucket.take(at(0.05), per_second=10, burst=3) == SECOND // 20
+    assert bucket.take(at(0.1), per_second=10, burst=3) == 0
+    assert bucket.take(at(0.1), per_second=10, burst=3) == SECOND // 10
+    assert [bucket.take(at(60), per_second=10, burst=3) for _ in range(4)] == [0, 0, 0, SECOND // 10]
+
+
+@pytest.mark.finding("security-10")
+def test_a_share_below_one_a_second_passes_now_and_then() -> None:
+    bucket = TokenBucket()
+    assert bucket.take(at(0), per_second=0.25, burst=1) == 0
+    assert bucket.take(at(1), per_second=0.25, burst=1) == 3 * SECOND
+    assert bucket.take(at(4), per_second=0.25, burst=1) == 0
+
+
+@pytest.mark.finding("security-10")
+@given(st.lists(st.integers(0, SECOND), max_size=60), st.integers(1, 20), st.integers(1, 10))
+def test_no_time_sees_more_than_the_burst_and_its_share(pauses: list[int], rate: int, burst: int) -> None:
+    bucket, now, passed = TokenBucket(), at(0), list[int]()
+    for pause in pauses:
+        now = MonotonicInstant(now + pause)
+        if bucket.take(now, per_second=rate, burst=burst) == 0:
+            passed.append(now)
+    for first, begin in enumerate(passed):
+        for last, end in enumerate(passed[first:], first):
+            assert last - first + 1 <= burst + (end - begin) * rate / SECOND + 1e-4

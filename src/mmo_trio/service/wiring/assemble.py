@@ -14,6 +14,7 @@ from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.merchant_api import MerchantApi
 from mmo_trio.api.readiness import Readiness
+from mmo_trio.api.request_rates import RequestRates
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import Engine, Outbox
@@ -92,6 +93,7 @@ def _api_handler(
         submit=engine.submit,
         authenticator=authenticator,
         brand_hosts=BrandHosts(resources.store, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies),
+        request_rates=RequestRates(resources.store, resources.clock.monotonic),
         references=resources.references,
         trusted_proxies=trusted_proxies,
         mark_served=resources.clock.mark_served,

@@ -1,0 +1,71 @@
+"""The rate of a brand's requests, over all processes that share a store."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import pytest
+from attrs import evolve
+
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import MonotonicInstant, Span, later
+from mmo_sansio.values.model import Brand, BrandLimits
+from mmo_sansio.values.problems import ProblemError
+from mmo_trio.api.request_rates import RequestRates
+from mmo_trio.storage.conformance.inputs import brand
+from mmo_trio.storage.memory.store import MemoryState, open_memory
+
+pytestmark = pytest.mark.finding("security-10")
+
+
+class Clock:
+    """A monotonic clock that a test moves."""
+
+    now = MonotonicInstant(1_000 * clock.SECOND)
+
+    def __call__(self) -> MonotonicInstant:
+        return self.now
+
+
+def limited(rate: int | None, burst: int | None = None) -> Brand:
+    return evolve(brand("acme"), limits=BrandLimits(rate, burst))
+
+
+async def passes(rates: RequestRates, of: Brand) -> bool:
+    """Whether the request passes; one that doesn't is told when to come again."""
+    try:
+        await rates.check(of)
+    except ProblemError as error:
+        problem = error.problem
+    else:
+        return True
+    assert (problem.status, problem.segment) == (429, "too_many_requests")
+    assert (problem.retry_after_s or 0) >= 1
+    return False
+
+
+@pytest.mark.parametrize("processes", [1, 2, 5])
+async def test_all_processes_together_grant_the_rate(processes: int) -> None:
+    memory, time = MemoryState(is_shared=True), Clock()
+    async with AsyncExitStack() as stack:
+        every = []
+        for _ in range(processes):
+            store = await stack.enter_async_context(open_memory(memory))
+            assert store.ownership is not None
+            await store.ownership.renew_lease()
+            every.append(RequestRates(store, time))
+        granted = 0
+        for _ in range(100):  # Ten seconds, with forty requests a second in all.
+            time.now = later(time.now, Span(clock.SECOND // 10))
+            for rates in every:
+                granted += sum([await passes(rates, limited(20)) for _ in range(20)])
+        assert 190 <= granted <= 20 + 10 * 20
+
+
+async def test_brands_have_buckets_of_their_own_and_one_without_a_limit_has_none() -> None:
+    async with open_memory() as store:
+        rates = RequestRates(store, Clock())
+        assert [await passes(rates, limited(1)) for _ in range(2)] == [True, False]
+        assert await passes(rates, evolve(limited(1), id="globex"))
+        assert all([await passes(rates, limited(None)) for _ in range(100)])
+        assert [await passes(rates, evolve(limited(5, 2), id="duka")) for _ in range(3)] == [True, True, False]
