@@ -219,7 +219,7 @@ def _clock_metrics(wall_clock: WallClock) -> Iterator[Metric]:
         ({}, int(wall_clock.guard.is_trusted)),
     )
     yield _gauge(
-        "mmo_wall_clock_offset_seconds",
+        "mmo_wall_clock_seconds_ahead",
         "Seconds by which the trusted wall time is ahead of the gateway's own time.",
         ({}, round(wall_clock.guard.utc_offset / SECOND)),
     )

@@ -88,7 +88,7 @@ async def test_what_happens_is_counted(sandbox: Running) -> None:
     assert grown("mmo_callback_seconds_count") == 1
     assert after["mmo_store_up", ()] == 1
     assert after["mmo_wall_clock_trusted", ()] == 1
-    assert after["mmo_wall_clock_offset_seconds", ()] == 0
+    assert after["mmo_wall_clock_seconds_ahead", ()] == 0
 
 
 async def test_what_waits_in_the_store_is_told(sandbox: Running) -> None:
