@@ -54,14 +54,11 @@ class Readiness:
         return None
 
     async def _find_error(self) -> str | None:
-        """Return why the store cannot be used now. A commit that has just succeeded says enough of writing."""
+        """Return why the store cannot be used now. While commits succeed, a store that is too busy to answer can be
+        used."""
         try:
-            fault = await self.find_key_fault()
-            if fault is not None:
-                return fault
-            if trio.current_time() < self.engine().last_commit_at + ANSWER_TTL_S:
-                return None
-            await self.store.check()
+            await self.store.check()  # First, as it answers soon when the store is gone.
+            return await self.find_key_fault()
         except (StoreUnavailable, OutcomeUnknown, StoreCorrupt, StoreUnusable) as error:
-            return str(error)
-        return None
+            is_committing = trio.current_time() < self.engine().last_commit_at + ANSWER_TTL_S
+            return None if is_committing else str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres.bridge import PostgresConnection, aborted_at_deadline, loop_time_s
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
+from mmo_trio.system.log_limit import LogRateLimit
 
 T = TypeVar("T")
 PostgresCall = Callable[[PostgresConnection], Awaitable[T]]
@@ -28,6 +30,8 @@ WRITER_CONNECTIONS = 3
 
 READER_CONNECTIONS = 4
 """Connections for reads; a commit never waits for them."""
+
+_POOL_LOG_LIMIT = LogRateLimit(per_second=1, burst=1)
 
 _RECONNECT_TIMEOUT_S = 3.0
 """Seconds for which the pool's back-off may grow before it begins again with the next caller."""
@@ -70,14 +74,23 @@ shuts the connection down instead."""
 READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
 
 
-def hide_follow_up_errors() -> None:
+def limit_psycopg_logs() -> None:
     """Keep psycopg from logging the errors that follow another one, which is raised: they say the same again, for each
-    broken pipeline, and may contain values of rows."""
+    broken pipeline, and may contain values of rows. Of what the pools say while no server answers, log one record a
+    second."""
     logging.getLogger("psycopg").addFilter(_is_not_follow_up_error)
+    logging.getLogger("psycopg.pool").addFilter(_is_first_of_its_second)
 
 
 def _is_not_follow_up_error(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("error ignored")
+
+
+def _is_first_of_its_second(record: logging.LogRecord) -> bool:
+    suppressed = _POOL_LOG_LIMIT.acquire(time.monotonic())
+    if suppressed:
+        record.suppressed = suppressed
+    return suppressed is not None
 
 
 def build_conninfo(url: str) -> str:

@@ -21,7 +21,7 @@ from mmo_trio.storage.postgres.connections import (
     build_conninfo,
     call_when_reachable,
     create_pool,
-    hide_follow_up_errors,
+    limit_psycopg_logs,
 )
 from mmo_trio.storage.postgres.store import PostgresStore
 
@@ -43,7 +43,7 @@ async def open_postgres(
     command leaves what it schedules to them. Without `create` the tables must exist. Raises StoreUnusable when the
     database can't be used as it is, StoreUnavailable when it can't be reached.
     """
-    hide_follow_up_errors()
+    limit_psycopg_logs()
     conninfo = build_conninfo(url)
     with unwrap_single_exception():
         async with open_bridge() as bridge:

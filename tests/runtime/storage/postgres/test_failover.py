@@ -3,18 +3,24 @@ is lost."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import count
+from pathlib import Path
 
 import pytest
 import trio
 
 from mmo_sansio.messages.replies import Accepted
+from mmo_trio.api.readiness import ANSWER_TTL_S
+from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.conformance.inputs import creation, reference
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import WallClock
+from tests.support.merchant import ask
+from tests.support.mmo_process import mmo, serving_process
 from tests.support.postgres_cluster import Cluster, postgres_cluster
 
 BACK_WITHIN_S = 10.0
@@ -74,3 +80,52 @@ async def _load(engine: Engine, cluster: Cluster) -> dict[int, str]:
         await more_than(before + 100)
         nursery.cancel_scope.cancel()
     return answers
+
+
+CONFIG = """
+[database]
+url = "{url}"
+
+[keys]
+master_key_file = "{folder}/master.key"
+
+[listen]
+api = "127.0.0.1:0"
+pages = "127.0.0.1:0"
+console = "127.0.0.1:0"
+
+[log]
+format = "json"
+
+[provider.sandbox]
+kind = "sandbox"
+"""
+
+
+@pytest.mark.finding("security-9", "hostile-F5")
+async def test_a_gateway_says_that_its_database_is_gone_and_does_not_fill_the_log(tmp_path: Path) -> None:
+    create_master_key(tmp_path / "master.key")
+    config, log = tmp_path / "mmo.toml", tmp_path / "log"
+    with postgres_cluster() as cluster:
+        config.write_text(CONFIG.format(url=cluster.url, folder=tmp_path))
+        await mmo("db", "migrate", "--config", config)
+        async with serving_process("serve", "--config", config, log=log) as gateway:
+            readyz = f"{gateway.ready['api']}/readyz"
+            assert (await ask(readyz)).status == 200
+            cluster.kill_primary()
+            killed_at, statuses = trio.current_time(), list[int]()
+            while trio.current_time() < killed_at + 5:
+                statuses.append((await ask(readyz)).status)
+                if statuses[-1] == 503 and statuses.count(503) == 1:
+                    gone_after_s = trio.current_time() - killed_at
+            cluster.promote()
+            with trio.fail_after(60):
+                while (await ask(readyz)).status != 200:  # noqa: ASYNC110
+                    await trio.sleep(0.1)
+    assert gone_after_s < ANSWER_TTL_S + CHECK_TIMEOUT_S + 1, "an answer holds a second, and the next takes another"
+    assert statuses[-1] == 503
+    events = Counter[tuple[str, str]]()
+    for line in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
+        event = line["event"] if line["logger"].startswith("mmo_trio") else line["logger"]
+        events[event, line["timestamp"][:19]] += 1
+    assert max(events.values()) <= 2, events.most_common(3)  # Two seconds may begin within one of the clock.
