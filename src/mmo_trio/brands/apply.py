@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
@@ -46,15 +46,20 @@ def plan_brands(
     *,
     prune: bool,
     key_length_min: int = API_KEY_LENGTH_MIN,
+    may_enable: bool = True,
 ) -> BrandsPlan:
     """Return the changes that bring the brands of a file into the store.
 
-    Keys are only added: a retired one stays retired, and one that the file doesn't name stays in use. Raises
-    SettingsError when a key of the file belongs to another brand, or when a new one has fewer than `key_length_min`
-    characters.
+    A disabled brand stays disabled where the file says nothing about it, and with `may_enable` False in any case. Keys
+    are only added: a retired one stays retired, and one that the file doesn't name stays in use. Raises SettingsError
+    when a key of the file belongs to another brand, or when a new one has fewer than `key_length_min` characters.
     """
     stored = {record.brand.id: record for record in current}
-    known = [each.brand for each in configured if each.brand.id in stored]
+    known = [
+        _with_present_state(each, stored[each.brand.id].brand, may_enable=may_enable)
+        for each in configured
+        if each.brand.id in stored
+    ]
     names = {each.brand.id for each in configured}
     return BrandsPlan(
         added=tuple(each.brand for each in configured if each.brand.id not in stored),
@@ -68,24 +73,37 @@ def plan_brands(
     )
 
 
+def _with_present_state(configured: ConfiguredBrand, stored: Brand, *, may_enable: bool) -> Brand:
+    """Return the brand as the file describes it, disabled if staff have disabled it and the file does not enable it."""
+    stays_disabled = not stored.enabled and not (configured.enabled and may_enable)
+    return evolve(configured.brand, enabled=False) if stays_disabled else configured.brand
+
+
+async def check_new_ids(store: Store, plan: BrandsPlan, *, reused: Collection[str] = ()) -> None:
+    """Raise SettingsError when a new brand would get the payments of a removed one, whose id it has, unless the id is
+    `reused` on purpose."""
+    for brand in plan.added:
+        if brand.id not in reused and await store.admin.find_transactions(brand=brand.id, limit=1):
+            fault = "an earlier brand with this id has payments, which the new one would see as its own."
+            remedy = f"Use another id; if it is the same merchant, run `mmo brands apply FILE --reuse-id {brand.id}`."
+            raise SettingsError(f"brand {brand.id}, id", fault, remedy)
+
+
 def _missing_keys(
     current: Sequence[BrandRecord], configured: Sequence[ConfiguredBrand], keyring: KeyRing, length_min: int
 ) -> Iterator[NewApiKey]:
     owners = {key.digest: key.brand for record in current for key in record.keys}
     for each in configured:
+        where = f"brand {each.brand.id}, api_keys"
         for number, api_key in enumerate(each.api_keys, 1):
             digests = keyring.digests(api_key.encode())
             owner = next((owners[each] for each in digests if each in owners), None)
             if owner is None and len(api_key) < length_min:
-                where, remedy = (
-                    f"brand {each.brand.id}, api_keys",
-                    "Take it from a generator, or leave it out: one is made.",
-                )
-                raise SettingsError(where, f"key {number} has fewer than {length_min} characters.", remedy)
+                fault = f"key {number} has fewer than {length_min} characters."
+                raise SettingsError(where, fault, "Take it from a generator, or leave it out: one is made.")
             if owner is None:
                 yield NewApiKey(each.brand.id, api_key)
             elif owner != each.brand.id:
-                where = f"brand {each.brand.id}, api_keys"
                 raise SettingsError(where, f"a key is brand {owner}'s already.", "Give another one.")
 
 
@@ -128,9 +146,14 @@ async def apply_brands_file(
     now: Instant,
     key_length_min: int = API_KEY_LENGTH_MIN,
 ) -> None:
-    """Store the brands of this file. Raises SettingsError, also when a brand would have no key."""
+    """Store the brands of this file before the service starts; a brand that staff have disabled stays disabled.
+
+    Raises SettingsError, also when a brand would have no key."""
     configured = read_brands_file(file, providers=provider_titles, rules=rules)
-    plan = plan_brands(await store.admin.brands(), configured, keyring, prune=False, key_length_min=key_length_min)
+    plan = plan_brands(
+        await store.admin.brands(), configured, keyring, prune=False, key_length_min=key_length_min, may_enable=False
+    )
+    await check_new_ids(store, plan)
     if plan.brands_needing_keys:
         raise SettingsError(
             f"{file}",

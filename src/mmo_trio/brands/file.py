@@ -57,6 +57,8 @@ class ConfiguredBrand:
     brand: Brand
     api_keys: tuple[str, ...] = field(repr=False)
     """The keys of the brand; empty: one is made if it has none."""
+    enabled: bool | None = None
+    """What the file says about it; None: nothing, and a new brand is enabled."""
 
 
 def read_brands_file(path: Path, *, providers: Mapping[str, str], rules: EgressRules) -> Sequence[ConfiguredBrand]:
@@ -137,8 +139,8 @@ def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressR
     id = table.text_matching("id", _BRAND_ID_PATTERN, "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'.")
     table = _TomlTable(table.location.partition(", [[brand]]")[0] + f", brand {id}", table.values)
     table.allow_only(_BRAND_KEYS)
-    enabled = table.values.get("enabled", True)
-    if not isinstance(enabled, bool):
+    enabled = table.values.get("enabled")
+    if enabled is not None and not isinstance(enabled, bool):
         table.fail("enabled", "it is neither true nor false.", "Write enabled = true.")
     methods = tuple(_parse_method(each, providers) for each in table.tables("method", "[[brand.method]]"))
     pairs = (f"{method.key} in {method.country}" for method in methods)
@@ -147,7 +149,7 @@ def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressR
         id=id,
         name=table.text("name"),
         methods=methods,
-        enabled=enabled,
+        enabled=enabled is not False,
         push_result_url=_parse_push_result_url(table, rules),
         host=_parse_host(table),
         reference_reuse=_parse_reuse_policy(table),
@@ -155,7 +157,7 @@ def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressR
         redirect_schemes=_parse_redirect_schemes(table),
         result_hosts=_parse_result_hosts(table),
     )
-    return ConfiguredBrand(brand, _parse_api_keys(table))
+    return ConfiguredBrand(brand, _parse_api_keys(table), enabled)
 
 
 def _parse_push_result_url(table: _TomlTable, rules: EgressRules) -> str | None:

@@ -12,11 +12,12 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
 from mmo_sansio.values.money import Money
-from mmo_trio.brands.apply import BrandsPlan, add_key, apply_plan, plan_brands
+from mmo_trio.brands.apply import BrandsPlan, add_key, apply_plan, check_new_ids, plan_brands
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.errors import SettingsError
-from mmo_trio.storage.conformance.inputs import brand
+from mmo_trio.storage.conformance.driver import NOON, submit_batch
+from mmo_trio.storage.conformance.inputs import brand, creation
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.store import open_memory
 
@@ -266,3 +267,26 @@ async def test_a_new_key_of_the_file_is_long_enough_and_a_stored_one_stays() -> 
         await store.admin.save_brands([brand("acme")])
         assert await add_key(store, RING, "acme", "seventeen-letters", now=Instant(1))
         assert (await planned(store, short)).keys_to_add == ()
+
+
+@pytest.mark.finding("security-30")
+async def test_a_disabled_brand_stays_disabled_unless_staff_apply_a_file_that_enables_it() -> None:
+    silent, enabling = ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("acme"), (), enabled=True)
+    async with open_memory() as store:
+        await store.admin.save_brands([evolve(brand("acme"), enabled=False)])
+        current = await store.admin.brands()
+        assert plan_brands(current, [silent], RING, prune=False).unchanged == ("acme",)
+        assert plan_brands(current, [enabling], RING, prune=False, may_enable=False).unchanged == ("acme",)
+        assert plan_brands(current, [enabling], RING, prune=False).changed == (brand("acme"),)
+
+
+@pytest.mark.finding("security-30")
+async def test_a_new_brand_does_not_get_the_payments_of_a_removed_one_by_accident() -> None:
+    async with open_memory() as store:
+        await store.admin.save_brands([brand("acme")])
+        await submit_batch(store, (creation(1), NOON))
+        await store.admin.save_brands([], removed=["acme"])
+        plan = await planned(store, ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ()))
+        with pytest.raises(SettingsError, match="--reuse-id acme"):
+            await check_new_ids(store, plan)
+        await check_new_ids(store, plan, reused=["acme"])

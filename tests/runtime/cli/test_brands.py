@@ -176,7 +176,6 @@ def test_a_wrong_master_key_is_refused_and_no_other_is_made(data: Path, tmp_path
         ("brands", "key", "add", "zuri"),
         ("brands", "disable", "acme"),
         ("db", "check"),
-        ("sandbox", "--api", "127.0.0.1:0", "--pages", "127.0.0.1:0", "--console", "127.0.0.1:0"),
     ):
         done = mmo(*words, "--data", data)
         assert done.exit_code == 2, (words, done.output)
@@ -186,6 +185,12 @@ def test_a_wrong_master_key_is_refused_and_no_other_is_made(data: Path, tmp_path
     listen = mmo("listen", "--port", "0", "--data", data)
     assert listen.exit_code == 2
     assert "keys.master_key_file" in listen.stderr
+    free = [word for each in ("api", "pages", "console") for word in (f"--{each}", "127.0.0.1:0")]
+    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(data), *free]
+    sandbox = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (sandbox.returncode, sandbox.stdout) == (2, "")
+    assert remedy in sandbox.stderr
+    assert is_missing is not (data / "master.key").exists()
     assert len(in_use(data, "zuri")) == 1
     assert as_json("brands", "show", "acme", "--data", data)["enabled"]
 

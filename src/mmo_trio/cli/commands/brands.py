@@ -12,7 +12,7 @@ from attrs import asdict, evolve
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Type
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
-from mmo_trio.brands.apply import BrandsPlan, apply_plan, create_key, plan_brands
+from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, read_brands_file
 from mmo_trio.cli.support.errors import NegativeAnswer
@@ -32,9 +32,15 @@ def brands() -> None:
 @brands.command("apply")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--prune", is_flag=True, help="Remove brands that the file doesn't have.")
+@click.option(
+    "--reuse-id",
+    "reused_ids",
+    multiple=True,
+    help="A new brand's id that a removed brand had: it is the same merchant.",
+)
 @target_options
 @json_option
-def apply_(file: Path, prune: bool, target: CommandTarget, as_json: bool) -> None:
+def apply_(file: Path, prune: bool, reused_ids: tuple[str, ...], target: CommandTarget, as_json: bool) -> None:
     """Add and update brands from brands.toml.
 
     Changes are shown first. Brands are removed only with --prune.
@@ -46,7 +52,9 @@ def apply_(file: Path, prune: bool, target: CommandTarget, as_json: bool) -> Non
     async def make_plan(store: Store) -> BrandsPlan:
         keyring = await target.open_keyring(store)
         length_min = API_KEY_LENGTH_MIN if target.data_directory is None else SANDBOX_API_KEY_LENGTH_MIN
-        return plan_brands(await store.admin.brands(), described, keyring, prune=prune, key_length_min=length_min)
+        plan = plan_brands(await store.admin.brands(), described, keyring, prune=prune, key_length_min=length_min)
+        await check_new_ids(store, plan, reused=reused_ids)
+        return plan
 
     plan = target.with_store(make_plan, create=True)
     _print_plan(plan)
