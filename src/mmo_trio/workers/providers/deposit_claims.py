@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 import trio
-from attrs import Factory, define
+from attrs import define
 
 from mmo_sansio.messages.inputs import DepositClaimWoke
 from mmo_sansio.messages.replies import ClaimDue
@@ -28,8 +28,11 @@ logger = structlog.get_logger(__name__)
 SCAN_INTERVAL_S = 1.0
 """Seconds between two looks at what is due."""
 
-ROUND_SIZE_MAX = 16
-"""Claims that are woken in one round: a flood of forged notifications must leave the account's requests to payments."""
+SCAN_INTERVAL_MIN_S = 0.05
+"""Seconds between two looks while more is due than may be asked about at once."""
+
+QUESTIONS_MAX = 32
+"""Open questions at once: a flood of forged notifications must leave the accounts' requests to payments."""
 
 RETRY_DELAY_S = 5.0
 """Seconds before the next round when the store can't serve."""
@@ -46,16 +49,16 @@ class DepositClaimWorker:
     """Returns the function that sends requests to the provider with this name."""
     now: Callable[[], Instant]
     scan_interval_s: float = SCAN_INTERVAL_S
-    _limiter: trio.CapacityLimiter = Factory(lambda: trio.CapacityLimiter(ROUND_SIZE_MAX))
+    _open_questions: int = 0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run rounds until cancelled. A question that is cancelled is asked again."""
         async with trio.open_nursery() as questions:
             task_status.started()
             while True:
-                pause_s = self.scan_interval_s
                 try:
-                    await self._run_round(questions)
+                    is_full = await self._run_round(questions)
+                    pause_s = SCAN_INTERVAL_MIN_S if is_full else self.scan_interval_s
                 except (StoreUnavailable, OutcomeUnknown) as error:
                     logger.warning("deposit_claim_scan_failed", error=str(error))
                     pause_s = RETRY_DELAY_S
@@ -64,28 +67,45 @@ class DepositClaimWorker:
                     pause_s = RETRY_DELAY_S
                 await trio.sleep(pause_s)
 
-    async def _run_round(self, questions: trio.Nursery) -> None:
-        for claim in await self.store.due_claims(self.now(), limit=ROUND_SIZE_MAX):
+    async def _run_round(self, questions: trio.Nursery) -> bool:
+        """Wake as many due claims as may be asked about, and return whether there may be more."""
+        room = QUESTIONS_MAX - self._open_questions
+        due = await self.store.due_claims(self.now(), limit=room) if room else ()
+        errors: list[Exception] = []
+        async with trio.open_nursery() as inputs:
+            for claim in due:
+                inputs.start_soon(self._wake, claim, questions, errors)
+        if errors:
+            raise errors[0]
+        return len(due) == room
+
+    async def _wake(self, claim: DepositClaim, questions: trio.Nursery, errors: list[Exception]) -> None:
+        try:
             reply = await self.submit(DepositClaimWoke(claim.provider, claim.receipt, claim.payment))
-            if isinstance(reply, ClaimDue):
-                questions.start_soon(self._ask, reply.claim)
+        except Exception as error:
+            errors.append(error)
+            return
+        if isinstance(reply, ClaimDue):
+            self._open_questions += 1
+            questions.start_soon(self._ask, reply.claim)
 
     async def _ask(self, claim: DepositClaim) -> None:
         """Ask the provider; without an answer the claim is woken again."""
         provider = self.providers.get(claim.provider)
-        if not isinstance(provider, VerifiesDeposits):
-            logger.error("deposit_not_verifiable", provider=claim.provider, receipt=claim.receipt)
-            return
         try:
+            if not isinstance(provider, VerifiesDeposits):
+                logger.error("deposit_not_verifiable", provider=claim.provider, receipt=claim.receipt)
+                return
             answer = None
-            async with self._limiter:
-                with trio.move_on_after(CONVERSATION_TIMEOUT_S):
-                    conversation = provider.verify_deposit(claim, now=self.now())
-                    answer = await drive_async(conversation, self.exchange_for(claim.provider))
+            with trio.move_on_after(CONVERSATION_TIMEOUT_S):
+                conversation = provider.verify_deposit(claim, now=self.now())
+                answer = await drive_async(conversation, self.exchange_for(claim.provider))
             if answer is not None:
                 await self._report(answer, claim)
         except Exception as error:
             logger.error("deposit_question_failed", provider=claim.provider, fault=describe_fault(error))
+        finally:
+            self._open_questions -= 1
 
     async def _report(self, answer: DepositAnswer, claim: DepositClaim) -> None:
         owner = None

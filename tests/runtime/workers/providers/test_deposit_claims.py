@@ -19,7 +19,7 @@ from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, 
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S
-from mmo_trio.workers.providers.deposit_claims import RETRY_DELAY_S, ROUND_SIZE_MAX, DepositClaimWorker
+from mmo_trio.workers.providers.deposit_claims import QUESTIONS_MAX, RETRY_DELAY_S, DepositClaimWorker
 from tests.support.engine_double import EngineDouble, now
 from tests.support.provider_double import ScriptedProvider
 
@@ -123,8 +123,17 @@ async def test_a_flood_of_forged_notifications_causes_few_questions_at_once(auto
         for number in range(200):
             await harness.claim(f"R{number}", number)
         await trio.sleep(60)
-        assert harness.most_questions <= ROUND_SIZE_MAX
-        assert len(harness.asked) <= 4 * ROUND_SIZE_MAX
+        assert harness.most_questions == QUESTIONS_MAX
+        assert len(harness.asked) <= 4 * QUESTIONS_MAX
+
+
+@pytest.mark.finding("security-4")
+async def test_many_deposits_are_confirmed_as_fast_as_the_provider_answers(autojump_clock: MockClock) -> None:
+    async with at_work() as harness:
+        for number in range(400):
+            await harness.claim(f"R{number}", number)
+        await trio.sleep(4)
+        assert len(harness.deposits) == 400
 
 
 @pytest.mark.finding("security-4")
