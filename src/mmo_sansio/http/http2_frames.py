@@ -1,0 +1,62 @@
+"""Counts the frames by which an HTTP/2 client makes work without asking for anything (RFC 9113 section 10.5).
+
+A stream that is opened and reset at once costs the client a few bytes and the server a whole request; PING, SETTINGS,
+PRIORITY and CONTINUATION are as cheap to send. A client that behaves needs few of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""The bytes with which a client begins HTTP/2 (RFC 9113 section 3.4)."""
+FRAME_HEAD_BYTES: Final = 9
+PRIORITY, RST_STREAM, SETTINGS, PING, CONTINUATION = 0x2, 0x3, 0x4, 0x6, 0x9
+"""Types of frames that are counted (RFC 9113 section 6)."""
+COUNTED: Final = frozenset({PRIORITY, RST_STREAM, SETTINGS, PING, CONTINUATION})
+
+FRAMES_PER_S: Final = 10.0
+"""Counted frames that one connection may send in the long run."""
+FRAMES_BURST: Final = 100.0
+"""Counted frames that one connection may send at once."""
+
+
+class FrameCounter:
+    """Finds the frames in what one client sends, and counts those of the counted types."""
+
+    def __init__(self) -> None:
+        self._is_http2 = False
+        self._head = b""
+        """The end of what was received: a part of a preface, or of a frame's head."""
+        self._payload_bytes = 0
+        """Bytes of the present frame that are still to come."""
+        self._tokens = FRAMES_BURST
+        self._updated_at = 0.0
+
+    def receive(self, data: bytes, *, now: float) -> bool:
+        """Count the frames in these bytes; return False once there were too many. `now` is a monotonic time in seconds.
+
+        Before the preface the bytes are those of HTTP/1.1, and no frames."""
+        data = self._head + data
+        self._head = b""
+        if not self._is_http2:
+            begin = data.find(PREFACE)
+            if begin < 0:
+                self._head = data[-len(PREFACE) + 1 :]
+                return True
+            self._is_http2 = True
+            data = data[begin + len(PREFACE) :]
+        return self._spend(self._count(data), now)
+
+    def _count(self, data: bytes) -> int:
+        counted, position = 0, self._payload_bytes
+        while position + FRAME_HEAD_BYTES <= len(data):
+            counted += data[position + 3] in COUNTED
+            position += FRAME_HEAD_BYTES + int.from_bytes(data[position : position + 3], "big")
+        self._payload_bytes = max(0, position - len(data))
+        self._head = data[position:]
+        return counted
+
+    def _spend(self, counted: int, now: float) -> bool:
+        self._tokens = min(FRAMES_BURST, self._tokens + (now - self._updated_at) * FRAMES_PER_S) - counted
+        self._updated_at = now
+        return self._tokens >= 0

@@ -1,0 +1,108 @@
+"""The limits of the HTTP/2 listener: connections, streams, frames that only make work, and bytes that nobody reads."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import h2.connection
+import pytest
+import trio
+
+from mmo_sansio.http.http2_frames import FRAMES_BURST
+from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_trio.http.asgi.hypercorn_server import STREAMS_MAX
+from tests.runtime.http.asgi.test_app import RIGHT, http2_app
+from tests.support.http2_client import Http2Client
+from tests.support.http_listener import get
+
+LARGE = 20_000_000
+"""What the service answers to `/large`."""
+HEADERS = [(b":method", b"GET"), (b":scheme", b"http"), (b":authority", b"h"), (b":path", b"/"), RIGHT]
+
+
+async def is_closed(stream: trio.SocketStream) -> bool:
+    """Wait until the server closes; it may send what it had to say."""
+    with suppress(trio.BrokenResourceError):
+        while await stream.receive_some():
+            pass
+    return True
+
+
+@pytest.mark.finding("security-3")
+async def test_connections_are_counted() -> None:
+    async with http2_app(ListenerLimits(connections_per_address=2)) as app:
+        first, second = await app.connect(), await app.connect()
+        assert (await first.ask(get())).status == 200
+        assert (await second.ask(get())).status == 200
+        assert await (await app.connect()).is_closed()
+        await trio.aclose_forcefully(second.stream)
+        with trio.fail_after(5):
+            while True:
+                client = await app.connect()
+                await client.send(get())
+                if await client.stream.receive_some():
+                    break
+
+
+@pytest.mark.finding("security-3")
+async def test_a_client_that_opens_and_resets_streams_is_sent_away() -> None:
+    async with http2_app() as app:
+        async with await trio.open_tcp_stream("127.0.0.1", app.port) as stream:
+            talk = h2.connection.H2Connection()
+            talk.initiate_connection()
+            for number in range(1, 4 * int(FRAMES_BURST), 2):
+                talk.send_headers(number, HEADERS, end_stream=True)
+                talk.reset_stream(number)
+            with suppress(trio.BrokenResourceError):
+                await stream.send_all(talk.data_to_send())
+            assert await is_closed(stream)
+        assert (await app.ask(get())).status == 200
+        assert len(app.service.heads) <= FRAMES_BURST + 1
+
+
+@pytest.mark.finding("security-3")
+async def test_a_connection_has_few_streams() -> None:
+    async with http2_app() as app:
+        async with await trio.open_tcp_stream("127.0.0.1", app.port) as stream:
+            client = await Http2Client.start(stream)
+            numbers = [await client.begin(b"GET", b"/wait", [RIGHT], ends=True) for _ in range(STREAMS_MAX)]
+            await app.service.at_work.wait()
+            app.service.go_on.set()
+            assert [(await client.answer(number)).status for number in numbers] == [200] * STREAMS_MAX
+        async with await trio.open_tcp_stream("127.0.0.1", app.port) as stream:
+            app.service.go_on = trio.Event()
+            client = await Http2Client.start(stream)
+            for _ in range(STREAMS_MAX + 1):
+                await client.begin(b"GET", b"/wait", [RIGHT], ends=True)
+            assert await is_closed(stream)
+
+
+@pytest.mark.finding("security-3")
+async def test_one_connection_cannot_hold_more_than_its_share() -> None:
+    async with http2_app(ListenerLimits(write_buffer_bytes=4 * LARGE, write_timeout_s=2)) as app:
+        async with await trio.open_tcp_stream("127.0.0.1", app.port) as stream:
+            client = await Http2Client.start(stream)
+            for _ in range(2):
+                await client.begin(b"GET", b"/large", [RIGHT], ends=True)
+            assert await is_closed(stream)
+        assert (await app.ask(get())).status == 200
+
+
+@pytest.mark.finding("security-3")
+async def test_all_together_cannot_hold_more_than_the_budget() -> None:
+    async with http2_app(ListenerLimits(write_buffer_bytes=LARGE * 5 // 2, write_timeout_s=2)) as app:
+        streams = [await trio.open_tcp_stream("127.0.0.1", app.port) for _ in range(3)]
+        for stream in streams:
+            client = await Http2Client.start(stream)
+            await client.begin(b"GET", b"/large", [RIGHT], ends=True)
+        async with trio.open_nursery() as nursery:
+
+            async def end_with(stream: trio.SocketStream) -> None:
+                assert await is_closed(stream)
+                nursery.cancel_scope.cancel()
+
+            for stream in streams:
+                nursery.start_soon(end_with, stream)
+        assert (await app.ask(get())).status == 200
+        for stream in streams:
+            await trio.aclose_forcefully(stream)
