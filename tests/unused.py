@@ -35,6 +35,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "accesslog",
         "errorlog",
         "h11_max_incomplete_size",
+        "h2_max_concurrent_streams",
         "h2_max_header_list_size",
         "include_server_header",
         "keep_alive_timeout",

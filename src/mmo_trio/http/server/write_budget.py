@@ -9,10 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import structlog
+import trio
 from attrs import define, field
+
+from mmo_trio.system.log_limit import LogRateLimit
+
+logger = structlog.get_logger(__name__)
 
 SMALL_RESPONSE_BYTES: Final = 16 * 1024
 """Responses up to this size are neither counted nor broken off; the number of connections bounds them."""
+
+LINES_PER_SECOND: Final = 1.0
+"""Log lines about responses that were broken off."""
 
 
 @define(eq=False)
@@ -30,8 +39,7 @@ class WriteBudget:
 
     limit_bytes: int
     waiting_bytes: int = field(default=0, init=False)
-    broken_off: int = field(default=0, init=False)
-    """Responses that were broken off so far."""
+    _log: LogRateLimit = field(factory=lambda: LogRateLimit(LINES_PER_SECOND, 1), init=False)
     _waiting: dict[str, dict[_WaitingResponse, None]] = field(factory=dict, init=False)
     """The responses of each holder, the oldest first."""
 
@@ -56,7 +64,8 @@ class WriteBudget:
         largest = max(self._waiting.values(), key=lambda responses: sum(each.size_bytes for each in responses))
         oldest = next(iter(largest))
         self._release(oldest)
-        self.broken_off += 1
+        if (suppressed := self._log.acquire(trio.current_time())) is not None:
+            logger.warning("response_broken_off", waiting_bytes=self.waiting_bytes, suppressed=suppressed)
         oldest.break_off()
 
     def _release(self, waiting: _WaitingResponse) -> None:
