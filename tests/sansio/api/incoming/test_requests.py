@@ -251,3 +251,18 @@ def test_a_good_head_becomes_a_query_or_waits_for_its_body() -> None:
     records = requests.check_head(head, ListRecordsRoute(b"from=2026-11-01&to=2026-12-01"), BRAND, SETTINGS)
     assert isinstance(records, RecordsRequest)
     assert records.query.brand == BRAND.id
+
+
+@pytest.mark.finding("security-30")
+@pytest.mark.spec("G2")
+@pytest.mark.parametrize(("length", "accepted"), [(256, True), (257, False), (30_000, False)])
+def test_a_content_type_is_read_up_to_256_bytes(length: int, accepted: bool) -> None:
+    value = b"application/json".ljust(length, b";")
+    head = request(headers=((b"x-api-key", b"a-key"), (b"content-type", value)))
+    route = find_route(head)
+    assert isinstance(route, CreateRoute)
+    if accepted:
+        requests.check_head(head, route, BRAND, SETTINGS)
+    else:
+        with pytest.raises(ProblemError, match="Content-Type must be application/json"):
+            requests.check_head(head, route, BRAND, SETTINGS)
