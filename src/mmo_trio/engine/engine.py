@@ -23,7 +23,7 @@ from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
-from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.queue import InputQueue, conflict_keys
@@ -252,7 +252,8 @@ class _Batch:
         An error in the payment rules fails only its own input, of which nothing is applied."""
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
         self.results = [
-            self._decide_one(ledger, call.input, at) for call, at in zip(self.pending_inputs, moments, strict=True)
+            self._decide_one(ledger, call.input, now, utc)
+            for call, (now, utc) in zip(self.pending_inputs, moments, strict=True)
         ]
         return [each for each in self.results if isinstance(each, Decision)]
 
@@ -272,9 +273,9 @@ class _Batch:
                     outbox.put(WorkItem(intent, subject))
 
     @staticmethod
-    def _decide_one(ledger: Ledger, input_: Input, at: Moment) -> Decision | Exception:
+    def _decide_one(ledger: Ledger, input_: Input, now: Instant, utc: Instant) -> Decision | Exception:
         try:
-            decision = decide(ledger, input_, now=at.time, utc=at.utc)
+            decision = decide(ledger, input_, now=now, utc=utc)
         except Exception as error:
             return error
         ledger.apply(decision.changes, decision.intents)

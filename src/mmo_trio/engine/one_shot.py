@@ -31,8 +31,8 @@ async def submit_batch_once(store: Store, inputs: Sequence[Input], clock: WallCl
     def decide_all(ledger: Ledger) -> Sequence[Decision]:
         decisions = []
         moments = clock.next_moments(len(inputs), after=ledger.not_before)
-        for input_, moment in zip(inputs, moments, strict=True):
-            decision = decide(ledger, input_, now=moment.time, utc=moment.utc)
+        for input_, (now, utc) in zip(inputs, moments, strict=True):
+            decision = decide(ledger, input_, now=now, utc=utc)
             ledger.apply(decision.changes, decision.intents)
             decisions.append(decision)
         return decisions
