@@ -169,7 +169,10 @@ def _settle(
     now: Moment,
 ) -> Decision:
     """Settle a claim: book it, or leave it open while the payment that it names is pending."""
-    if named is None:
+    known = ledger.deposit(claim.provider, claim.receipt)
+    if known is not None:  # A process of an earlier version makes no claims.
+        booked = _repeated_deposit(ledger.transaction(known), _as_notified(claim, brand, method), now=now)
+    elif named is None:
         booked = book_deposit(_as_notified(claim, brand, method), now=now)
     elif _is_explained(claim, named):
         booked = ignore("The payment's own result has explained the deposit.", named)

@@ -395,3 +395,16 @@ def test_a_claim_that_is_woken_early_or_unknown_does_nothing() -> None:
     ):
         assert isinstance(world.receive(given), Ignored)
     assert world.claim == before
+
+
+@pytest.mark.finding("security-4")
+@pytest.mark.parametrize("payment", [REFERENCE, None])
+def test_what_a_process_of_an_earlier_version_has_booked_meanwhile_is_not_booked_again(payment: str | None) -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told(payment))
+    world.gateway.ledger.claims, claims = {}, world.gateway.ledger.claims
+    world.receive(believed(payment=None, brand=a_brand(), method="test_ke", party=told(payment).party))
+    world.gateway.ledger.claims = claims
+    assert isinstance(world.receive(answer(payment)), Ignored)
+    assert (len(world.deposits), world.payment.status) == (1, Status.PENDING)
+    assert world.claim.wake_at is None
