@@ -4,11 +4,13 @@ listener outlives a want of room."""
 from __future__ import annotations
 
 import errno
+import socket
 import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,20 @@ import trio
 from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_trio.http.server.listener import BUSY_REJECTIONS_MAX
-from tests.support.http_listener import Client, RunningListener, assert_problem, get, listening, post
+from mmo_trio.http.server.accept_rules import AcceptRules
+from mmo_trio.http.server.listener import BUSY_REJECTIONS_MAX, serve_http
+from tests.support.http_listener import (
+    ERROR_DOCS,
+    Client,
+    NoAnswerError,
+    RunningListener,
+    SmallService,
+    assert_problem,
+    get,
+    listening,
+    open_descriptors,
+    post,
+)
 
 PATIENT = ListenerLimits(idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9)
 """Limits that no test reaches but those it shortens."""
@@ -273,3 +287,43 @@ async def test_a_process_out_of_descriptors_sends_the_idle_away_and_serves_on(tm
         process.kill()
         await process.wait()
     assert "EMFILE" in log.read_text()
+
+
+@pytest.mark.finding("security-3")
+async def test_a_listener_leaves_descriptors_to_what_is_more_important() -> None:
+    """It stops accepting while few are left, and goes on when some are free again."""
+    service = SmallService()
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    with trio.fail_after(10), ExitStack() as others:
+        rules = AcceptRules(descriptors_max=open_descriptors() + 20)
+        async with trio.open_nursery() as nursery:
+            serve = partial(
+                serve_http,
+                service,
+                [listener],
+                limits=PATIENT,
+                error_docs_url=ERROR_DOCS,
+                mint_request_id=lambda: "request-1",
+                drain=trio.Event(),
+                accept_rules=rules,
+            )
+            await nursery.start(serve)
+            with capture_logs() as lines:
+                for _ in range(30):
+                    others.enter_context(socket.socket())
+                client = Client(await trio.open_tcp_stream("127.0.0.1", port))
+                assert await client.is_closed()
+            assert {"event": "accept_paused", "error": "reserve", "log_level": "warning"} in lines
+            await trio.aclose_forcefully(client.stream)
+            others.close()
+            while True:
+                client = Client(await trio.open_tcp_stream("127.0.0.1", port))
+                try:
+                    assert (await client.ask(get())).status == 200
+                    break
+                except (NoAnswerError, trio.BrokenResourceError):
+                    pass
+                finally:
+                    await trio.aclose_forcefully(client.stream)
+            nursery.cancel_scope.cancel()
