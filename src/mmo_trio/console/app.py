@@ -5,7 +5,16 @@ from __future__ import annotations
 from quart import Response, g, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from mmo_trio.console import overview, payments, providers, resolutions, second_factor, sign_in, work_lists
+from mmo_trio.console import (
+    brand_limits,
+    overview,
+    payments,
+    providers,
+    resolutions,
+    second_factor,
+    sign_in,
+    work_lists,
+)
 from mmo_trio.console.context import EXTENSION, ConsoleContext
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
@@ -39,6 +48,7 @@ BLUEPRINTS = (
     resolutions.pages,
     work_lists.pages,
     providers.pages,
+    brand_limits.pages,
 )
 
 

@@ -258,6 +258,12 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
         ({}, backlog.overdue),
     )
     yield _gauge("mmo_callbacks_open", "Callbacks without an outcome, on all nodes.", ({}, backlog.callbacks))
+    yield _gauge("mmo_brands_on_hold", "Brands of which nothing more is submitted.", ({}, backlog.held_brands))
+    yield _gauge(
+        "mmo_brand_usage",
+        "What a brand with limits uses: pending payments, or an amount of today in minor units.",
+        *(({"brand": each.brand, "counter": each.counter}, each.amount) for each in backlog.usage),
+    )
     yield _gauge("mmo_suspense_open", "Open entries of the suspense book.", ({}, backlog.suspense))
     yield _gauge(
         "mmo_deposit_claims_open",

@@ -20,6 +20,7 @@ PAGES = (
     "/resolutions",
     "/providers",
     "/breakers",
+    "/brands",
     "/payments/01JD0000000000000000000000",
 )
 ACTS = (

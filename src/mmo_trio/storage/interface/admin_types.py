@@ -306,6 +306,10 @@ class BrandUsage:
     amount: int
     """Pending payments, or minor units of the currency that the counter's name ends with."""
 
+    def on_day(self, day: int) -> BrandUsage:
+        """Return the counter as it shows on this day: the sum of an earlier day has become 0."""
+        return self if self.day in (0, day) or self.day > day else BrandUsage(self.brand, self.counter, day, 0)
+
 
 STUCK_COUNT_MAX = 1_000
 """Stuck transactions are counted up to this number: it is often read, and more need staff as well."""
@@ -327,6 +331,10 @@ class Backlog:
     """Open entries of the suspense book."""
     deposit_claims: int = 0
     """Reported deposits that are not settled."""
+    held_brands: int = 0
+    """Brands that are on hold."""
+    usage: Sequence[BrandUsage] = field(factory=list)
+    """The counters of brands with limits, as they show at that time."""
 
 
 @frozen

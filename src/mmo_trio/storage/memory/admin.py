@@ -12,7 +12,7 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.stuck import is_stuck
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
@@ -149,6 +149,8 @@ class MemoryAdminStore(MemorySecondFactors):
             callbacks=sum(isinstance(each, DeliverCallback) for each in memory.ledger.intents.values()),
             suspense=sum(each.closed_at is None for each in memory.suspense),
             deposit_claims=sum(each.wake_at is not None for each in memory.ledger.claims.values()),
+            held_brands=len(memory.brand_holds),
+            usage=[each.on_day(now // DAY) for each in await self.brand_usage()],
         )
 
     async def brand_holds(self) -> Sequence[admin_types.BrandHold]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Status
 from mmo_trio.storage.interface.admin_types import (
     STUCK_COUNT_MAX,
@@ -31,12 +31,13 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
         "SELECT count(*), count(*) FILTER (WHERE wake_at < ?),"
         " (SELECT count(*) FROM intents WHERE kind = 'callback'),"
         " (SELECT count(*) FROM suspense WHERE closed_at IS NULL),"
-        " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL)"
+        " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL), (SELECT count(*) FROM brand_holds)"
         " FROM transactions WHERE wake_at IS NOT NULL",
         overdue_before,
     )
-    pending, overdue, callbacks, suspense, claims = rows[0]
-    return Backlog(pending, len(stuck), overdue, callbacks, suspense, claims)
+    pending, overdue, callbacks, suspense, claims, held_brands = rows[0]
+    usage = [each.on_day(now // DAY) for each in (yield from brand_usage())]
+    return Backlog(pending, len(stuck), overdue, callbacks, suspense, claims, held_brands, usage)
 
 
 def count_payments(query: CountQuery, *, by: CountDimension | None) -> SqlQuery[Sequence[PaymentCount]]:

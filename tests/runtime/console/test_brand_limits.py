@@ -1,0 +1,34 @@
+"""The page about brands: holds, and what is used of limits."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import BrandLimits, Type
+from mmo_sansio.values.money import Money
+from mmo_trio.storage.interface.admin_types import BrandHold
+from tests.runtime.console.conftest import SignedIn
+from tests.support.console_browser import open_store_of
+from tests.support.sandbox_gateway import Running
+
+
+@pytest.mark.finding("security-10")
+async def test_brands_are_shown_with_their_holds_and_limits(sandbox: Running, signed_in: SignedIn) -> None:
+    vera = await signed_in("vera")
+    async with open_store_of(sandbox.directory) as store:
+        [record] = await store.admin.brands()
+        method = record.brand.methods[0]
+        [(currency, bounds)] = method.limits.items()
+        daily = evolve(bounds, daily={Type.PAYOUT: Money(500_000, currency)})
+        limited = evolve(method, limits={currency: daily})
+        methods = (limited, *record.brand.methods[1:])
+        limits = BrandLimits(20, None, 7)
+        await store.admin.save_brands([evolve(record.brand, id="few", name="Few", methods=methods, limits=limits)])
+        await store.admin.hold_brand(BrandHold("few", Instant(0), "root"))
+    page = (await vera.get("/brands")).body.decode()
+    assert "It has no limits." in page
+    assert "on hold</span> since 1970-01-01" in page
+    assert '<th scope="row">pending payments</th><td class="amount">0</td><td class="amount">7</td>' in page
+    assert f'<td class="amount">{Money(500_000, currency)}</td>' in page
