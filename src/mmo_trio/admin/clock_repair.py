@@ -17,6 +17,9 @@ from mmo_trio.storage.shared.payment_index import position_of
 
 PAGE_SIZE = 500
 
+ROUND_SIZE = 100
+"""Payments that are corrected in one commit."""
+
 NAMED_MAX = 20
 """Payments that are named one by one."""
 
@@ -70,16 +73,18 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
 
 async def correct_clock_errors(
     store: Store,
-    submit: Callable[[CorrectTimes], Awaitable[Reply]],
+    submit: Callable[[Sequence[CorrectTimes]], Awaitable[Sequence[Reply]]],
     errors: ClockErrors,
     *,
     now: Instant,
     user: str,
-    report: Callable[[], object] = lambda: None,
+    report: Callable[[int], object] = lambda count: None,
 ) -> None:
-    """Correct the times of these payments, the oldest first, and let new ones be dated from now on. `report` is called
-    after each payment. Raises StoreUnavailable and OutcomeUnknown; to repeat it does no harm."""
+    """Correct the times of these payments, the oldest first, and let new ones be dated from now on. `submit` commits a
+    round of them, `report` is called with its size. Raises StoreUnavailable and OutcomeUnknown; to repeat it does no
+    harm."""
     await store.release_held(now)
-    for each in reversed(errors.payments):
-        await submit(CorrectTimes(each.reference, user))
-        report()
+    inputs = [CorrectTimes(each.reference, user) for each in reversed(errors.payments)]
+    for first in range(0, len(inputs), ROUND_SIZE):
+        replies = await submit(inputs[first : first + ROUND_SIZE])
+        report(len(replies))

@@ -16,7 +16,7 @@ from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import print_json, print_status, print_table, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.engine.one_shot import submit_batch_once
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import WallClock
 
@@ -82,15 +82,15 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
     else:
         with progress_bar() as bar:
             task = bar.add_task("correcting", total=len(errors.payments))
-            target.with_store(lambda store: _correct(target, store, errors, lambda: bar.advance(task)))
+            target.with_store(lambda store: _correct(target, store, errors, lambda count: bar.advance(task, count)))
         print_status(f"Corrected the times of {len(errors.payments)} payments.")
 
 
-async def _correct(target: CommandTarget, store: Store, errors: ClockErrors, report: Callable[[], object]) -> None:
+async def _correct(target: CommandTarget, store: Store, errors: ClockErrors, report: Callable[[int], object]) -> None:
     """Correct these errors, once the audit log says so."""
     await target.record(store, "clock_mended", payments=len(errors.payments))
     clock = target.clock()
-    submit = partial(submit_once, store, clock=clock)
+    submit = partial(submit_batch_once, store, clock=clock)
     await correct_clock_errors(store, submit, errors, now=clock.now(), user=machine_user().name, report=report)
 
 

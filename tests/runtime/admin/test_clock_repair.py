@@ -1,0 +1,76 @@
+"""What a wrong clock has written is found, named and corrected, however much it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mmo_sansio.messages.inputs import CorrectTimes
+from mmo_sansio.messages.replies import Reply
+from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Moment, MonotonicInstant, Span, format_with_microseconds
+from mmo_trio.admin import clock_repair
+from mmo_trio.admin.clock_repair import NAMED_MAX, ClockErrors, correct_clock_errors, find_clock_errors
+from mmo_trio.storage.conformance.driver import NOON, after_noon, create_payments, submit_batch
+from mmo_trio.storage.conformance.inputs import creation, reference
+from mmo_trio.storage.memory.store import MemoryStore, open_memory
+
+NOW = Moment(NOON, NOON)
+WRONG = tuple(range(10, 10 + NAMED_MAX + 3))
+
+
+async def take_payments(store: MemoryStore) -> None:
+    """Take payments that are right, one that is nearly so, and some under a clock that is four days ahead."""
+    await create_payments(store, (1, 2))
+    await submit_batch(store, (creation(3), after_noon(MINUTE)))
+    await submit_batch(store, *((creation(number), after_noon(4 * DAY + number)) for number in WRONG))
+
+
+@pytest.mark.finding("hostile-F1")
+async def test_everything_in_the_future_is_found_and_corrected_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock_repair, "PAGE_SIZE", 7)
+    monkeypatch.setattr(clock_repair, "ROUND_SIZE", 5)
+    reported: list[int] = []
+    async with open_memory() as store:
+        await take_payments(store)
+        errors = await find_clock_errors(store, now=NOW)
+        assert [each.reference for each in errors.payments] == [reference(number) for number in reversed(WRONG)]
+
+        async def submit(inputs: Sequence[CorrectTimes]) -> Sequence[Reply]:
+            return await submit_batch(store, *((each, after_noon(nth)) for nth, each in enumerate(inputs)))
+
+        await correct_clock_errors(store, submit, errors, now=NOON, user="ada", report=reported.append)
+        assert reported == [5, 5, 5, 5, 3]
+        assert not await find_clock_errors(store, now=NOW)
+        corrected = await store.transaction(reference(WRONG[0]))
+        assert corrected is not None
+        assert corrected.order.created_at == NOON
+
+
+async def test_what_cannot_be_named_is_counted() -> None:
+    async with open_memory() as store:
+        await take_payments(store)
+        sentences = (await find_clock_errors(store, now=NOW)).sentences()
+    assert len(sentences) == NAMED_MAX + 1
+    assert sentences[0].startswith(f"transaction {reference(WRONG[-1])}: its createdAt ")
+    assert sentences[-1] == "transactions with a createdAt in the future, not named here: 3"
+
+
+@pytest.mark.spec("R7")
+async def test_a_window_that_was_served_in_the_future_is_named_and_released() -> None:
+    served = after_noon(DAY)
+    async with open_memory() as store:
+        record = ClockRecord("boot", MonotonicInstant(1), NOON, NOON, served)
+        await store.save_clock_record(record)
+        errors = await find_clock_errors(store, now=NOW)
+        assert errors == ClockErrors([], served)
+        [sentence] = errors.sentences()
+        assert format_with_microseconds(served) in sentence
+
+        async def submit(inputs: Sequence[CorrectTimes]) -> Sequence[Reply]:
+            raise AssertionError("there is no payment to correct")
+
+        await correct_clock_errors(store, submit, errors, now=after_noon(SECOND), user="ada")
+        assert await store.held_until() == after_noon(Span(SECOND))
+        assert not await find_clock_errors(store, now=NOW)
