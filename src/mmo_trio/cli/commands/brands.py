@@ -17,7 +17,7 @@ from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, read_brands_file
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
-from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
+from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table, report_readable_secrets
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.engine.one_shot import submit_batch_once
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, StoredApiKey
@@ -48,6 +48,7 @@ def apply_(file: Path, prune: bool, reused_ids: tuple[str, ...], target: Command
     rules = EgressRules(allow_private=target.settings.egress.allow_private)
     titles = target.provider_titles()
     described = read_brands_file(file, providers=titles, rules=rules)
+    report_readable_secrets(None, file, target.settings)
 
     async def make_plan(store: Store) -> BrandsPlan:
         keyring = await target.open_keyring(store)

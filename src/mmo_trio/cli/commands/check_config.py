@@ -9,7 +9,7 @@ import click
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import Instant, MonotonicInstant
-from mmo_trio.cli.support.output import print_json, print_table
+from mmo_trio.cli.support.output import print_json, print_table, report_readable_secrets
 from mmo_trio.cli.support.target import json_option
 from mmo_trio.settings import Settings, effective_settings, load_settings
 from mmo_trio.settings.service import provider_titles
@@ -25,6 +25,7 @@ def check_config(config: Path | None, as_json: bool) -> None:
     """
     settings = load_settings(file=config, environment=os.environ)
     _check_provider_options(settings)
+    report_readable_secrets(config, None, settings)
     rows = effective_settings(settings)
     if as_json:
         print_json({row.key: {"value": row.value, "default": row.is_default} for row in rows})

@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+import structlog
 import trio
 
 from mmo_trio.cli.support.errors import run_reporting_errors
 from mmo_trio.cli.support.target import Command, default_data_directory, find_target
 from mmo_trio.settings import Settings, load_settings
+from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, check_plaintext_http, check_production
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.logs import configure_logs, logs_in_background
+
+logger = structlog.get_logger(__name__)
 
 GC_THRESHOLD = 20_000
 """The number of new objects after which the garbage collector examines the youngest."""
@@ -67,6 +71,7 @@ def sandbox(data: Path | None, config: Path | None, brands_file: Path | None, li
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     settings = find_target(directory, config, listen).settings
     check_plaintext_http(settings)
+    apply_log_settings(settings)
     run(
         ServiceConfig(
             settings,
@@ -96,6 +101,9 @@ def serve(config: Path | None, brands_file: Path | None, workers: int, listen: M
         return settings
 
     service = ServiceConfig(read(), brands_file=brands_file, workers=workers)
+    apply_log_settings(service.settings)
+    for file in readable_secret_files(config, brands_file, service.settings.provider_kinds):
+        logger.warning("secrets_readable_by_all", file=str(file))
     if service.settings.store_kind.is_shared:
         run_supervised(service, read)
     else:
@@ -111,7 +119,6 @@ def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | No
         (on_ready or announce)(ready)
         tune_interpreter()
 
-    apply_log_settings(config.settings)
     with logs_in_background():
         trio.run(partial(run_service, config, on_ready=report_ready), clock=BootClock())
 
@@ -120,7 +127,6 @@ def run_supervised(config: ServiceConfig, read_settings: Callable[[], Settings])
     """Serve with supervised processes, and exit with the service's exit code."""
     from mmo_trio.service.supervisor.cluster import supervise
 
-    apply_log_settings(config.settings)
     code = supervise(
         config,
         read_settings=read_settings,

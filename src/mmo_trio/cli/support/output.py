@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -15,6 +16,8 @@ from rich.text import Text
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
+from mmo_trio.settings import Settings
+from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.system.visible_text import ascii_json, visible_text
 
 NON_TERMINAL_WIDTH = 1_000
@@ -24,6 +27,12 @@ NON_TERMINAL_WIDTH = 1_000
 def print_status(text: str) -> None:
     """Print a remark to standard error."""
     click.echo(text, err=True)
+
+
+def report_readable_secrets(config: Path | None, brands: Path | None, settings: Settings) -> None:
+    """Print a remark for each of these files that holds secrets and that everybody can read."""
+    for file in readable_secret_files(config, brands, settings.provider_kinds):
+        print_status(f"Everybody on this machine can read {file}, which holds secrets. Run: chmod 600 {file}")
 
 
 def print_json(value: object) -> None:
