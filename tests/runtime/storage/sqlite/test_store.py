@@ -111,6 +111,7 @@ async def test_a_file_that_is_gone_is_unavailable_and_never_replaced_by_an_empty
         async with open_sqlite(path, serving=True) as store:
             await creates(store, 0)
             assert store._writer.connection is not None
+            store._files.forget_log()
             store._writer.connection.close()
             store._writer.connection = None  # As after an I/O error.
             path.rename(tmp_path / "elsewhere.db")
