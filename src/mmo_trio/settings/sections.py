@@ -138,7 +138,9 @@ class LimitsSection:
         "How long a transaction may stay pending before it fails with `transaction_expired` (S3).",
     )
     idempotency_window: Span = setting(
-        SPAN, _TERMS.idempotency_window, "How long a merchantReference is guarded (C12)."
+        SPAN,
+        _TERMS.idempotency_window,
+        "How long a used merchantReference is refused in any case; then the brand's `reference_reuse` decides (C12).",
     )
     api_key_cache: Span = setting(SPAN, API_KEY_CACHE_MAX, "How long a verified key is trusted; at most 60s (A3).")
     callback_timeout: Span = setting(

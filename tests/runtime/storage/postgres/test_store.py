@@ -24,6 +24,7 @@ from mmo_sansio.messages.inputs import (
     Input,
     ProviderFailed,
     ProviderSucceeded,
+    StopPayment,
     UnmatchedNotified,
 )
 from mmo_sansio.messages.intents import DeliverCallback
@@ -31,7 +32,8 @@ from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Rejected, Reply
 from mmo_sansio.values import clock
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Operation, ReusePolicy, Source, Status
+from mmo_sansio.values.model import BrandLimits, Limits, Operation, ReusePolicy, Source, Status, Type
+from mmo_sansio.values.money import Money
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
@@ -549,3 +551,38 @@ async def test_sixteen_minutes_later_another_node_refuses_the_same_pay_out(datab
                 nursery.start_soon(repeat, others[number % 2], number, (payout, payin)[number // 2 % 2])
         taken = [operation for operation, reply in replies if isinstance(reply, Accepted)]
         assert taken == [payin]
+
+
+@pytest.mark.finding("security-10")
+async def test_limits_of_a_brand_hold_across_nodes(database: str) -> None:
+    """Two nodes accept at the same time; together they accept what the limit allows, and an end makes room."""
+    limits = {"KES": Limits(Money(1_000, "KES"), Money(15_000_000, "KES"), {Type.PAYOUT: Money(1_200_000, "KES")})}
+
+    def payment(number: int, pending_max: int | None) -> Input:
+        given = creation(number, operation=Operation.DIRECT_PAYOUT)
+        method = evolve(given.brand.methods[0], limits=limits if pending_max is None else given.brand.methods[0].limits)
+        brand = evolve(given.brand, methods=(method,), limits=BrandLimits(pending_payments=pending_max))
+        return evolve(given, brand=brand)
+
+    async with nodes(database, Span(0), Span(0)) as both:
+        replies: list[Reply] = []
+
+        async def create(node: Node, given: Input) -> None:
+            replies.append(await node.engine.submit(given))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(60):
+                nursery.start_soon(create, both[number % 2], payment(number, 10))
+        causes = Counter(each.problem.segment if isinstance(each, Rejected) else "" for each in replies)
+        assert causes == {"": 10, "brand_pending_limit": 50}
+        taken = [each.order.gateway_reference for each in replies if isinstance(each, Accepted)]
+        await both[0].engine.submit(StopPayment(taken[0], "ada"))
+        assert isinstance(await both[1].engine.submit(payment(60, 10)), Accepted)
+        assert isinstance(await both[0].engine.submit(payment(61, 10)), Rejected)
+
+        replies.clear()
+        async with trio.open_nursery() as nursery:
+            for number in range(100, 160):
+                nursery.start_soon(create, both[number % 2], payment(number, None))
+        causes = Counter(each.problem.segment if isinstance(each, Rejected) else "" for each in replies)
+        assert causes == {"": 8, "brand_daily_limit": 52}, "eight of KES 1,500 make KES 12,000"
