@@ -35,6 +35,8 @@ logger = structlog.get_logger(__name__)
 
 STREAMS_MAX: Final = 8
 """Requests that one HTTP/2 connection may have open; the client waits with further ones."""
+COPIES: Final = 2
+"""Times that a body is in memory while it waits: the app's, and Hypercorn's."""
 CONNECTION_SHARE: Final = 4
 """One connection may hold one part in so many of the bytes that wait to be read."""
 
@@ -278,7 +280,7 @@ class _BoundedSend:
                     self._writes.add(write)
                     try:
                         if event["type"] == "http.response.body" and len(event["body"]) > SMALL_RESPONSE_BYTES:
-                            held.enter_context(self._hold(len(event["body"])))
+                            held.enter_context(self._hold(COPIES * len(event["body"])))
                         await send(event)
                     finally:
                         self._writes.discard(write)
