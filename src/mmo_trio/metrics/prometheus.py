@@ -1,7 +1,7 @@
 """Exports the metrics of one gateway process in the text format of Prometheus.
 
 The parts keep plain counts, which a scrape formats, so no request is slowed. Every label has a closed set of values or
-is the name of a provider; none is a brand, a reference or a number.
+is the name of a provider, or of a brand with limits; none is a reference or a number.
 """
 
 from __future__ import annotations

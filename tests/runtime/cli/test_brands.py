@@ -81,7 +81,7 @@ def test_brands_are_shown_without_their_keys(data: Path) -> None:
     assert [each["id"] for each in listed] == ["acme", "zuri"]
     shown = as_json("brands", "show", "acme", "--data", data)
     assert shown == listed[0]
-    assert shown["methods"][0]["limits"] == {"KES": {"min": "10.00", "max": "150000.00"}}
+    assert shown["methods"][0]["limits"] == {"KES": {"min": "10.00", "max": "150000.00", "daily": {}}}
     assert "mpesa_ke" in mmo("brands", "show", "acme", "--data", data).stdout
     assert "Acme Ltd" in mmo("brands", "list", "--data", data).stdout
     missing = mmo("brands", "show", "nobody", "--data", data)

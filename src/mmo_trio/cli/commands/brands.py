@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from attrs import asdict, evolve
+from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.values.model import Type
+from mmo_sansio.values.model import Limits, Type
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
@@ -122,9 +122,9 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
     if as_json:
         print_json(members)
         return
-    reuse = ", ".join(f"{type} {each.replace('_', ' ')}" for type, each in members["referenceReuse"].items())
-    simple = ((k, v) for k, v in {**members, "referenceReuse": reuse}.items() if k not in ("methods", "keys"))
-    print_table(("member", "value"), simple)
+    for name in ("referenceReuse", "limits"):
+        members[name] = ", ".join(f"{key} {value}" for key, value in members[name].items() if value is not None)
+    print_table(("member", "value"), ((k, v) for k, v in members.items() if k not in ("methods", "keys")))
     click.echo()
     print_table(
         ("method", "country", "provider", "flows", "limits"),
@@ -134,7 +134,7 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
                 each.country,
                 each.provider,
                 ", ".join(sorted(each.operations)),
-                ", ".join(f"{one.minimum} to {one.maximum}" for one in each.limits.values()),
+                ", ".join(map(_format_limits, each.limits.values())),
             )
             for each in record.brand.methods
         ),
@@ -282,7 +282,11 @@ def brand_to_json(record: BrandRecord, hold: BrandHold | None = None) -> dict[st
         "host": brand.host,
         "referenceReuse": {each.value: brand.reference_reuse.for_type(each) for each in Type},
         "redirectSchemes": sorted(brand.redirect_schemes),
-        "limits": asdict(brand.limits),
+        "limits": {
+            "requestsPerSecond": brand.limits.requests_per_second,
+            "requestsBurst": brand.limits.requests_burst,
+            "pendingPayments": brand.limits.pending_payments,
+        },
         "resultHosts": list(brand.result_hosts),
         "methods": [
             {
@@ -291,8 +295,11 @@ def brand_to_json(record: BrandRecord, hold: BrandHold | None = None) -> dict[st
                 "provider": each.provider,
                 "flows": sorted(each.operations),
                 "limits": {
-                    currency: {"min": one.minimum.text, "max": one.maximum.text}
-                    | {f"daily_{type.value}": most.text for type, most in one.daily.items()}
+                    currency: {
+                        "min": one.minimum.text,
+                        "max": one.maximum.text,
+                        "daily": {type.value: most.text for type, most in one.daily.items()},
+                    }
                     for currency, one in each.limits.items()
                 },
             }
@@ -335,6 +342,11 @@ def _print_plan(plan: BrandsPlan) -> None:
             print_status(f"{action}: {', '.join(names)}")
     if plan.keys_to_add:
         print_status(f"add keys: {len(plan.keys_to_add)}")
+
+
+def _format_limits(limits: Limits) -> str:
+    daily = "".join(f", {type.value} of a day {most}" for type, most in limits.daily.items())
+    return f"{limits.minimum} to {limits.maximum}{daily}"
 
 
 def _format_ids(ids: Sequence[int]) -> str:
