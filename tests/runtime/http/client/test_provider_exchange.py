@@ -17,7 +17,7 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import NoResponseReceived
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_trio.http.client.client import HttpClient
+from mmo_trio.http.client.client import PROVIDER_RESPONSE_BYTES_MAX, HttpClient
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.client_process import DEADLINE_S
 from tests.support.hostile_receivers import (
@@ -227,3 +227,18 @@ async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):
                 await closed.wait()
+
+
+@pytest.mark.finding("security-1")
+@pytest.mark.parametrize(
+    ("size", "is_read"), [(PROVIDER_RESPONSE_BYTES_MAX - 1, True), (PROVIDER_RESPONSE_BYTES_MAX + 1, False)]
+)
+async def test_an_answer_that_is_parsed_has_at_most_256_kib(size: int, is_read: bool) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
+    async with running_receiver(answers_and_closes(answer), server_context()) as receiver:
+        with trio.fail_after(30):
+            if is_read:
+                assert len((await client().call_provider(submission(receiver.url))).body) == size
+            else:
+                with pytest.raises(ExchangeFailed, match="wasn't whole"):
+                    await client().call_provider(submission(receiver.url))
