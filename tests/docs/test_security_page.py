@@ -1,0 +1,23 @@
+"""Every finding of the security reviews has a row in docs/security.md, and a test that names it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+FINDINGS = {*(f"security-{number}" for number in range(1, 31)), *(f"hostile-F{number}" for number in range(1, 14))}
+MARK = re.compile(r"mark\.finding\(([^)]*)\)")
+
+
+def test_every_finding_has_a_row(root: Path) -> None:
+    page = (root / "docs/security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:security|hostile)-F?\d+) \| (.+?) \| (.+?) \| (.+?) \|$", page, re.MULTILINE)
+    assert sorted(row[0] for row in rows) == sorted(FINDINGS)
+
+
+def test_every_finding_has_a_test(root: Path) -> None:
+    named: set[str] = set()
+    for file in (root / "tests").rglob("*.py"):
+        for marks in MARK.findall(file.read_text(encoding="utf-8")):
+            named |= set(re.findall(r'"([^"]+)"', marks))
+    assert named == FINDINGS
