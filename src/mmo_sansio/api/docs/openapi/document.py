@@ -80,13 +80,12 @@ def openapi_document(
 
 def _problem_responses(error_docs_url: str) -> dict[str, Any]:
     """Describe one response for each problem, and one for those of a status that has several."""
-    groups: dict[str, list[ProblemType]] = {}
-    for name, types in {**PROBLEMS, "any": PROBLEM_TYPES}.items():
-        for each in dict.fromkeys(types):
+    groups = {each.segment: [each] for each in PROBLEM_TYPES}
+    for name, types in PROBLEMS.items():
+        for each in types:
             group = groups.setdefault(problem_response_name(each, name), [])
             if each not in group:
                 group.append(each)
-    del groups["any"]
     return {name: _problem_response(types, error_docs_url) for name, types in groups.items()}
 
 
