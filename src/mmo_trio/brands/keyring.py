@@ -101,14 +101,14 @@ class KeyRing:
 
     def digest(self, api_key: bytes) -> bytes:
         """Return the digest by which a store finds a key that was added with the master key in use."""
-        return self.digests(api_key)[0]
+        return _digest(self._current, api_key)
 
     def digests(self, api_key: bytes) -> Sequence[bytes]:
         """Return the digests under which a store may have the key, one for each master key (keyed BLAKE2b, RFC 7693).
 
         The time of a look-up reveals nothing to a client that can't compute the digest (A1).
         """
-        return [hashlib.blake2b(api_key, key=each.digest_key, digest_size=32).digest() for each in self._generations]
+        return [_digest(each, api_key) for each in self._generations]
 
     def webhook_tokens(self, provider: str, generation: int = FIRST_WEBHOOK_GENERATION) -> tuple[str, ...]:
         """Return the accepted secret parts of a provider's webhook URL, 128 bits each, equal on all nodes: that of this
@@ -146,6 +146,10 @@ def generate_api_key() -> str:
     while (api_key := secrets.token_urlsafe(_KEY_ENTROPY_BYTES)).startswith("-"):
         pass
     return api_key
+
+
+def _digest(keys: _DerivedKeys, api_key: bytes) -> bytes:
+    return hashlib.blake2b(api_key, key=keys.digest_key, digest_size=32).digest()
 
 
 def _seal(cipher: AESGCM, owner: str, secret: bytes) -> bytes:

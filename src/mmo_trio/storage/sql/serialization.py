@@ -10,6 +10,7 @@ callbacks then send the same bytes without rendering them again (T4).
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -274,8 +275,10 @@ def serialize_brand(brand: model.Brand) -> str:
     )
 
 
+@lru_cache(maxsize=1_024)
 def parse_brand(row: str) -> model.Brand:
-    """Return the brand of this text; raises StoreCorrupt when it is none."""
+    """Return the brand of this text; raises StoreCorrupt when it is none. Results are cached, as every delivery reads
+    its brand."""
     try:
         fields = json.loads(row)
         return model.Brand(
