@@ -122,7 +122,7 @@ class Listeners:
             partial(
                 self._serve,
                 "pages",
-                self._host(pages),
+                self._host(pages, limits.pages_share),
                 limits=limits.pages_listener_limits,
                 certificates=self.certificates,
                 descriptors_max=shares.pages,
@@ -132,7 +132,7 @@ class Listeners:
             partial(
                 self._serve,
                 "console",
-                self._host(console),
+                self._host(console, limits.pages_share / 2 if limits.pages_share < 1 else 1.0),
                 limits=limits.console_listener_limits,
                 descriptors_max=shares.console,
             )
@@ -140,7 +140,7 @@ class Listeners:
         for extra in self.extra_listeners:
             await nursery.start(partial(extra, parts, drain=self.shutdown.requested))
 
-    def _host(self, app: WebApp) -> AsgiHost:
+    def _host(self, app: WebApp, share: float) -> AsgiHost:
         """Return the handler of a listener for people, who share one event loop with the merchants."""
         proxies = TrustedProxies(self.settings.listen.proxy_trusted)
 
@@ -148,7 +148,7 @@ class Listeners:
             forwarded = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
             return str(proxies.client_address(context.client, forwarded) or context.client)
 
-        return AsgiHost(app, BODY_BYTES_MAX, Pacer(self.settings.limits.pages_share), find_client)
+        return AsgiHost(app, BODY_BYTES_MAX, Pacer(share), find_client)
 
     async def _serve(
         self,

@@ -180,8 +180,8 @@ class LimitsSection:
     )
     pages_share: float = setting(
         RATIO,
-        0.15,
-        "Share of a process's time that requests to the pages may take under load, and as much those to the console.",
+        0.1,
+        "Share of a process's time that requests to the pages may take, and half as much those to the console; 1: all.",
     )
     write_buffer: int = setting(
         SIZE,
