@@ -47,7 +47,7 @@ steps = st.one_of(st.just(0), st.integers(-9 * clock.DAY, 9 * clock.DAY))
 
 @pytest.mark.spec("S3")
 @pytest.mark.finding("hostile-F1", "hostile-F2")
-@given(st.lists(st.tuples(spans, steps, st.booleans()), min_size=1, max_size=12), st.booleans())
+@given(st.lists(st.tuples(spans, steps, st.booleans()), min_size=1, max_size=8), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_every_payment_stays_pending_for_three_true_days_and_an_hour_at_most(
     history: list[tuple[int, int, bool]], is_silent: bool
@@ -64,7 +64,9 @@ def test_every_payment_stays_pending_for_three_true_days_and_an_hour_at_most(
         world.create(numbered_reference(number), merchant_reference=f"order-{number}")
         created[numbered_reference(number)] = true
         true, wall = later(true, Span(passes)), later(wall, Span(passes + step))
-        world.advance(Span(true + guard.time_ahead - world.now))
+        until = later(Instant(true), guard.time_ahead)
+        while world.now < until:  # A world settles within so many steps, whatever the number of payments.
+            world.advance(Span(min(6 * clock.HOUR, until - world.now)))
         for reference, each in world.gateway.ledger.transactions.items():
             if each.progress.completed_at is not None:
                 ended.setdefault(reference, each.progress.completed_at - guard.utc_ahead)
