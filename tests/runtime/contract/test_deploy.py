@@ -23,7 +23,7 @@ NAME = re.compile(r"\bmmo_[a-z_]+")
 SELECTOR = re.compile(r"\b(mmo_[a-z_]+)\{([^}]*)\}")
 MATCHER = re.compile(r'([a-z_]+)\s*(!?=~?)\s*"([^"]*)"')
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
-OF_PROMETHEUS = {"job", "le", "process"}
+OF_PROMETHEUS = {"job", "instance", "le", "process"}
 
 
 def dashboard() -> dict[str, Any]:
@@ -107,7 +107,13 @@ def test_what_shall_wake_somebody_is_there() -> None:
         assert rule["annotations"]["summary"]
         assert rule["annotations"]["advice"]
     for placed in re.findall(r"mmo [a-z]+ [a-z]+", str(rules())):
-        assert placed in {"mmo tx list", "mmo providers disable", "mmo providers list", "mmo suspense list"}
+        assert placed in {
+            "mmo tx list",
+            "mmo providers disable",
+            "mmo providers list",
+            "mmo suspense list",
+            "mmo db check",
+        }
 
 
 def test_the_dashboard_is_whole() -> None:
