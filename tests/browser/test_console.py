@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from mmo_trio.console.totp import code_at
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
-from mmo_trio.system.clock import WallClock, read_offset
+from mmo_trio.system.clock import GatewayClock, read_offset
 from tests.support.browser import browser_page, check_axe, screenshot
 from tests.support.browser_gateway import PATIENCE_S, Sandbox, serving_sandbox
 
@@ -188,7 +188,7 @@ def fill_sign_in(page: Page, name: str, code: str) -> None:
 
 def device_code(office: Sandbox, secret: bytes) -> str:
     """The code that a device shows by the sandbox's clock."""
-    return code_at(secret, WallClock(offset=read_offset(office.directory / CLOCK_OFFSET_FILE)).now())
+    return code_at(secret, GatewayClock(offset=read_offset(office.directory / CLOCK_OFFSET_FILE)).now())
 
 
 def test_a_viewer_sees_no_personal_data(browser: Browser, office: Sandbox) -> None:

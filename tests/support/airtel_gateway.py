@@ -21,7 +21,7 @@ from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.simulators.airtel.api import AirtelSimulator
 from mmo_trio.simulators.base import PlannedFault, parse_planned_fault
 from mmo_trio.simulators.server import serve_simulator
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from tests.support.airtel_account import PAYER, a_simulator, options
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.storages import storages
@@ -66,7 +66,7 @@ class Airtel:
 
     def now(self) -> Instant:
         """Return the simulator's time."""
-        return later(WallClock().now(), Span(self.offset))
+        return later(GatewayClock().now(), Span(self.offset))
 
     def options(self, **more: Any) -> dict[str, str]:
         """Return the options of an account with this simulator."""

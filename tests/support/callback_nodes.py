@@ -21,13 +21,13 @@ from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import Store, WorkItem
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from tests.support.callback_work import monotonic_of_trio
 
 
-class TrioClock(WallClock):
+class TrioClock(GatewayClock):
     """Starts in 2023 and follows Trio's time; nodes may share it."""
 
     def wall(self) -> Instant:
@@ -60,7 +60,7 @@ class Node:
     name: str
     store: Store
     receiver: Receiver
-    time: WallClock = field(factory=TrioClock)
+    time: GatewayClock = field(factory=TrioClock)
     drain: trio.Event = field(factory=trio.Event)
     callbacks: CallbackWorker = field(init=False)
     channel_owner: ChannelOwner | None = field(init=False)

@@ -19,7 +19,7 @@ from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.settings.providers import provider_variable
 from mmo_trio.simulators.base import Simulator
 from mmo_trio.simulators.server import serve_simulator
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.sandbox_gateway import Running, serving
 
@@ -63,7 +63,7 @@ class RunningSimulator:
 
     def now(self) -> Instant:
         """Return the simulator's time."""
-        return later(WallClock().now(), self.ahead)
+        return later(GatewayClock().now(), self.ahead)
 
     async def advance(self, seconds: int) -> None:
         """Advance its clock and run everything that is due."""

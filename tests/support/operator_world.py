@@ -40,7 +40,7 @@ from mmo_trio.simulators.base import ANY_OPERATION, DroppedConnection, Fault, Pl
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore, open_memory
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
@@ -67,7 +67,7 @@ def now() -> Instant:
     return later(START, Span(round(trio.current_time() * SECOND)))
 
 
-class VirtualClock(WallClock):
+class VirtualClock(GatewayClock):
     """Follows Trio's clock."""
 
     def wall(self) -> Instant:

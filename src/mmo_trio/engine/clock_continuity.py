@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mmo_trio.storage.interface.store import StoredClockRecord
-from mmo_trio.system.clock import WallClock, boot_id
+from mmo_trio.system.clock import GatewayClock, boot_id
 
 
 class ClockRecords(Protocol):
@@ -14,7 +14,7 @@ class ClockRecords(Protocol):
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None: ...
 
 
-async def continue_clock(clock: WallClock, store: ClockRecords) -> None:
+async def continue_clock(clock: GatewayClock, store: ClockRecords) -> None:
     """Continue the gateway's own time from the latest record in the store, if there is one. Raises StoreUnavailable."""
     if (found := await store.clock_record(boot_id())) is not None:
         clock.continue_from(found.record, down_for=found.age)

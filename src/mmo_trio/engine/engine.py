@@ -29,7 +29,7 @@ from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.queue import InputQueue, conflict_keys
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable, WorkItem
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.system.parking import ParkingSpot
@@ -122,7 +122,7 @@ class Engine:
     """Takes inputs from any task; `run` decides them, those with a common key in the order of their arrival."""
 
     store: Store
-    clock: WallClock
+    clock: GatewayClock
     outbox: Outbox
     queue_max: int = ENGINE_QUEUE_MAX
     batch_max: int = ENGINE_BATCH_MAX
@@ -244,7 +244,7 @@ class _Batch:
     """Inputs, and the result of each."""
 
     pending_inputs: Sequence[PendingInput]
-    clock: WallClock
+    clock: GatewayClock
     results: list[Decision | Exception] = Factory(list)
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:

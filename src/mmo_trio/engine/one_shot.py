@@ -11,16 +11,16 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, merge_reads
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 
 
-async def submit_once(store: Store, input_: Input, clock: WallClock) -> Reply:
+async def submit_once(store: Store, input_: Input, clock: GatewayClock) -> Reply:
     """Return the reply to this input, once what it changed is durable; see `submit_batch_once`."""
     [reply] = await submit_batch_once(store, [input_], clock)
     return reply
 
 
-async def submit_batch_once(store: Store, inputs: Sequence[Input], clock: WallClock) -> Sequence[Reply]:
+async def submit_batch_once(store: Store, inputs: Sequence[Input], clock: GatewayClock) -> Sequence[Reply]:
     """Return the replies to these inputs, once what they changed is durable, in one commit.
 
     Their intents, such as callbacks, wait in the store for the process that serves it. Raises StoreUnavailable and

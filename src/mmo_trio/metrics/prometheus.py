@@ -31,7 +31,7 @@ from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.metrics.process_files import ProcessMetricsFiles
 from mmo_trio.storage.interface.admin_types import Backlog
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.system.logs import OUTPUT
 from mmo_trio.workers.delivery.callbacks import CallbackStatistics
@@ -93,7 +93,7 @@ class PrometheusExporter:
     is_provider_closed: Callable[[str], bool]
     """Returns whether the provider with this name is closed for new payments."""
     backlog_cache: BacklogCache
-    clock: WallClock
+    clock: GatewayClock
     process_files: ProcessMetricsFiles | None = None
     """The files of the service's processes; None when this process is the only one."""
 
@@ -212,16 +212,16 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
     )
 
 
-def _clock_metrics(wall_clock: WallClock) -> Iterator[Metric]:
+def _clock_metrics(gateway_clock: GatewayClock) -> Iterator[Metric]:
     yield _gauge(
         "mmo_wall_clock_trusted",
         "1 while the machine's wall clock is trusted; 0 for a minute after it has stepped.",
-        ({}, int(wall_clock.guard.is_trusted)),
+        ({}, int(gateway_clock.guard.is_trusted)),
     )
     yield _gauge(
         "mmo_wall_clock_seconds_ahead",
         "Seconds by which the trusted wall time is ahead of the gateway's own time.",
-        ({}, round(wall_clock.guard.utc_offset / SECOND)),
+        ({}, round(gateway_clock.guard.utc_offset / SECOND)),
     )
 
 

@@ -9,7 +9,7 @@ from attrs import define
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.system.clock import WallClock, write_offset
+from mmo_trio.system.clock import GatewayClock, write_offset
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 
@@ -22,7 +22,7 @@ three days are polled 80 times each."""
 class SandboxClock:
     """Moves the wall clock and the breakers' clock forward; I/O deadlines stay real."""
 
-    clock: WallClock
+    clock: GatewayClock
     store: Store
     scheduler: Scheduler
     operator: SandboxOperatorWorker | None

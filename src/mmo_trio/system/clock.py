@@ -40,7 +40,7 @@ class BootClock(trio.abc.Clock):
         return deadline - self.current_time()
 
 
-class WallClock:
+class GatewayClock:
     """Keeps the gateway's own time and wall time, guarded against a wrong wall clock, and adds an offset, which only a
     sandbox changes.
 

@@ -11,7 +11,7 @@ from attrs import define
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 
 logger = structlog.get_logger(__name__)
 
@@ -32,7 +32,7 @@ class ClockStore(Protocol):
 class ClockMonitor:
     """Runs once in each process."""
 
-    clock: WallClock
+    clock: GatewayClock
     store: ClockStore
     _save_at: float = 0.0
     """Trio's time of the next record."""

@@ -30,7 +30,7 @@ from mmo_trio.admin.resolution import (
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.admin_types import AuditKey, ConsoleUser, Proposal, ProposalState, Role
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 
 NOT_PERMITTED, OWN_PROPOSAL = ResolutionRefusal.NOT_PERMITTED, ResolutionRefusal.OWN_PROPOSAL
 ALREADY_PROPOSED, DECIDED = ResolutionRefusal.ALREADY_PROPOSED, ResolutionRefusal.ALREADY_DECIDED
@@ -112,7 +112,7 @@ class Case:
     def __init__(self, *, four_eyes: bool = True) -> None:
         self.memory = MemoryState()
         self.store = MemoryStore(self.memory)
-        clock = WallClock()
+        clock = GatewayClock()
         self.submit = partial(submit_once, self.store, clock=clock)
         self.audit_log = AuditLog(self.store.admin, AuditKey("k1", bytes(32)), clock.now)
         self.resolutions = Resolutions(self.store, self.submit, self.audit_log, four_eyes=four_eyes)

@@ -30,7 +30,7 @@ from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.system.clock import WallClock, read_offset
+from mmo_trio.system.clock import GatewayClock, read_offset
 
 SECRET = "sk-a-very-secret-key"
 PAID, LATE, WAITING, OTHERS = (a.numbered_reference(number) for number in range(1, 5))
@@ -57,7 +57,7 @@ async def fill(url: str, keyring: KeyRing, inputs: Sequence[Input]) -> None:
         await store.admin.save_brands([a.a_brand(), a.a_brand(id="zuri", name="Zuri [bold]")])
         await store.admin.add_key("acme", b"digest", keyring.seal("acme", SECRET.encode()), now=a.START)
         for input_ in inputs:
-            await submit_once(store, input_, WallClock())
+            await submit_once(store, input_, GatewayClock())
 
 
 async def stored(url: str, reference: str) -> Transaction:

@@ -19,7 +19,7 @@ from mmo_trio.cli import main
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 
 OLD, NEW, DONE, ODD = (a.numbered_reference(number) for number in range(1, 5))
 
@@ -37,7 +37,7 @@ def as_json(*arguments: object) -> Any:
 async def fill(url: str, ago: Span, inputs: Sequence[Input]) -> None:
     async with open_store(url, serving=True) as store:
         for input_ in inputs:
-            await submit_once(store, input_, WallClock(offset=Span(-ago)))
+            await submit_once(store, input_, GatewayClock(offset=Span(-ago)))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from mmo_trio.console import totp
 from mmo_trio.console.sign_in_limit import FAILURES_PER_NAME_MAX
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
-from mmo_trio.system.clock import WallClock, read_offset
+from mmo_trio.system.clock import GatewayClock, read_offset
 from tests.runtime.console.conftest import STAFF, SignedIn
 from tests.runtime.console.test_sign_in import ACTS, PAGES
 from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
@@ -38,7 +38,7 @@ class Device:
     recovery_codes: list[str] = Factory(list)
 
     def code(self) -> str:
-        clock = WallClock(offset=read_offset(self.sandbox.directory / CLOCK_OFFSET_FILE))
+        clock = GatewayClock(offset=read_offset(self.sandbox.directory / CLOCK_OFFSET_FILE))
         return totp.code_at(self.secret, clock.now())
 
     async def enrol(self, who: ConsoleBrowser, **proof: str) -> None:
@@ -225,7 +225,7 @@ async def test_a_change_of_the_master_key_seals_secrets_again(tmp_path: Path) ->
     factor = await admin.second_factor("ada")
     assert factor is not None
     assert factor.pending is not None
-    now = WallClock().now()
+    now = GatewayClock().now()
     assert await admin.confirm_second_factor("ada", factor.pending, step=1, at=now, codes=[], session=b"")
     await admin.begin_enrolment("ada", first.seal_secret(owner, b"new"))
 

@@ -29,7 +29,7 @@ from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.simulators.mpesa.responses import QR_IMAGE
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.ciphers import SystemCiphers
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from tests.support.hostile_receivers import Receiver
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.merchants import ACME_KEY, a_brand, developer
@@ -236,7 +236,7 @@ async def in_kenya(serve: Serve, directory: Path) -> AsyncIterator[Kenya]:
 
     async with trio.open_nursery() as nursery, receiver(directory) as found:
         await nursery.start(
-            partial(serve_simulator, simulator, listeners, send_callback=send_callback, now=WallClock().now)
+            partial(serve_simulator, simulator, listeners, send_callback=send_callback, now=GatewayClock().now)
         )
         brand = a_brand("acme", ACME_KEY, push_result_url=url_of(found)).replace(
             'provider = "sandbox"', 'provider = "kenya"'

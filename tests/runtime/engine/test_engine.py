@@ -25,7 +25,7 @@ from mmo_trio.storage.conformance.inputs import creation, succeeded
 from mmo_trio.storage.conformance.inputs import reference as check_reference
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.store import open_memory
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 
 
 class Watched:
@@ -82,7 +82,7 @@ async def with_engine(act: Any, *, queue_max: int = 4_096, **watched: Any) -> No
         outbox.subscribe(lambda work: acted.append((work.intent, work.transaction)))
         engine = Engine(
             store,  # type: ignore[arg-type]
-            WallClock(),
+            GatewayClock(),
             outbox,
             queue_max=queue_max,
         )
@@ -172,7 +172,7 @@ async def test_a_full_queue_refuses_at_once() -> None:
 
 async def test_who_waits_when_the_engine_ends_is_told_that_nothing_was_stored() -> None:
     async with open_memory() as memory:
-        engine = Engine(memory, WallClock(), Outbox())
+        engine = Engine(memory, GatewayClock(), Outbox())
         callers = Callers(engine)
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:
@@ -232,7 +232,7 @@ async def unsteady_engine(seed: int) -> AsyncIterator[tuple[Engine, Unsteady]]:
         store = Unsteady(memory, seed)
         engine = Engine(
             store,  # type: ignore[arg-type]
-            WallClock(),
+            GatewayClock(),
             Outbox(),
             batch_max=5,
             concurrent_batch_min=1,
@@ -305,7 +305,7 @@ async def test_a_small_batch_waits_for_the_one_under_way_and_a_large_one_doesnt(
         store.hold = trio.Event()
         engine = Engine(
             store,  # type: ignore[arg-type]
-            WallClock(),
+            GatewayClock(),
             Outbox(),
             concurrent_batch_min=3,
         )
@@ -336,7 +336,7 @@ async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
     async with open_memory() as memory, trio.open_nursery() as nursery:
         engine = Engine(
             HalfBroken(memory, 1),  # type: ignore[arg-type]
-            WallClock(),
+            GatewayClock(),
             Outbox(),
             batch_max=1,
             concurrent_batch_min=1,

@@ -10,12 +10,12 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import START
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later
-from mmo_trio.system.clock import WallClock, boot_id
+from mmo_trio.system.clock import GatewayClock, boot_id
 
 NOTHING = Instant(0)
 
 
-class SetClock(WallClock):
+class SetClock(GatewayClock):
     """Shows what a test sets."""
 
     shown = START

@@ -16,13 +16,13 @@ from mmo_sansio.testing import START
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.clock_monitor import ClockMonitor
 
 S = clock.SECOND
 
 
-class SteppingClock(WallClock):
+class SteppingClock(GatewayClock):
     """Follows Trio's clock; tests step its wall clock."""
 
     error = Span(0)

@@ -18,7 +18,7 @@ from mmo_trio.cli.support.target import CommandTarget, json_option, target_optio
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_batch_once
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 
 
 @click.group()
@@ -94,7 +94,7 @@ async def _correct(target: CommandTarget, store: Store, errors: ClockErrors, rep
     await correct_clock_errors(store, submit, errors, now=clock.now(), user=machine_user().name, report=report)
 
 
-async def _find_clock_errors(store: Store, clock: WallClock) -> ClockErrors:
+async def _find_clock_errors(store: Store, clock: GatewayClock) -> ClockErrors:
     await continue_clock(clock, store)
     return await find_clock_errors(store, now=Moment(clock.time(), clock.now()))
 

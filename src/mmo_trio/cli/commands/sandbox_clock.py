@@ -13,7 +13,7 @@ from mmo_trio.cli.support.output import print_json, print_status
 from mmo_trio.cli.support.target import data_option, default_data_directory, json_option, running_address
 from mmo_trio.settings import format_span, parse_span
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
-from mmo_trio.system.clock import WallClock, read_offset, write_offset
+from mmo_trio.system.clock import GatewayClock, read_offset, write_offset
 
 ADVANCE_TIMEOUT_S = 300.0
 """The sandbox answers once everything that falls due on the way is decided."""
@@ -46,7 +46,7 @@ def advance(span: str, data: Path | None, as_json: bool) -> None:
     if now is None:
         offset = Span(read_offset(directory / CLOCK_OFFSET_FILE) + step)
         write_offset(directory / CLOCK_OFFSET_FILE, offset)
-        now = format_with_microseconds(WallClock(offset=offset).now())
+        now = format_with_microseconds(GatewayClock(offset=offset).now())
         print_status("No sandbox is running here; its clock is moved for the next start.")
     else:
         print_status("The running sandbox has moved its clock.")

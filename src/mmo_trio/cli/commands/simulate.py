@@ -36,7 +36,7 @@ async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
     from mmo_trio.http.client.client import HttpClient, tls_context
     from mmo_trio.simulators.registry import SIMULATORS
     from mmo_trio.simulators.server import serve_simulator
-    from mmo_trio.system.clock import WallClock
+    from mmo_trio.system.clock import GatewayClock
 
     listeners, bound_port = await open_local_listeners(port)
     client = HttpClient(rules=EgressRules(), context=tls_context(ca_file))
@@ -47,7 +47,7 @@ async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
                 SIMULATORS[operator](),
                 listeners,
                 send_callback=client.call_provider,
-                now=WallClock().now,
+                now=GatewayClock().now,
             )
         )
         click.echo(f"READY {operator} http://{HOST}:{bound_port}")

@@ -26,7 +26,7 @@ from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.shared.payment_index import position_of
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 
 STUCK_PAGE_SIZE = 500
 """Transactions whose outcome is unknown that are read from the store at once."""
@@ -56,7 +56,7 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
     return found[0]
 
 
-async def _find_stuck(store: Store, clock: WallClock, brand: str | None, limit: int) -> Sequence[Transaction]:
+async def _find_stuck(store: Store, clock: GatewayClock, brand: str | None, limit: int) -> Sequence[Transaction]:
     """Return the stuck transactions, the oldest first."""
     await continue_clock(clock, store)
     found: list[Transaction] = []

@@ -23,7 +23,7 @@ from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.system.clock import WallClock, read_offset
+from mmo_trio.system.clock import GatewayClock, read_offset
 
 ResultT = TypeVar("ResultT")
 Command: TypeAlias = Callable[..., None]
@@ -52,11 +52,11 @@ class CommandTarget:
     data_directory: Path | None
     """The sandbox's directory; None when `mmo.toml` or the environment describe the gateway."""
 
-    def clock(self) -> WallClock:
+    def clock(self) -> GatewayClock:
         """Return the clock of the gateway; a sandbox's may be ahead of the machine's."""
         if self.data_directory is None:
-            return WallClock()
-        return WallClock(offset=read_offset(self.data_directory / CLOCK_OFFSET_FILE))
+            return GatewayClock()
+        return GatewayClock(offset=read_offset(self.data_directory / CLOCK_OFFSET_FILE))
 
     def keyring(self) -> KeyRing:
         """Return the keyring of the gateway, without a look at the store. Raises SettingsError."""

@@ -32,7 +32,7 @@ from mmo_trio.service.wiring import build_resources, operator_journal_file, prep
 from mmo_trio.settings import Settings, SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.system.clock import BootClock, WallClock
+from mmo_trio.system.clock import BootClock, GatewayClock
 from mmo_trio.system.logs import logs_in_background
 
 logger = structlog.get_logger(__name__)
@@ -143,7 +143,7 @@ class _ProcessJobs:
         for each in self.listening_sockets.values():
             each.close()
         os.umask(0o077)
-        operator = OperatorProcess(self.journal_path, WallClock().now)
+        operator = OperatorProcess(self.journal_path, GatewayClock().now)
 
         async def serve() -> None:
             with trio.open_signal_receiver(*STOP_SIGNALS) as signals:

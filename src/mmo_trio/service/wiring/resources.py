@@ -21,7 +21,7 @@ from mmo_trio.settings import LimitsSection, Settings, SettingsError
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceAddresses, ServiceConfig, provider_titles
 from mmo_trio.settings.urls import PublicUrls
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.system.clock import WallClock, read_offset
+from mmo_trio.system.clock import GatewayClock, read_offset
 from mmo_trio.system.ids import ReferenceGenerator
 
 
@@ -34,7 +34,7 @@ class Resources:
     addresses: ServiceAddresses
     keyring: KeyRing
     master_key_file: MasterKeyFile
-    clock: WallClock
+    clock: GatewayClock
     references: ReferenceGenerator
     provider_titles: Mapping[str, str]
     """Display names of the providers, by name."""
@@ -63,7 +63,7 @@ async def build_resources(config: ServiceConfig, store: Store, addresses: Servic
     """Build the resources of a gateway on this store and these addresses.
 
     Raises SettingsError, also when the master key is not that of the store."""
-    clock = WallClock(offset=_stored_clock_offset(config))
+    clock = GatewayClock(offset=_stored_clock_offset(config))
     master_key_file = config.settings.keys.master_key_file
     keyring = await open_keyring(store, master_key_file, may_create=config.is_sandbox, now=clock.now())
     urls = PublicUrls.from_settings(config.settings, addresses)

@@ -27,7 +27,7 @@ from mmo_trio.simulators.mpesa.api import MpesaSimulator
 from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.ciphers import SystemCiphers
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 
 STAMP = "20261121120000"
 PUSH = {
@@ -51,7 +51,7 @@ class Stage:
 
     simulator: MpesaSimulator
     port: int
-    clock: WallClock
+    clock: GatewayClock
     told: list[HttpRequest] = Factory(list)
     heard: Callable[[HttpRequest], HttpResponse] = lambda request: HttpResponse(200, (), b"{}")
     token: str = ""
@@ -109,7 +109,7 @@ class Stage:
 @asynccontextmanager
 async def staged() -> AsyncIterator[Stage]:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    clock = WallClock()
+    clock = GatewayClock()
     stage = Stage(open_mpesa(), listeners[0].socket.getsockname()[1], clock)
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
@@ -353,7 +353,7 @@ async def test_the_command_serves_it_until_it_is_told_to_end() -> None:
         ready, operator, origin = line.decode().split()
         assert (ready, operator) == ("READY", "mpesa")
         port = int(origin.rpartition(":")[2])
-        stage = Stage(open_mpesa(), port, WallClock())
+        stage = Stage(open_mpesa(), port, GatewayClock())
         assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0

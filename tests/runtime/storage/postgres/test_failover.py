@@ -18,7 +18,7 @@ from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from tests.support.merchant import ask
 from tests.support.mmo_process import mmo, serving_process
 from tests.support.postgres_cluster import Cluster, postgres_cluster
@@ -30,7 +30,7 @@ BACK_WITHIN_S = 10.0
 async def test_a_promoted_standby_has_everything_that_was_answered() -> None:
     with postgres_cluster() as cluster:
         async with open_postgres(cluster.url, serving=True) as store:
-            engine = Engine(store, WallClock(), Outbox())
+            engine = Engine(store, GatewayClock(), Outbox())
             async with trio.open_nursery() as nursery:
                 await nursery.start(engine.run)
                 with trio.fail_after(90):

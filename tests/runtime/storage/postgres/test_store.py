@@ -39,7 +39,7 @@ from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submi
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import PostgresStore, migrations, open_postgres, ownership
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from tests.support.postgres_cluster import program
 from tests.support.postgres_server import PostgresServer
 
@@ -66,7 +66,7 @@ async def nodes(url: str, *offsets: clock.Span) -> AsyncIterator[Sequence[Node]]
     async with AsyncExitStack() as stack:
         stores = [await stack.enter_async_context(open_postgres(url, serving=True)) for _ in offsets]
         found = [
-            Node(store, Engine(store, WallClock(offset=offset), Outbox()))
+            Node(store, Engine(store, GatewayClock(offset=offset), Outbox()))
             for store, offset in zip(stores, offsets, strict=True)
         ]
         async with trio.open_nursery() as nursery:
@@ -230,7 +230,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
                         nursery.start_soon(write, node)
                 for turn in range(6 if QUICK else 50):
                     await trio.sleep(0.02)
-                    end = WallClock().now()
+                    end = GatewayClock().now()
                     begin = earlier(end, Span(150 * clock.MILLISECOND))
                     walks.append((begin, end, await walk(both[turn % 2], begin, end)))
                 stop.set()

@@ -21,7 +21,7 @@ from mmo_trio.storage.interface.store import ChannelOwnership, OutcomeUnknown, S
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
-from mmo_trio.system.clock import WallClock
+from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.delivery.channel_owner import CLAIMED_PER_BRAND_MAX, SCAN_INTERVAL_S
 from tests.support.callback_nodes import Node, Receiver, TrioClock, recorded_outcomes, running_nodes
 
@@ -362,7 +362,7 @@ async def test_a_restart_keeps_an_open_breaker_open(tmp_path: Path) -> None:
     receiver = Receiver(NON_2XX)
     for numbers, expected in ((range(5), NON_2XX), (range(5, 8), BREAKER_OPEN)):
         async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
-            node = Node("alone", store, receiver, WallClock())
+            node = Node("alone", store, receiver, GatewayClock())
             async with running_nodes(node):
                 for number in numbers:
                     await node.pay(number)
