@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import TypeVar
 
 from attrs import define
@@ -15,7 +16,9 @@ COST_MAX = 3.0
 """A hostile text may cost so many times as much as a harmless one of its length."""
 NEGLIGIBLE_S = 100e-6
 """Below it the fixed costs of a call and the clock itself outweigh what the text costs."""
-ROUNDS = 15
+ROUNDS_MIN = 3
+PATIENCE_S = 2.0
+"""How long a ratio that is too large is measured again: a machine that is shared may be slow for a second."""
 
 
 @define
@@ -31,18 +34,25 @@ class Cost:
         return 0.0 if self.hostile_s < NEGLIGIBLE_S else self.hostile_s / self.harmless_s
 
 
-def measure(parse: Callable[[Text], object], hostile: Text, harmless: Text, *, enough: float = COST_MAX) -> Cost:
+def measure(
+    parse: Callable[[Text], object],
+    hostile: Text,
+    harmless: Text,
+    *,
+    enough: float = COST_MAX,
+    patience_s: float = PATIENCE_S,
+) -> Cost:
     """Return what both texts cost, in turn and as often as needed until the ratio is small enough, so that what else
     the machine does has no part in it."""
     cost = Cost(float("inf"), float("inf"))
-    for number in range(ROUNDS):
+    ends_at, rounds = monotonic() + patience_s, 0
+    while rounds < ROUNDS_MIN or (cost.ratio > enough and monotonic() < ends_at):
         cost.harmless_s = min(cost.harmless_s, best_time(lambda: parse(harmless), rounds=1))
         cost.hostile_s = min(cost.hostile_s, best_time(lambda: parse(hostile), rounds=1))
-        if cost.ratio <= enough and number > 1:
-            break
+        rounds += 1
     return cost
 
 
-def growth(parse: Callable[[Text], object], half: Text, whole: Text) -> float:
-    """Return how many times more the whole costs than its half; 0 for a negligible text."""
-    return measure(parse, whole, half).ratio
+def growth(parse: Callable[[Text], object], part: Text, whole: Text, *, enough: float) -> float:
+    """Return how many times more the whole costs than its part; 0 for a negligible text."""
+    return measure(parse, whole, part, enough=enough).ratio
