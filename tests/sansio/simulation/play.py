@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 from tests.sansio.simulation.world import Simulation
+
+SEEDS_AT_ONCE = 100
+"""Seeds that a process plays before it reports."""
 
 
 def play(seed: int) -> Counter[object]:
@@ -18,12 +23,17 @@ def play(seed: int) -> Counter[object]:
     return world.tally
 
 
-def play_all(seeds: Iterable[int]) -> Counter[object]:
-    """What happened in all of them together."""
-    tally: Counter[object] = Counter()
-    for seed in seeds:
-        tally += play(seed)
-    return tally
+def play_all(seeds: Sequence[int]) -> Counter[object]:
+    """Play these seeds on all processors, and return what happened in all of them together."""
+    parts = [seeds[start : start + SEEDS_AT_ONCE] for start in range(0, len(seeds), SEEDS_AT_ONCE)]
+    if len(parts) < 2:
+        return _play_some(seeds)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        return sum(pool.map(_play_some, parts), Counter[object]())
+
+
+def _play_some(seeds: Sequence[int]) -> Counter[object]:
+    return sum(map(play, seeds), Counter[object]())
 
 
 def report(tally: Counter[object]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -158,9 +157,8 @@ async def test_a_gateway_whose_files_were_removed_takes_no_payment(tmp_path: Pat
         readiness = await ask(f"{gateway.ready['api']}/readyz")
         assert readiness.status == 503
         assert not (data / "gateway.db").exists(), "and no empty one is put in its place"
-        gateway.process.send_signal(signal.SIGTERM)
-        with trio.fail_after(60):
-            await gateway.process.wait()
+        gateway.process.kill()  # A drain would wait for what cannot be recorded.
+        await gateway.process.wait()
 
 
 @pytest.mark.finding("hostile-F5")
