@@ -158,6 +158,13 @@ def test_the_first_view_is_below_20_kb_over_the_wire(browser: Browser, sandbox: 
     assert sum(sizes) < FIRST_VIEW_BYTES_MAX
 
 
+FIRST_PAINT_MS = """() => new Promise((resolve) => new PerformanceObserver((list) => {
+    for (const entry of list.getEntriesByName("first-contentful-paint")) resolve(entry.startTime);
+}).observe({type: "paint", buffered: true}))"""
+"""Waits for the first paint, as a page may be loaded before it; the page's policy permits no expression that is
+evaluated again and again."""
+
+
 @pytest.mark.spec("W1")
 def test_on_a_link_like_3g_the_page_is_seen_within_two_seconds(browser: Browser, sandbox: Sandbox) -> None:
     # The best of a few: what is measured is the page, not what else this machine has to do.
@@ -166,9 +173,7 @@ def test_on_a_link_like_3g_the_page_is_seen_within_two_seconds(browser: Browser,
     for _ in range(5):
         with browser_page(browser, slow=True, viewport={"width": 360, "height": 640}) as page:
             page.goto(created["pageUrl"], wait_until="load")
-            # A page may be loaded before it has been painted.
-            painted = page.wait_for_function("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
-            best = min(best, painted.json_value() / 1000)
+            best = min(best, page.evaluate(FIRST_PAINT_MS) / 1000)
         if best < FIRST_VIEW_S_MAX:
             return
     raise AssertionError(f"{best:.2f} s")
