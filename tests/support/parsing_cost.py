@@ -53,6 +53,8 @@ def measure(
     return cost
 
 
-def growth(parse: Callable[[Text], object], part: Text, whole: Text, *, enough: float) -> float:
-    """Return how many times more the whole costs than its part; 0 for a negligible text."""
-    return measure(parse, whole, part, enough=enough).ratio
+def growth(parse: Callable[[Text], object], quarter: Text, half: Text, whole: Text, *, enough: float) -> float:
+    """Return how many times more a text costs than its half, at two sizes the smaller: memory of another kind, which a
+    larger text needs, costs once. 0 for a negligible text."""
+    ratio = measure(parse, whole, half, enough=enough).ratio
+    return ratio if ratio <= enough else min(ratio, measure(parse, half, quarter, enough=enough).ratio)
