@@ -1,4 +1,4 @@
-"""Every finding of the security reviews has a row in docs/security.md, and a test that names it."""
+"""Every finding of the security reviews has a row in docs/security.md, and every finding a test that names it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 FINDINGS = {*(f"security-{number}" for number in range(1, 31)), *(f"hostile-F{number}" for number in range(1, 14))}
+STORE_FINDINGS = {f"postgres-F{number}" for number in range(1, 12)}
+"""Of the review of the store on PostgreSQL; docs/operating.md says what operators need to know of them."""
 MARK = re.compile(r"mark\.finding\(([^)]*)\)")
 
 
@@ -20,4 +22,5 @@ def test_every_finding_has_a_test(root: Path) -> None:
     for file in (root / "tests").rglob("*.py"):
         for marks in MARK.findall(file.read_text(encoding="utf-8")):
             named |= set(re.findall(r'"([^"]+)"', marks))
-    assert named == FINDINGS
+    assert named <= FINDINGS | STORE_FINDINGS
+    assert named >= FINDINGS
