@@ -34,6 +34,8 @@ class PostgresConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         super().__init__(*arguments, **options)
         self.prepared: set[bytes] = set()
         """Names of the statements that `pipeline` has prepared on it."""
+        self.planned_at = loop_time_s()
+        """When its plans were made or discarded, by the clock of deadlines."""
 
 
 class AsyncioBridge:

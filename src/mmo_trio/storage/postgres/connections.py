@@ -50,26 +50,29 @@ _CONNINFO_DEFAULTS: dict[str, Any] = {
     "client_encoding": "UTF8",
 }
 
+PLAN_LIFETIME_S = 10.0
+"""Seconds after which a connection plans its statements again. PostgreSQL makes a plan for the size that a table has at
+that moment, and keeps it until the table is analysed: a plan for an empty table would read all of a large one."""
+
 _SESSION_SETUP = """
     SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('synchronous_commit') IN ('off', 'local');
     SET default_transaction_isolation = 'read committed';
     SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '5s';
+    SET jit = off;
 """
-"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no lock for long."""
+"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no lock for long; to
+compile a statement takes longer than to run it."""
 
 WRITER_SETUP = f"""
     {_SESSION_SETUP}
     SET statement_timeout = 0;
-    SET enable_seqscan = off;
-    SET enable_hashjoin = off;
-    SET enable_mergejoin = off;
     SET plan_cache_mode = force_generic_plan;
 """
-"""Batches look up keys and nothing else: one plan, made once, whatever the statistics say at the time. There is no
-statement deadline, which would cut a COMMIT's wait for the standby short and report success; the caller's deadline
-shuts the connection down instead."""
+"""Batches look up keys and nothing else, so one plan serves for all values. There is no statement deadline, which would
+cut a COMMIT's wait for the standby short and report success; the caller's deadline shuts the connection down
+instead."""
 
 READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
 
@@ -131,11 +134,19 @@ async def call_on_connection(pool: Pool, call: PostgresCall[T], deadline: float)
     async with pool.connection(min(remaining_s, _POOL_WAIT_S)) as connection:
         try:
             with aborted_at_deadline(connection, deadline):
+                await _discard_old_plans(connection)
                 return await call(connection)
         except psycopg.Error as error:
             if classify_error(error) is PostgresErrorKind.DISCONNECTED:
                 await connection.close()  # Also from a demoted server: the pool makes another one.
             raise
+
+
+async def _discard_old_plans(connection: PostgresConnection) -> None:
+    now = loop_time_s()
+    if now - connection.planned_at >= PLAN_LIFETIME_S:
+        await connection.execute("DISCARD PLANS", prepare=False)
+        connection.planned_at = now
 
 
 async def call_when_reachable(conninfo: str, call: PostgresCall[T], deadline: float, *, extra_time_s: float = 0) -> T:
