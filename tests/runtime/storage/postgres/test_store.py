@@ -40,7 +40,7 @@ from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, ref
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import PostgresStore, migrations, open_postgres, ownership
 from mmo_trio.system.clock import GatewayClock
-from tests.support.postgres_cluster import program
+from tests.support.postgres_programs import chosen
 from tests.support.postgres_server import PostgresServer
 
 # isort: split
@@ -355,9 +355,9 @@ async def test_a_dump_under_load_restores_to_a_sound_database(
                 await trio.sleep(0.2)
                 before = tuple(answered)
                 arguments = ["--format=custom", f"--file={dump}", database]
-                await trio.run_process([program("pg_dump"), *arguments])
+                await trio.run_process([chosen().path("pg_dump"), *arguments])
                 nursery.cancel_scope.cancel()
-            await trio.run_process([program("pg_restore"), f"--dbname={copy}", dump])
+            await trio.run_process([chosen().path("pg_restore"), f"--dbname={copy}", dump])
     async with open_postgres(copy, serving=True) as store:
         assert not await store.integrity_errors()
         assert before

@@ -1,0 +1,215 @@
+"""Runs one PostgreSQL in a folder of its own, with the defaults of its package."""
+
+from __future__ import annotations
+
+import functools
+import grp
+import os
+import pwd
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from attrs import Factory, define, field, frozen
+
+import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
+
+# isort: split
+import psycopg
+
+from tests.support.postgres_programs import PostgresPrograms, chosen
+
+TIMEOUT_S = 60.0
+SUPERUSER = "postgres"
+_ACCOUNTS = ("postgres", "pgserver")
+"""Users that may run PostgreSQL when the tests run as root: the one of Debian's package, and the one that the wheel
+makes."""
+
+
+@define(eq=False)
+class PostgresProcess:
+    """Holds a server: its files outlive the process, which tests end, pause and start again.
+
+    It has what `initdb` and the package's configuration give it: JIT where the package has it, fsync, and every commit
+    on disk. It listens on loopback and on a socket in its folder.
+    """
+
+    folder: Path
+    programs: PostgresPrograms = Factory(chosen)
+    settings: Mapping[str, str] = field(factory=dict)
+    """Settings that differ from the defaults."""
+    port: int = Factory(lambda: _free_port())
+    _child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data(self) -> Path:
+        """Return the folder of its data."""
+        return self.folder / "data"
+
+    @property
+    def pid(self) -> int:
+        """Return the id of its first process."""
+        assert self._child is not None
+        return self._child.pid
+
+    @property
+    def socket_url(self) -> str:
+        """Return the URL of its first database through the socket in its folder."""
+        return f"postgresql://{SUPERUSER}@/postgres?host={self.folder}&port={self.port}"
+
+    @property
+    def tcp_url(self) -> str:
+        """Return the URL of its first database through loopback."""
+        return f"postgresql://{SUPERUSER}@127.0.0.1:{self.port}/postgres"
+
+    def create(self) -> None:
+        """Make its files, unless they are there."""
+        if _account().user is not None:
+            _make_reachable(self.programs.folder)
+        if not (self.data / "PG_VERSION").exists():
+            self.run("initdb", "-D", f"{self.data}", "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-sync")
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        options = {
+            "port": f"{self.port}",
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": f"{self.folder}",
+            **self.settings,
+        }
+        arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self._child = subprocess.Popen(
+                [self.programs.path("postgres"), "-D", f"{self.data}", *arguments],
+                start_new_session=True,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                user=_account().user,
+                group=_account().group,
+                extra_groups=_account().groups,
+            )
+        until = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                psycopg.connect(self.tcp_url).close()
+                return
+            except psycopg.OperationalError:
+                assert self._child.poll() is None, self.log()
+                assert time.monotonic() < until, self.log()
+                time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT severs its clients and writes a checkpoint, SIGQUIT ends it at once as after a loss of power,
+        SIGKILL leaves it no time at all."""
+        if self._child is None or self._child.poll() is not None:
+            return
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, how)
+        try:
+            self._child.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait(TIMEOUT_S)
+
+    def restart(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """End it, as `stop` does, and start it again."""
+        self.stop(how)
+        self.start()
+
+    def log(self) -> str:
+        """Return what it has logged."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def run(self, program: str, *arguments: str) -> None:
+        """Run one of its programs to the end, as its user. Raises CalledProcessError."""
+        account = _account()
+        subprocess.run(
+            [self.programs.path(program), *arguments],
+            check=True,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            timeout=TIMEOUT_S,
+            user=account.user,
+            group=account.group,
+            extra_groups=account.groups,
+        )
+
+
+@contextmanager
+def postgres_process(
+    programs: PostgresPrograms | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[PostgresProcess]:
+    """Run a new server during the block. `programs`: others than the chosen ones."""
+    with postgres_folder() as folder:
+        server = PostgresProcess(folder, programs or chosen(), settings or {})
+        server.create()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def postgres_folder() -> Iterator[Path]:
+    """Make a folder for servers that exists during the block."""
+    folder = Path(tempfile.mkdtemp(prefix="mmo-pg-"))
+    hand_over(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def hand_over(folder: Path) -> None:
+    """Give a folder to the user who runs PostgreSQL."""
+    account = _account()
+    if account.user is not None:
+        shutil.chown(folder, account.user, account.group)
+
+
+@frozen
+class _Account:
+    """Names the user and the groups of PostgreSQL's processes; None means those of the tests."""
+
+    user: int | None = None
+    group: int | None = None
+    groups: list[int] | None = None
+
+
+@functools.cache
+def _account() -> _Account:
+    """Return the user to run PostgreSQL as, which refuses to run as root."""
+    if os.geteuid() != 0:
+        return _Account()
+    for name in _ACCOUNTS:
+        with suppress(KeyError):
+            found = pwd.getpwnam(name)
+            return _Account(found.pw_uid, found.pw_gid, [each.gr_gid for each in grp.getgrall() if name in each.gr_mem])
+    subprocess.run(["useradd", "--system", _ACCOUNTS[-1]], check=True, capture_output=True)
+    return _account()
+
+
+def _make_reachable(folder: Path) -> None:
+    """Let every user pass through the folders that lead to this one, as those of a virtual environment may be root's
+    alone."""
+    for each in (folder, *folder.parents):
+        mode = each.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            each.chmod(mode | stat.S_IXGRP | stat.S_IXOTH)
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
