@@ -15,6 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres.bridge import PostgresConnection, aborted_at_deadline, loop_time_s
+from mmo_trio.storage.postgres.connect_diagnosis import find_sqlstate
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
 from mmo_trio.system.log_limit import LogRateLimit
 
@@ -47,7 +48,6 @@ _CONNINFO_DEFAULTS: dict[str, Any] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
-    "client_encoding": "UTF8",
 }
 
 PLAN_LIFETIME_S = 10.0
@@ -58,12 +58,18 @@ _SESSION_SETUP = """
     SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('synchronous_commit') IN ('off', 'local');
     SET default_transaction_isolation = 'read committed';
+    SELECT set_config('transaction_timeout', '0', false)
+        WHERE current_setting('transaction_timeout', true) IS NOT NULL;
     SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '5s';
+    SET idle_session_timeout = 0;
+    SET client_min_messages = warning;
+    SET standard_conforming_strings = on;
     SET jit = off;
 """
-"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no lock for long; to
-compile a statement takes longer than to run it."""
+"""A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no lock for long; a
+warning during COMMIT always arrives; to compile a statement takes longer than to run it. What a role, a database or an
+address sets instead changes nothing."""
 
 WRITER_SETUP = f"""
     {_SESSION_SETUP}
@@ -75,6 +81,9 @@ cut a COMMIT's wait for the standby short and report success; the caller's deadl
 instead."""
 
 READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
+
+STARTUP_SETUP = f"{_SESSION_SETUP} SET statement_timeout = 0; SET lock_timeout = 0;"
+"""To build an index of a large table may take hours, and waits for transactions that began before."""
 
 
 def limit_psycopg_logs() -> None:
@@ -106,7 +115,7 @@ def build_conninfo(url: str) -> str:
             " postgresql://USER@HOST1,HOST2/DATABASE?target_session_attrs=read-write, with special"
             " characters of the password percent-encoded"
         ) from None
-    return make_conninfo("", **{**_CONNINFO_DEFAULTS, **parameters})
+    return make_conninfo("", **{**_CONNINFO_DEFAULTS, **parameters, "client_encoding": "UTF8"})
 
 
 def create_pool(conninfo: str, size: int, session_setup: str) -> Pool:
@@ -157,14 +166,23 @@ async def call_when_reachable(conninfo: str, call: PostgresCall[T], deadline: fl
     backoff = Backoff(deadline)
     while True:
         try:
-            connection: PostgresConnection = await PostgresConnection.connect(conninfo, autocommit=True)
-            async with connection:
+            async with await _connect(conninfo) as connection:
                 with aborted_at_deadline(connection, deadline + extra_time_s):
                     return await call(connection)
         except psycopg.Error as error:
             if classify_error(error) is not PostgresErrorKind.DISCONNECTED:
                 raise translate_error(error) from error
             await backoff.wait(error)
+
+
+async def _connect(conninfo: str) -> PostgresConnection:
+    """Connect once. Raises psycopg.Error with its SQLSTATE, as far as that can be learnt."""
+    try:
+        connection: PostgresConnection = await PostgresConnection.connect(conninfo, autocommit=True)
+    except psycopg.Error as error:
+        error.sqlstate = error.sqlstate or await find_sqlstate(conninfo, error)
+        raise
+    return connection
 
 
 class Backoff:

@@ -34,6 +34,7 @@ _BY_SQLSTATE = {
     "25P03": PostgresErrorKind.DISCONNECTED,  # idle_in_transaction_session_timeout
     "25P04": PostgresErrorKind.DISCONNECTED,  # transaction_timeout
     "26000": PostgresErrorKind.DISCONNECTED,  # invalid_sql_statement_name
+    "42P05": PostgresErrorKind.DISCONNECTED,  # duplicate_prepared_statement
     "53300": PostgresErrorKind.DISCONNECTED,  # too_many_connections: soon there may be fewer
     "57014": PostgresErrorKind.UNAVAILABLE,  # query_canceled: the statement took too long
     "XX001": PostgresErrorKind.CORRUPT,  # data_corrupted
@@ -41,6 +42,12 @@ _BY_SQLSTATE = {
     "42P01": PostgresErrorKind.UNUSABLE,  # undefined_table
     "42703": PostgresErrorKind.UNUSABLE,  # undefined_column
     "42501": PostgresErrorKind.UNUSABLE,  # insufficient_privilege
+    "42P07": PostgresErrorKind.UNUSABLE,  # duplicate_table
+    "42710": PostgresErrorKind.UNUSABLE,  # duplicate_object
+    "42723": PostgresErrorKind.UNUSABLE,  # duplicate_function
+    "42704": PostgresErrorKind.UNUSABLE,  # undefined_object: an unknown setting in the address
+    "22023": PostgresErrorKind.UNUSABLE,  # invalid_parameter_value: a wrong setting in the address
+    "3F000": PostgresErrorKind.UNUSABLE,  # invalid_schema_name
 }
 _BY_SQLSTATE_CLASS = {
     "08": PostgresErrorKind.DISCONNECTED,  # connection exceptions
@@ -51,6 +58,28 @@ _BY_SQLSTATE_CLASS = {
     "28": PostgresErrorKind.UNUSABLE,  # invalid authorization
     "3D": PostgresErrorKind.UNUSABLE,  # no such database
 }
+
+
+_ANOTHER_PROGRAM = (
+    "another program uses this schema: give the gateway a database, or a schema (search_path), of its own"
+)
+_POOLER = "the gateway keeps prepared statements: set pool_mode = session in the pooler between it and the server"
+_REMEDIES = {
+    "25006": "a standby that nobody has promoted, or default_transaction_read_only: name the primary in database.url",
+    "26000": _POOLER,
+    "42P05": _POOLER,
+    "28000": "look at the server's pg_hba.conf, the role's right to log in, and sslmode in database.url",
+    "28P01": "give the right password in database.url, ~/.pgpass or PGPASSWORD",
+    "3D000": "create the database, or correct its name in database.url",
+    "3F000": "set the role's search_path to a schema that exists",
+    "42P07": _ANOTHER_PROGRAM,
+    "42710": _ANOTHER_PROGRAM,
+    "42723": _ANOTHER_PROGRAM,
+    "42704": "correct the parameters in database.url",
+    "22023": "correct the parameters in database.url",
+    "42501": "grant the role what it lacks, or let it own the database's tables",
+}
+"""What to do about an error, by SQLSTATE."""
 
 
 def classify_error(error: BaseException) -> PostgresErrorKind:
@@ -66,9 +95,12 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
 
 
 def translate_error(error: Exception) -> Exception:
-    """Return the error as a store's, with PostgreSQL's first line and no values; programming errors stay as they
-    are."""
+    """Return the error as a store's, with PostgreSQL's first line, a remedy and no values; programming errors stay as
+    they are."""
     line = _first_line(error)
+    remedy = _REMEDIES.get(error.sqlstate or "") if isinstance(error, psycopg.Error) else None
+    if remedy is not None:
+        line = f"{line}: {remedy}"
     match classify_error(error):
         case PostgresErrorKind.CONFLICT:
             return StoreUnavailable(f"other processes were quicker again and again: {line}")
@@ -76,6 +108,8 @@ def translate_error(error: Exception) -> Exception:
             return StoreUnavailable(f"PostgreSQL: {line}")
         case PostgresErrorKind.CORRUPT:
             return StoreCorrupt(f"PostgreSQL: {line}: restore a backup, or run `mmo db check`")
+        case PostgresErrorKind.UNUSABLE if remedy is not None:
+            return StoreUnusable(f"PostgreSQL: {line}")
         case PostgresErrorKind.UNUSABLE:
             return StoreUnusable(
                 f"PostgreSQL: {line}: look at database.url and the user's rights, then run `mmo db migrate`"

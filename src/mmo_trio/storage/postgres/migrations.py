@@ -19,9 +19,6 @@ from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.sql.schema import migration_scripts
 
-POSTGRES_VERSION_MIN = 140_000
-"""The oldest version with pipelines of prepared statements and all that the schema uses."""
-
 _MIGRATION_LOCK = (0x4D4D4F, 2)
 _LOCK_POLL_INTERVAL_S = 0.1
 """Seconds between two attempts to take the lock."""
@@ -50,8 +47,6 @@ def latest_version() -> int:
 
 async def stored_version(connection: PostgresConnection) -> int:
     """Return the schema version of the database; 0 without our tables. Raises StoreUnusable for an unknown schema."""
-    if connection.info.server_version < POSTGRES_VERSION_MIN:
-        raise StoreUnusable(f"PostgreSQL {connection.info.server_version // 10_000} is too old: 14 or later is needed")
     ((is_there,),) = await fetch_rows(connection, "SELECT to_regclass('mmo_schema') IS NOT NULL")
     if not is_there:
         return 0

@@ -23,6 +23,7 @@ from mmo_trio.storage.postgres.connections import (
     create_pool,
     limit_psycopg_logs,
 )
+from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
 
 logger = structlog.get_logger(__name__)
@@ -47,9 +48,9 @@ async def open_postgres(
     conninfo = build_conninfo(url)
     with unwrap_single_exception():
         async with open_bridge() as bridge:
-            holder = await bridge.run(_prepare_database, conninfo, serving, create, timeout_s)
-            writing = create_pool(conninfo, WRITER_CONNECTIONS, WRITER_SETUP)
-            reading = create_pool(conninfo, READER_CONNECTIONS, READER_SETUP)
+            holder, schema = await bridge.run(_prepare_database, conninfo, serving, create, timeout_s)
+            writing = create_pool(conninfo, WRITER_CONNECTIONS, WRITER_SETUP + schema.session_setup)
+            reading = create_pool(conninfo, READER_CONNECTIONS, READER_SETUP + schema.session_setup)
             try:
                 await bridge.run(_open_pools, writing, reading)
                 store = PostgresStore(bridge, writing, reading, holder, timeout_s)
@@ -66,31 +67,37 @@ async def open_postgres(
                 await bridge.run(_close_pools, writing, reading)
 
 
-async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_s: float) -> int:
-    """Migrate the schema; return the number of this process's lease, or NO_HOLDER."""
+async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_s: float) -> tuple[int, OwnSchema]:
+    """Check the server and migrate the schema; return the number of this process's lease, or NO_HOLDER, and where our
+    tables are."""
 
     async def begin(connection: PostgresConnection) -> int:
-        return await ownership.begin_lease(connection) if serving else ownership.NO_HOLDER
+        if not serving:
+            return ownership.NO_HOLDER
+        await check_role(connection)
+        return await ownership.begin_lease(connection)
 
-    async def check_version(connection: PostgresConnection) -> int | None:
+    async def check_version(connection: PostgresConnection) -> tuple[int | None, OwnSchema]:
+        schema = await prepare_session(conninfo, connection)
         version = await migrations.stored_version(connection)
         if version >= migrations.latest_version():
-            return await begin(connection)
+            return await begin(connection), schema
         if not version and not (serving or create):
             raise StoreUnavailable("the database has none of our tables; `mmo db migrate` makes them")
         if version and not serving:
             raise StoreUnusable(f"the database has schema {version}: bring it up to date with `mmo db migrate`")
-        return None
+        return None, schema
 
-    async def migrate(connection: PostgresConnection) -> int:
+    async def migrate(connection: PostgresConnection) -> tuple[int, OwnSchema]:
+        schema = await prepare_session(conninfo, connection)
         await migrations.migrate(connection)
-        return await begin(connection)
+        return await begin(connection), schema
 
     deadline = loop_time_s() + timeout_s
-    number = await call_when_reachable(conninfo, check_version, deadline)
-    if number is None:
-        number = await call_when_reachable(conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
-    return number
+    number, schema = await call_when_reachable(conninfo, check_version, deadline)
+    if number is not None:
+        return number, schema
+    return await call_when_reachable(conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
 
 
 async def _open_pools(writer_pool: Pool, reader_pool: Pool) -> None:

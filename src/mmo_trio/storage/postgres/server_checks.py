@@ -1,0 +1,183 @@
+"""Checks at the start whether the server, its database and the role are what the gateway needs, in a few round trips.
+
+What a session can set for itself is no question here; see `connections`. What is wrong and can't be set is refused with
+a sentence that says what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import psycopg
+import structlog
+from attrs import frozen
+from psycopg import sql
+
+from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, STARTUP_SETUP, WRITER_CONNECTIONS
+from mmo_trio.storage.postgres.migrations import scripts
+from mmo_trio.storage.postgres.queries import fetch_rows
+
+logger = structlog.get_logger(__name__)
+
+POSTGRES_VERSION_MIN = 140_000
+"""The oldest version with pipelines of prepared statements and all that the schema uses."""
+
+_CONNECTIONS_MIN = 2
+"""One to write and one to read; with fewer than there may be, requests wait for each other."""
+
+_POOLING_ROUNDS = 3
+
+_SELECT_FACTS = """
+    SELECT pg_backend_pid(), current_setting('server_encoding'), current_setting('transaction_read_only') = 'on',
+        current_user::text, coalesce(
+            (SELECT nspname::text FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
+                WHERE pg_class.oid = to_regclass('mmo_schema')),
+            current_schema()::text)
+"""
+_SELECT_CONNECTION_LIMIT = """
+    SELECT least(
+        current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+            - coalesce(current_setting('reserved_connections', true)::integer, 0),
+        (SELECT CASE WHEN rolconnlimit < 0 OR rolsuper THEN NULL ELSE rolconnlimit END
+            FROM pg_roles WHERE rolname = current_user),
+        (SELECT CASE WHEN datconnlimit < 0 THEN NULL ELSE datconnlimit END
+            FROM pg_database WHERE datname = current_database()))
+"""
+_SELECT_MISSING_RIGHTS = """
+    SELECT name, array_agg(privilege ORDER BY privilege) FROM unnest(%s::text[], %s::text[]) AS wanted (name, privilege)
+    WHERE NOT has_table_privilege(to_regclass(name), privilege) GROUP BY name ORDER BY name
+"""
+_SELECT_HIDDEN_ROWS = """
+    SELECT name FROM unnest(%s::text[]) AS wanted (name) WHERE row_security_active(to_regclass(name)) ORDER BY name
+"""
+
+_CREATED_OR_DROPPED = re.compile(r"^(CREATE|DROP) TABLE (?:IF (?:NOT )?EXISTS )?(\w+)", re.MULTILINE)
+_PARTITION = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\w+) PARTITION OF", re.MULTILINE)
+_ONLY_ADDED_TO = frozenset({"audit", "journal"})
+"""Tables whose rows nobody changes: a role that may not is not a mistake."""
+
+
+@frozen
+class OwnSchema:
+    """The schema that holds our tables, or will."""
+
+    name: str
+
+    @property
+    def session_setup(self) -> str:
+        """Return the statement that lets a session find our tables and functions before anybody else's."""
+        quoted = sql.Identifier(self.name).as_string()
+        return f"SET search_path = {quoted}, pg_temp;"
+
+
+async def prepare_session(conninfo: str, connection: PostgresConnection) -> OwnSchema:
+    """Check what can be known before there are tables, and make the connection's session ours; return the schema.
+
+    Raises StoreUnusable.
+    """
+    version = connection.info.server_version
+    if version < POSTGRES_VERSION_MIN:
+        raise StoreUnusable(f"PostgreSQL {version // 10_000} is too old: 14 or later is needed")
+    ((pid, encoding, is_read_only, role, schema),) = await fetch_rows(connection, _SELECT_FACTS)
+    if pid != connection.info.backend_pid:
+        await _check_pooling(conninfo, connection)
+    if encoding != "UTF8":
+        raise StoreUnusable(
+            f"the database's encoding is {encoding}, which can't hold every name and reference: make another with"
+            " CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and load a dump of the old one into it"
+        )
+    if is_read_only:
+        raise StoreUnusable(
+            "this session can't write: the server is a standby, so name the primary in database.url, with"
+            " target_session_attrs=read-write; or default_transaction_read_only is set for the role or the database"
+        )
+    if schema is None:
+        raise StoreUnusable(
+            f"no schema of the search_path exists: make one with CREATE SCHEMA mmo AUTHORIZATION {role}, and name it"
+            f" with ALTER ROLE {role} SET search_path = mmo"
+        )
+    own = OwnSchema(schema)
+    await connection.execute(f"{STARTUP_SETUP} {own.session_setup}".encode(), prepare=False)
+    return own
+
+
+async def _check_pooling(conninfo: str, connection: PostgresConnection) -> None:
+    """Raise StoreUnusable when a pooler gives each transaction another session of the server.
+
+    Behind a pooler, the process that is named when a connection begins isn't the one that serves it. If it pools
+    transactions, the process that served one connection is free for the next one as soon as it rests, and the first
+    connection gets another.
+    """
+    try:
+        other = await PostgresConnection.connect(conninfo)
+        async with other:
+            for _ in range(_POOLING_ROUNDS):
+                first = await _server_process(connection)
+                second = await _server_process(other)  # This one begins a transaction and keeps its session.
+                if first == second or first != await _server_process(connection):
+                    raise psycopg.OperationalError("two connections share one session")
+                await other.rollback()
+    except psycopg.Error as error:
+        raise StoreUnusable(
+            f"a connection pooler is between the gateway and the server, and doesn't pool sessions ({error}): set"
+            " pool_mode = session in it, or let database.url name the server"
+        ) from error
+
+
+async def _server_process(connection: PostgresConnection) -> int:
+    ((pid,),) = await fetch_rows(connection, "SELECT pg_backend_pid()")
+    return int(pid)
+
+
+async def check_role(connection: PostgresConnection) -> None:
+    """Check that the role may do in our tables what a serving process does, with all their rows. Raises StoreUnusable;
+    says in the log when there are fewer connections than a process may need."""
+    if faults := await find_missing_rights(connection):
+        raise StoreUnusable("; ".join(faults))
+    ((limit,),) = await fetch_rows(connection, _SELECT_CONNECTION_LIMIT)
+    needed = WRITER_CONNECTIONS + READER_CONNECTIONS
+    if limit < _CONNECTIONS_MIN:
+        raise StoreUnusable(
+            f"the role, the database or the server allows {limit} connections: each process needs up to {needed}."
+            " Raise CONNECTION LIMIT or max_connections"
+        )
+    if limit < needed:
+        logger.warning("database_connections_limited", allowed=limit, needed=needed)
+
+
+async def find_missing_rights(connection: PostgresConnection) -> Sequence[str]:
+    """Return a sentence for each right in our tables that the role lacks."""
+    existing = await fetch_rows(
+        connection, "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL", table_names()
+    )
+    tables = [name for (name,) in existing]
+    wanted = [
+        (each, privilege)
+        for each in tables
+        for privilege in ("SELECT", "INSERT", *(() if each in _ONLY_ADDED_TO else ("UPDATE", "DELETE")))
+    ]
+    missing = await fetch_rows(connection, _SELECT_MISSING_RIGHTS, *map(list, zip(*wanted, strict=True)))
+    found = [
+        f"the role lacks rights: GRANT {', '.join(privileges)} ON {name} TO {connection.info.user}"
+        for name, privileges in missing
+    ]
+    if not missing:
+        hidden = await fetch_rows(connection, _SELECT_HIDDEN_ROWS, tables)
+        found += [f"row security may hide rows of {name} from the role: give it BYPASSRLS" for (name,) in hidden]
+    return found
+
+
+def table_names() -> list[str]:
+    """Return the names of our tables without their partitions, which nobody needs rights in."""
+    names: dict[str, None] = {}
+    for script in scripts().values():
+        partitions = set(_PARTITION.findall(script))
+        for verb, name in _CREATED_OR_DROPPED.findall(script):
+            if verb == "DROP":
+                names.pop(name, None)
+            elif name not in partitions:
+                names[name] = None
+    return list(names)
