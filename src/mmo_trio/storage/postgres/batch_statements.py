@@ -12,7 +12,7 @@ from mmo_trio.storage.postgres.records_horizon import WRITER_LOCK
 from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
-from mmo_trio.storage.sql.columns import UPSERT_USAGE, order_columns, progress_columns, usage_rows
+from mmo_trio.storage.sql.columns import UPSERT_USAGE, callback_body_rows, order_columns, progress_columns, usage_rows
 from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim, serialize_order
 
 _UNLIMITED = 2**63 - 1
@@ -101,10 +101,13 @@ _INSERT_JOURNAL = PreparedStatement("""
         %s::text[], %s::text[])
 """)
 _INSERT_CALLBACKS = PreparedStatement("""
-    INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at,
-        body)
+    INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::integer[],
-        %s::bigint[], %s::text[], %s::bigint[], %s::bytea[])
+        %s::bigint[], %s::text[], %s::bigint[])
+""")
+_INSERT_CALLBACK_BODIES = PreparedStatement("""
+    INSERT INTO callback_bodies (brand, gateway_reference, at, body)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bytea[])
 """)
 _UPSERT_SUSPENSE = PreparedStatement("""
     INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand, first_at,
@@ -175,6 +178,8 @@ def batch_statements(effect: NetEffect, loaded: LoadedBatch, *, holder: int) -> 
         yield _INSERT_JOURNAL.bind_rows(map(_journal_row, effect.journal))
     if effect.callbacks:
         yield _INSERT_CALLBACKS.bind_rows(map(_callback_row, effect.callbacks))
+        if bodies := callback_body_rows(effect):
+            yield _INSERT_CALLBACK_BODIES.bind_rows(bodies)
     if effect.suspense:
         yield _UPSERT_SUSPENSE.bind_rows(_suspense_rows(effect.suspense))
     if effect.breakers:
@@ -278,7 +283,6 @@ def _callback_row(callback: CallbackRecorded) -> tuple[object, ...]:
         attempt.duration_ms,
         escape_text(attempt.detail),
         callback.at,
-        attempt.body,
     )
 
 

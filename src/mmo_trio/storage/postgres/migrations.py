@@ -6,7 +6,8 @@ programs that don't know migration N can't serve from then on.
 
 A migration is one transaction, which holds its locks for a moment only. An index of a table that may be large takes
 longer, so it has a migration of its own that says `-- concurrently`: its statements run outside any transaction while
-others write, and may be repeated after an interruption.
+others write, and may be repeated after an interruption. A migration that says `-- alone` moves what earlier programs
+use: it is refused while a process serves the database.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.sql.schema import migration_scripts
 
@@ -24,7 +26,10 @@ _LOCK_POLL_INTERVAL_S = 0.1
 """Seconds between two attempts to take the lock."""
 
 _CONCURRENTLY = re.compile(r"^-- concurrently$", re.MULTILINE)
+_ALONE = re.compile(r"^-- alone$", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: ([0-9]+)$", re.MULTILINE)
+
+_COUNT_SERVING = "SELECT count(*) FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()"
 
 VERSION_TABLE = """
     CREATE TABLE IF NOT EXISTS mmo_schema (
@@ -72,6 +77,7 @@ async def migrate(connection: PostgresConnection) -> None:
         for number, script in scripts().items():
             if await stored_version(connection) < number:
                 await _apply(connection, number, script)
+        await maintain_partitions(connection)
     finally:
         if not connection.broken:
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _MIGRATION_LOCK)
@@ -94,9 +100,24 @@ async def _apply(connection: PostgresConnection, number: int, script: str) -> No
         return
     async with connection.transaction():
         await connection.execute("SET LOCAL lock_timeout = '3s'")
+        await connection.execute("SET LOCAL statement_timeout = 0")
         await connection.execute(VERSION_TABLE.encode())
+        if _ALONE.search(script):
+            await _require_alone(connection)
         await connection.execute(script.encode(), prepare=False)
         await _record_version(connection, number, script)
+
+
+async def _require_alone(connection: PostgresConnection) -> None:
+    """Let no process begin to serve until the migration is committed. Raises StoreUnusable while one serves."""
+    await connection.execute("LOCK TABLE holders IN SHARE MODE")
+    ((serving,),) = await fetch_rows(connection, _COUNT_SERVING)
+    if serving:
+        processes = "1 process serves" if serving == 1 else f"{serving} processes serve"
+        raise StoreUnusable(
+            f"{processes} this database with an earlier version, which can't use the tables of this one: stop them,"
+            " run `mmo db migrate`, and start them with this version"
+        )
 
 
 async def _record_version(connection: PostgresConnection, number: int, script: str) -> None:

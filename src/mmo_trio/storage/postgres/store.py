@@ -18,7 +18,7 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, OutcomeUnknown, StoreUnavailable, WorkItem
-from mmo_trio.storage.postgres import ownership, queries, records_horizon
+from mmo_trio.storage.postgres import ownership, partitions, queries, records_horizon
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
@@ -175,8 +175,9 @@ class PostgresStore(SqlStore):
         return await self._bridge.run(in_bridge)
 
     async def purge(self) -> None:
-        """Delete what no process needs any more."""
+        """Delete what no process needs any more, and make the partitions that are needed soon."""
         await self._read(ownership.purge)
+        await self._read(partitions.maintain_partitions)
 
     async def aclose(self) -> None:
         """Let others claim at once what this process holds; later calls raise StoreUnavailable."""

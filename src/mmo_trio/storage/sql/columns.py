@@ -44,6 +44,15 @@ def usage_rows(effect: NetEffect) -> list[tuple[str, str, int, int]]:
     return [(*key, each.share.day, each.share.amount) for key, each in sorted(effect.usage.items())]
 
 
+def callback_body_rows(effect: NetEffect) -> list[tuple[str, str, int, bytes]]:
+    """Return brand, gateway_reference, at and body of the responses to callbacks that had a body."""
+    return [
+        (each.brand, each.gateway_reference, each.at, each.attempt.body)
+        for each in effect.callbacks
+        if each.attempt.body
+    ]
+
+
 def order_columns(transaction: Transaction) -> tuple[object, ...]:
     """Return gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference and
     order_row, which never change."""

@@ -21,12 +21,20 @@ def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
     )
 
 
+_BODY = """coalesce((
+    SELECT later.body FROM callback_bodies AS later
+    WHERE later.at = callbacks.at AND later.brand = callbacks.brand
+        AND later.gateway_reference = callbacks.gateway_reference LIMIT 1
+), body)"""
+"""The body of a callback's response; earlier versions recorded it with the callback."""
+
+
 def callbacks(
     *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
 ) -> SqlQuery[Sequence[CallbackRecorded]]:
     """Return the newest callbacks, in the order of their recording; the responses' bodies only of one transaction."""
     where = Where().and_("brand = ?", brand).and_("gateway_reference = ?", gateway_reference)
-    body = "" if gateway_reference is None else ", body"
+    body = "" if gateway_reference is None else f", {_BODY}"
     rows = yield from execute(
         f"SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail{body}"
         f" FROM callbacks {where} ORDER BY id DESC LIMIT ?",
@@ -52,7 +60,8 @@ def failed_callbacks(
 
 
 def _parse_callback(row: Row) -> CallbackRecorded:
-    attempt = DeliveryAttempt(DeliveryOutcome(row[3]), *row[4:])
+    body = (row[8] or b"",) if len(row) > 8 else ()
+    attempt = DeliveryAttempt(DeliveryOutcome(row[3]), *row[4:8], *body)
     return CallbackRecorded(row[0], row[1], attempt, row[2])
 
 

@@ -16,7 +16,14 @@ from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Status
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
-from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX, UPSERT_USAGE, order_columns, progress_columns, usage_rows
+from mmo_trio.storage.sql.columns import (
+    UNSUMMED_USES_MAX,
+    UPSERT_USAGE,
+    callback_body_rows,
+    order_columns,
+    progress_columns,
+    usage_rows,
+)
 from mmo_trio.storage.sql.serialization import (
     parse_claim,
     parse_transaction,
@@ -202,6 +209,10 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
         _write_suspense(connection, entry)
     for callback in effect.callbacks:
         _write_callback(connection, callback)
+    if bodies := callback_body_rows(effect):
+        connection.executemany(
+            "INSERT INTO callback_bodies (brand, gateway_reference, at, body) VALUES (?, ?, ?, ?)", bodies
+        )
 
 
 def _write_suspense(connection: sqlite3.Connection, entry: SuspenseRecorded) -> None:
@@ -236,7 +247,7 @@ def _write_callback(connection: sqlite3.Connection, callback: CallbackRecorded) 
     attempt = callback.attempt
     connection.execute(
         "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms,"
-        " detail, at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " detail, at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, x'')",
         (
             callback.gateway_reference,
             callback.brand,
@@ -246,7 +257,6 @@ def _write_callback(connection: sqlite3.Connection, callback: CallbackRecorded) 
             attempt.duration_ms,
             attempt.detail,
             callback.at,
-            attempt.body,
         ),
     )
 

@@ -1,0 +1,133 @@
+"""Databases of earlier versions are brought to the schema of this one, with all their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import trio
+
+from mmo_sansio.messages.changes import JournalEntry
+from mmo_sansio.messages.queries import ListRecords, LookUp, Position
+from mmo_sansio.testing.builders import START, a_transaction, numbered_reference
+from mmo_sansio.values.clock import DAY, LAST_INSTANT, MINUTE, Instant, later
+from mmo_sansio.values.model import Stage, Transaction
+from mmo_trio.storage.interface.admin_types import CountQuery
+from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sql.serialization import serialize_object, serialize_order, serialize_progress, without_checksum
+from tests.support.postgres_schema import migrate_to
+
+# isort: split
+import psycopg
+
+BEFORE_GROWTH = 7
+"""The last schema without partitions."""
+
+
+def transactions_of_before() -> Sequence[Transaction]:
+    """Two payments that have ended and one that is pending."""
+    ended = {"provider_reference": "R-7", "completed_at": later(START, MINUTE), "wake_at": None, "version": 3}
+    return (
+        a_transaction(Stage.SUCCEEDED, gateway_reference=numbered_reference(1), **ended),
+        a_transaction(Stage.FAILED, gateway_reference=numbered_reference(2), **ended),
+        a_transaction(Stage.AWAITING_RESULT, gateway_reference=numbered_reference(3), wake_at=later(START, DAY)),
+    )
+
+
+def write_as_before(connection: psycopg.Connection, each: Transaction) -> None:
+    """Write the rows of a payment as the version before did."""
+    order, progress = each.order, each.progress
+    connection.execute(
+        "INSERT INTO transactions (gateway_reference, brand, type, method, created_at, order_row, status, version,"
+        " wake_at, msisdn, provider_receipt, progress, object)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            each.reference,
+            order.brand,
+            order.type.value,
+            order.method,
+            order.created_at,
+            serialize_order(order),
+            each.status.value,
+            progress.version,
+            progress.wake_at,
+            order.party.msisdn.removeprefix("+"),
+            progress.provider_reference,
+            serialize_progress(progress),
+            serialize_object(each),
+        ),
+    )
+    connection.execute(
+        "INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier)"
+        " VALUES (%s, %s, 1, %s, %s, 'failed')",
+        (order.brand, f"order {each.reference}", order.created_at, each.reference),
+    )
+    connection.execute(
+        "INSERT INTO journal (brand, at, what, actor, gateway_reference, detail)"
+        " VALUES (%s, %s, 'CreatePayment', 'merchant', %s, '')",
+        (order.brand, order.created_at, each.reference),
+    )
+    connection.execute(
+        "INSERT INTO callbacks (brand, gateway_reference, outcome, url, status, duration_ms, detail, at, body)"
+        " VALUES (%s, %s, 'non_2xx', 'https://merchant.example', 500, 12, '', %s, %s)",
+        (order.brand, each.reference, order.created_at, b"no"),
+    )
+    connection.execute(
+        "INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)"
+        " VALUES (%s, %s, %s, %s, %s, 'pending', 0, %s, 1)",
+        (DAY, START - START % DAY, order.brand, order.method, order.provider, int(each.reference[-1])),
+    )
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_a_database_of_before_is_migrated_with_all_its_rows(database: str) -> None:
+    kept = transactions_of_before()
+    migrate_to(database, BEFORE_GROWTH)
+    with psycopg.connect(database) as connection:
+        for each in kept:
+            write_as_before(connection, each)
+        connection.execute("INSERT INTO batches (id, stamp) VALUES (gen_random_uuid(), %s)", (START + 7,))
+    with trio.fail_after(60):
+        async with open_postgres(database, serving=True) as store:
+            assert not await store.integrity_errors()
+            for each in kept:
+                brand = each.order.brand
+                assert await store.transaction(each.reference) == each
+                assert await store.look_up(LookUp(brand, each.reference)) == without_checksum(serialize_object(each))
+                assert await store.admin.timeline(each.reference) == [
+                    JournalEntry(
+                        each.order.created_at, "CreatePayment", "merchant", each.reference, brand, None, None, ""
+                    )
+                ]
+                (recorded,) = await store.admin.callbacks(gateway_reference=each.reference)
+                assert recorded.attempt.body == b"no"
+            found = await store.admin.search_payments("R-7", msisdn=None)
+            assert {each.reference for each in found.transactions} == {each.reference for each in kept[:2]}
+            assert len(await store.admin.failed_callbacks()) == len(kept)
+            assert await store.next_wake() == later(START, DAY)
+            records = await store.list_records(ListRecords(kept[0].order.brand, START, later(START, DAY)))
+            assert len(records.objects) == len(kept)
+            assert records.first == Position(START, kept[0].reference)
+            counts = await store.admin.count_payments(CountQuery(DAY, Instant(0), LAST_INSTANT), by=None)
+            assert [each.count for each in counts] == [len(kept)]
+            assert await store.held_until() >= START + 7
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_tables_are_moved_only_while_no_process_serves(database: str) -> None:
+    migrate_to(database, BEFORE_GROWTH)
+    with psycopg.connect(database, autocommit=True) as connection:
+        for _ in range(2):
+            connection.execute("INSERT INTO holders (alive_until) VALUES (now() + interval '1 hour')")
+        with (
+            trio.fail_after(60),
+            pytest.raises(StoreUnusable, match=r"^2 processes serve .*stop them, run .mmo db migrate"),
+        ):
+            async with open_postgres(database, serving=True):
+                pass
+        assert connection.execute("SELECT max(version) FROM mmo_schema").fetchone() == (BEFORE_GROWTH,)
+        connection.execute("UPDATE holders SET alive_until = now()")
+    with trio.fail_after(60):
+        async with open_postgres(database, serving=True) as store:
+            assert not await store.integrity_errors()

@@ -1,0 +1,160 @@
+"""Tables whose rows only age are divided by time: partitions are made ahead, and dropped with their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import pytest
+import trio
+
+from mmo_sansio.values.clock import DAY, Instant, from_datetime, later
+from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.postgres.bridge import PostgresConnection, open_bridge
+from mmo_trio.storage.postgres.partitions import (
+    PARTITIONED_TABLES,
+    Partition,
+    drop_partition,
+    ensure_partitions,
+    list_partitions,
+    missing_partitions,
+    partition_at,
+    partitions_before,
+)
+
+# isort: split
+import psycopg
+
+pytestmark = pytest.mark.finding("postgres-F9")
+T = TypeVar("T")
+JOURNAL, CALLBACKS, BODIES = PARTITIONED_TABLES
+
+
+def instant(year: int, month: int, day: int, hour: int = 0) -> Instant:
+    """The beginning of a day in UTC, or a moment of it."""
+    return from_datetime(datetime(year, month, day, hour, tzinfo=UTC))
+
+
+async def call(database: str, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    """Call a function of the store with a connection of its own."""
+
+    async def in_bridge() -> T:
+        async with await PostgresConnection.connect(database, autocommit=True) as connection:
+            return await work(connection, *arguments)
+
+    with trio.fail_after(60):
+        async with open_bridge() as bridge:
+            return await bridge.run(in_bridge)
+
+
+async def migrate(database: str) -> None:
+    """Bring an empty database to the present schema."""
+    async with open_postgres(database, serving=False):
+        pass
+
+
+def write_lines(database: str, *times: Instant) -> None:
+    """Add a line to the journal at each of these times."""
+    with psycopg.connect(database) as connection:
+        for at in times:
+            connection.execute(
+                "INSERT INTO journal (brand, at, what, actor, detail) VALUES ('acme', %s, 'x', 'clock', '')", (at,)
+            )
+
+
+def lines_by_partition(database: str) -> dict[str, int]:
+    """Count the lines of the journal in each partition that has any."""
+    with psycopg.connect(database) as connection:
+        return dict(connection.execute("SELECT tableoid::regclass::text, count(*) FROM journal GROUP BY 1").fetchall())
+
+
+def test_a_partition_is_a_day_or_a_month_in_utc() -> None:
+    at = instant(2027, 12, 31, 23)
+    assert partition_at(JOURNAL, at) == Partition(
+        "journal", "journal_2027_12", instant(2027, 12, 1), instant(2028, 1, 1)
+    )
+    assert partition_at(BODIES, at) == Partition(
+        "callback_bodies", "callback_bodies_2027_12_31", instant(2027, 12, 31), instant(2028, 1, 1)
+    )
+    assert partition_at(JOURNAL, instant(2028, 2, 29)).end == instant(2028, 3, 1)
+
+
+def test_partitions_are_missing_where_none_overlaps() -> None:
+    now = instant(2027, 1, 31)
+    first = Partition("journal", "journal_first", None, instant(2027, 2, 1))
+    rest = Partition("journal", "journal_default", None, None, is_default=True)
+    names = [each.name for each in missing_partitions(JOURNAL, [first, rest], now)]
+    assert names == ["journal_2027_02", "journal_2027_03"]
+    endless = Partition("journal", "journal_first", None, instant(2999, 1, 1))
+    assert not missing_partitions(JOURNAL, [endless, rest], now)
+
+
+async def test_partitions_are_made_ahead_and_once(database: str) -> None:
+    await migrate(database)
+    now = instant(2030, 5, 17)
+    made = await call(database, ensure_partitions, now)
+    assert [each.name for each in made if each.table == "journal"] == [
+        "journal_2030_05",
+        "journal_2030_06",
+        "journal_2030_07",
+    ]
+    assert len([each for each in made if each.table == "callback_bodies"]) == BODIES.ahead + 1
+    assert not await call(database, ensure_partitions, now)
+    assert len(await call(database, ensure_partitions, later(now, DAY))) == 1
+    listed: Sequence[Partition] = await call(database, list_partitions, "journal")
+    assert [listed[0].name, listed[-1].name] == ["journal_first", "journal_default"]
+    write_lines(database, Instant(0), now, instant(2040, 1, 1))
+    assert lines_by_partition(database) == {"journal_first": 1, "journal_2030_05": 1, "journal_default": 1}
+
+
+async def test_rows_that_came_before_their_partition_are_moved_into_it(database: str) -> None:
+    await migrate(database)
+    now = instant(2030, 5, 17)
+    write_lines(database, now, instant(2030, 6, 1), instant(2040, 1, 1))
+    assert lines_by_partition(database) == {"journal_default": 3}
+    await call(database, ensure_partitions, now)
+    assert lines_by_partition(database) == {"journal_2030_05": 1, "journal_2030_06": 1, "journal_default": 1}
+
+
+async def test_old_partitions_are_dropped_with_their_rows(database: str) -> None:
+    await migrate(database)
+    now = instant(2030, 5, 17)
+    await call(database, ensure_partitions, now)
+    write_lines(database, Instant(0), now, instant(2030, 6, 1))
+    found: Sequence[Partition] = await call(database, partitions_before, "journal", instant(2030, 6, 1))
+    assert [found[0].name, found[-1].name] == ["journal_first", "journal_2030_05"]
+    assert "journal_2030_06" not in [each.name for each in found]
+    for each in found:
+        assert await call(database, drop_partition, each)
+    assert lines_by_partition(database) == {"journal_2030_06": 1}
+    assert not await call(database, partitions_before, "journal", instant(2030, 6, 1))
+
+
+async def test_a_reader_of_the_table_postpones_and_nobody_waits_behind(database: str) -> None:
+    """A dump reads every table for hours: both attempts give up, and a later one succeeds."""
+    await migrate(database)
+    now = instant(2030, 5, 17)
+    with psycopg.connect(database) as dump:
+        dump.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        dump.execute("LOCK TABLE journal, callbacks, callback_bodies IN ACCESS SHARE MODE")
+        assert not await call(database, ensure_partitions, now)
+        first, *_ = await call(database, partitions_before, "journal", now)
+        assert not await call(database, drop_partition, first)
+        write_lines(database, now)
+    assert await call(database, drop_partition, first)
+    assert await call(database, ensure_partitions, now)
+    assert lines_by_partition(database) == {"journal_2030_05": 1}
+
+
+async def test_a_user_who_does_not_own_the_tables_leaves_rows_in_the_partition_for_the_rest(database: str) -> None:
+    await migrate(database)
+    with psycopg.connect(database, autocommit=True) as owner:
+        owner.execute("DO $$ BEGIN CREATE ROLE mmo_limited LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
+        owner.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO mmo_limited")
+
+    async def ensure_as_limited(connection: PostgresConnection) -> Sequence[Partition]:
+        await connection.execute("SET ROLE mmo_limited")
+        return await ensure_partitions(connection, instant(2030, 5, 17))
+
+    assert not await call(database, ensure_as_limited)
