@@ -55,6 +55,10 @@ class Cluster:
         """Kill the primary."""
         self.primary.stop(signal.SIGKILL)
 
+    def kill_standby(self) -> None:
+        """Kill the standby: what is committed from now on isn't there when it is started again without the primary."""
+        self.standby.stop(signal.SIGKILL)
+
     def promote(self) -> None:
         """Promote the standby and wait until it is the primary."""
         with psycopg.connect(self.standby.tcp_url, autocommit=True) as connection:

@@ -13,6 +13,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import trio
@@ -21,6 +22,7 @@ import trio_asyncio
 # isort: split
 import psycopg
 import psycopg.waiting
+from psycopg.errors import Diagnostic
 
 from mmo_trio.storage.interface.store import StoreUnusable
 
@@ -36,6 +38,14 @@ class PostgresConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Names of the statements that `pipeline` has prepared on it."""
         self.planned_at = loop_time_s()
         """When its plans were made or discarded, by the clock of deadlines."""
+        self.warnings: list[str] = []
+        """What the server warned of since somebody cleared this."""
+        self.add_notice_handler(partial(_keep_warning, self.warnings))
+
+
+def _keep_warning(warnings: list[str], diagnostic: Diagnostic) -> None:
+    if diagnostic.severity_nonlocalized == "WARNING":
+        warnings.append(diagnostic.message_primary or "a warning without words")
 
 
 class AsyncioBridge:

@@ -10,10 +10,10 @@ import psycopg
 from attrs import define, field, frozen
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres.bridge import PostgresConnection, loop_time_s
 from mmo_trio.storage.postgres.connections import Backoff, Pool, PostgresCall, call_on_connection, call_with_retry
-from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 
 T = TypeVar("T")
@@ -69,7 +69,8 @@ class Commit(Generic[T]):
     async def end(self, connection: PostgresConnection, result: T) -> None:
         """Run COMMIT, for this result."""
         self.results.append(result)
-        await execute_pipeline(connection, [_COMMIT.bind()])
+        with require_confirmation(connection):
+            await execute_pipeline(connection, [_COMMIT.bind()])
 
     async def run_whole_transaction(
         self, connection: PostgresConnection, stamp: Instant, statements: Iterable[BoundStatement], result: T
@@ -77,7 +78,8 @@ class Commit(Generic[T]):
         """Run everything from BEGIN to COMMIT in one round trip, for this result."""
         every = [*self._begin_statements(stamp), *statements, _COMMIT.bind()]
         self.results.append(result)
-        await execute_pipeline(connection, every)
+        with require_confirmation(connection):
+            await execute_pipeline(connection, every)
 
     def _begin_statements(self, stamp: Instant) -> Sequence[BoundStatement]:
         return [_BEGIN.bind(), _INSERT_COMMIT_RECORD.bind(self.id, stamp)]
@@ -87,9 +89,11 @@ class CommitInDoubt(OutcomeUnknown):
     """Nobody can learn now whether this commit took place; later `is_committed` can."""
 
     def __init__(self, commit_id: UUID) -> None:
-        super().__init__("PostgreSQL was lost during a commit and didn't come back in time")
+        super().__init__("PostgreSQL, or its standby, was lost during a commit and didn't come back in time")
         self.commit_id = commit_id
 
+
+_MAY_REPEAT = (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.UNCONFIRMED, PostgresErrorKind.CONFLICT)
 
 CommitAttempt: TypeAlias = Callable[[PostgresConnection, "Commit[T]"], Awaitable[T]]
 """Goes from `begin` to `end`, or runs a whole transaction, or neither when there is nothing to write; may be
@@ -99,8 +103,9 @@ repeated."""
 async def commit_until_known(pool: Pool, attempt: CommitAttempt[T], deadlines: CommitDeadlines) -> T:
     """Return the result of the attempt, once it is durable.
 
-    A lost race, or an unreachable server, means another attempt. Raises StoreUnavailable when nothing was stored,
-    CommitInDoubt when nobody can learn that, and what the attempt itself raises.
+    A lost race, or an unreachable server, means another attempt; `is_committed` settles a commit whose reply was lost
+    or that the server warned of. Raises StoreUnavailable when nothing was stored, CommitInDoubt when nobody can learn
+    that, and what the attempt itself raises.
     """
     backoff, races = Backoff(deadlines.attempts_until), 0
     while True:
@@ -110,13 +115,13 @@ async def commit_until_known(pool: Pool, attempt: CommitAttempt[T], deadlines: C
         except psycopg.Error as error:
             meaning = classify_error(error)
             if (
-                meaning is PostgresErrorKind.DISCONNECTED
+                meaning in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.UNCONFIRMED)
                 and commit.results
                 and await is_committed(pool, commit.id, deadlines.resolution_until)
             ):
                 return commit.results[0]
             races += meaning is PostgresErrorKind.CONFLICT
-            if meaning not in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.CONFLICT) or races > CONFLICTS_MAX:
+            if meaning not in _MAY_REPEAT or races > CONFLICTS_MAX:
                 raise translate_error(error) from error
             await backoff.wait(error)
 
@@ -129,12 +134,13 @@ async def is_committed(pool: Pool, id: UUID, deadline: float) -> bool:
     """Return whether this commit is stored; if not, it never will be. Raises CommitInDoubt."""
 
     async def resolve(connection: PostgresConnection) -> bool:
-        cursor = await connection.execute(_RESOLVE_COMMIT, (id,))
+        with require_confirmation(connection):
+            cursor = await connection.execute(_RESOLVE_COMMIT, (id,))
         row = await cursor.fetchone()
         assert row is not None
         return bool(row[0])
 
     try:
         return await call_with_retry(pool, resolve, deadline)
-    except (StoreUnavailable, psycopg.Error) as error:
+    except (StoreUnavailable, StoreUnusable, OutcomeUnknown, psycopg.Error) as error:
         raise CommitInDoubt(id) from error

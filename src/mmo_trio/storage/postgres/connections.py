@@ -66,6 +66,7 @@ _SESSION_SETUP = """
     SET client_min_messages = warning;
     SET standard_conforming_strings = on;
     SET jit = off;
+    SET client_min_messages = warning;
 """
 """A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no lock for long; a
 warning during COMMIT always arrives; to compile a statement takes longer than to run it. What a role, a database or an
@@ -211,6 +212,6 @@ async def call_with_retry(pool: Pool, call: PostgresCall[T], deadline: float) ->
         except psycopg.Error as error:
             if loop_time_s() >= deadline:
                 raise StoreUnavailable("PostgreSQL didn't answer in time") from error
-            if classify_error(error) is not PostgresErrorKind.DISCONNECTED:
+            if classify_error(error) not in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.UNCONFIRMED):
                 raise translate_error(error) from error
             await backoff.wait(error)

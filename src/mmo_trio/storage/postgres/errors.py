@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 
 import psycopg
 
-from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.postgres.bridge import PostgresConnection
 
 
 class PostgresErrorKind(Enum):
@@ -16,6 +19,8 @@ class PostgresErrorKind(Enum):
     """Another process was quicker, and nothing was stored: load and decide again."""
     DISCONNECTED = "disconnected"
     """This connection, or the server, is lost: try on another one, a little later."""
+    UNCONFIRMED = "unconfirmed"
+    """The server has committed, but it may lose that with its disk: ask a statement that waits for the standby."""
     UNAVAILABLE = "unavailable"
     """The server can't do it now, and nothing was stored."""
     CORRUPT = "corrupt"
@@ -23,6 +28,19 @@ class PostgresErrorKind(Enum):
     """The database isn't as this program needs it."""
     PROGRAMMING_ERROR = "programming error"
     """An error in this program."""
+
+
+class UnconfirmedCommit(psycopg.OperationalError):
+    """The server warned during a commit: somebody has cancelled its wait for the synchronous standby."""
+
+
+@contextmanager
+def require_confirmation(connection: PostgresConnection) -> Iterator[None]:
+    """Raise UnconfirmedCommit when the server warns while the block commits."""
+    connection.warnings.clear()
+    yield
+    if connection.warnings:
+        raise UnconfirmedCommit(connection.warnings[0])
 
 
 _BY_SQLSTATE = {
@@ -86,6 +104,8 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
     """Return the kind of this error."""
     if not isinstance(error, psycopg.Error):
         return PostgresErrorKind.PROGRAMMING_ERROR
+    if isinstance(error, UnconfirmedCommit):
+        return PostgresErrorKind.UNCONFIRMED
     state = error.sqlstate or ""
     if found := _BY_SQLSTATE.get(state) or _BY_SQLSTATE_CLASS.get(state[:2]):
         return found
@@ -106,6 +126,8 @@ def translate_error(error: Exception) -> Exception:
             return StoreUnavailable(f"other processes were quicker again and again: {line}")
         case PostgresErrorKind.DISCONNECTED | PostgresErrorKind.UNAVAILABLE:
             return StoreUnavailable(f"PostgreSQL: {line}")
+        case PostgresErrorKind.UNCONFIRMED:
+            return OutcomeUnknown(f"PostgreSQL: {line}")
         case PostgresErrorKind.CORRUPT:
             return StoreCorrupt(f"PostgreSQL: {line}: restore a backup, or run `mmo db check`")
         case PostgresErrorKind.UNUSABLE if remedy is not None:

@@ -28,7 +28,7 @@ from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
 from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_on_connection
-from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction
 
@@ -222,7 +222,8 @@ async def _run_call_once(pool: Pool, call: PostgresCall[T]) -> T:
     async def begin(connection: PostgresConnection) -> T:
         nonlocal has_begun
         has_begun = True
-        return await call(connection)
+        with require_confirmation(connection):
+            return await call(connection)
 
     try:
         return await call_on_connection(pool, begin, loop_time_s() + OWNERSHIP_TIMEOUT_S)
