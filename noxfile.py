@@ -26,6 +26,12 @@ LONG_TESTS = [
     "tests/runtime/storage/postgres/test_failover.py",
     "tests/runtime/workers/delivery/test_channel_owner.py",
 ]
+ON_EVERY_POSTGRES = [
+    "tests/runtime/storage/test_conformance.py",
+    "tests/runtime/storage/postgres",
+    "tests/runtime/contract/test_nodes.py",
+    "tests/runtime/contract/test_kill.py",
+]
 STORE_INDEPENDENT = [
     *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
     *("test_both_listeners*", "test_deploy*", "test_metrics*", "test_fuzz*", "test_general*"),
@@ -163,6 +169,17 @@ def nodes(session: nox.Session) -> None:
     200 cuts at COMMIT, 50 walks over records, crowds of 10,000 requests."""
     install(session, "test")
     session.run("pytest", "-s", *LONG_TESTS, "--kills", "20", "--races", "100", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON)
+def postgres(session: nox.Session) -> None:
+    """Test store, nodes and failover on each major version of PostgreSQL that can be had (`-- debian15 17`: on two)."""
+    install(session, "test")
+    printed = session.run("python", "-m", "tests.support.postgres_programs", *session.posargs, silent=True)
+    names = str(printed).split()
+    for name in names:
+        session.run("pytest", "-k", "not sqlite", *ON_EVERY_POSTGRES, f"--postgres={name}", env=FEW_REPETITIONS)
+    session.log(f"Tested on {', '.join(names)}.")
 
 
 @nox.session(python=MAIN_PYTHON)

@@ -56,3 +56,11 @@ def database(postgres: PostgresServer) -> Iterator[str]:
     url = postgres.fresh()
     yield url
     postgres.drop(url)
+
+
+@pytest.fixture
+def migrated_database(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a database with our tables, and nothing in them."""
+    url = postgres.migrated()
+    yield url
+    postgres.drop(url)

