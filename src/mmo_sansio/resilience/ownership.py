@@ -3,14 +3,20 @@ K5).
 
     free ──a process claims it: its fence grows by one──▶ owned
       ▲                                                     │
-      └──released, or the lease of its owner has ended──────┘
+      └──released, or the lease of its owner was ended──────┘
 
 A merchant's callbacks go through the merchant's channel, which one process at a time owns. A process has one lease for
-all its channels, by the store's clock, and renews it as a whole. A lease that has ended is never renewed: the process
-begins another, under a new number, and its channels are free. The fence distinguishes the claims of two owners of one
-channel: a callback that was claimed under an earlier fence, and is not concluded, is claimed again by the new owner.
+all its channels, by the store's clock, and renews it as a whole. A lease that has run out is ended by another process,
+or else it can still be renewed. A lease that was ended is never renewed: the process begins another, under a new
+number, and its channels are free. The fence distinguishes the claims of two owners of one channel: a callback that was
+claimed under an earlier fence, and is not concluded, is claimed again by the new owner.
 
-A process that was stopped does not know that its lease has ended. So it also reads a clock of its own, which runs on
+While a store stands still, nobody can renew, and all leases run out together although no process died. So a process
+ends the leases of others only while it renews its own steadily (`RenewalHistory`): after a standstill everybody has
+time to renew first. A process that does not know the outcome of a claim keeps its lease and claims its own channels
+again, under new fences.
+
+A process that was stopped does not know that its lease was ended. So it also reads a clock of its own, which runs on
 while the process sleeps, and begins nothing once that clock is near the end (`trusted_until`).
 """
 
@@ -34,6 +40,14 @@ LEASE_MARGIN = Span(2 * SECOND)
 """How long before its end the owner stops trusting a lease: two clocks differ in speed, and the store's may be
 adjusted."""
 
+STEADY_GAP = Span(4 * SECOND)
+"""The longest time between two renewals of a process that renews steadily. The lease of another, which was renewed
+steadily as well, cannot run out in this time."""
+
+STEADY_FOR = Span(5 * SECOND)
+"""How long a process must have renewed steadily before it ends the leases of others: so long these have to renew theirs
+after the store stood still."""
+
 RELEASE_COOLDOWN = Span(1 * SECOND)
 """How long a process leaves a channel to others after it has released it for them."""
 
@@ -48,6 +62,27 @@ def trusted_until(requested_at: MonotonicInstant) -> MonotonicInstant:
     """Return the time of the owner's clock until which it may trust a lease that it requested at this time: the store
     can only have begun to count later."""
     return earlier(later(requested_at, LEASE_DURATION), LEASE_MARGIN)
+
+
+@frozen
+class RenewalHistory:
+    """Holds how steadily a process has renewed its lease, by its own clock."""
+
+    renewed_at: MonotonicInstant | None = None
+    """When it renewed last; None before the first time."""
+    steady_since: MonotonicInstant | None = None
+    """Since when no more than STEADY_GAP lay between two renewals."""
+
+    def renewed(self, now: MonotonicInstant) -> RenewalHistory:
+        """Return the history after a renewal now."""
+        is_steady = self.renewed_at is not None and now - self.renewed_at <= STEADY_GAP
+        return RenewalHistory(now, self.steady_since if is_steady else now)
+
+    def may_end_leases(self, now: MonotonicInstant) -> bool:
+        """Tell whether this process may end the leases of others that have run out."""
+        if self.renewed_at is None or self.steady_since is None:
+            return False
+        return now - self.renewed_at <= STEADY_GAP and now - self.steady_since >= STEADY_FOR
 
 
 def is_in_wake_share(gateway_reference: str, holder: int, alive: Collection[int]) -> bool:
@@ -107,8 +142,8 @@ class OwnershipModel:
     _last_holder: int = 0
 
     def renew(self, holder: int | None, *, now: MonotonicInstant) -> int:
-        """Renew this holder's lease; a holder without one, or whose lease has ended, gets a new number."""
-        if holder is None or not self.is_alive(holder, now=now):
+        """Renew this holder's lease; a holder without one, or whose lease was ended, gets a new number."""
+        if holder is None or self.is_over(holder):
             self._last_holder += 1
             holder = self._last_holder
         self._lease_ends[holder] = later(now, self.lease_duration)
@@ -118,12 +153,16 @@ class OwnershipModel:
         """End a lease early."""
         self._lease_ends.pop(holder, None)
 
-    def is_alive(self, holder: int, *, now: MonotonicInstant) -> bool:
-        """Tell whether this holder's lease has not ended."""
-        return now < self._lease_ends.get(holder, now)
+    def end_expired_leases(self, *, now: MonotonicInstant) -> None:
+        """End the leases that have run out."""
+        self._lease_ends = {holder: end for holder, end in self._lease_ends.items() if now < end}
+
+    def is_over(self, holder: int) -> bool:
+        """Tell whether this holder's lease was ended."""
+        return holder not in self._lease_ends
 
     def alive(self, *, now: MonotonicInstant) -> Sequence[int]:
-        """Return the numbers of all holders whose lease has not ended."""
+        """Return the numbers of all holders whose lease has not run out."""
         return [holder for holder, end in self._lease_ends.items() if now < end]
 
     def counts(self, *, now: MonotonicInstant) -> OwnershipCounts:
@@ -132,25 +171,27 @@ class OwnershipModel:
         held = sum(1 for entry in self._channels.values() if entry.holder in alive)
         return OwnershipCounts(len(alive), held)
 
-    def claim(self, holder: int, brands: Collection[str], *, now: MonotonicInstant) -> Sequence[Channel]:
-        """Give this holder those of these brands' channels that no living holder has; none when its lease has ended."""
-        if not self.is_alive(holder, now=now):
+    def claim(
+        self, holder: int, brands: Collection[str], *, known: Mapping[str, int] | None = None
+    ) -> Sequence[Channel]:
+        """Give this holder those of these brands' channels that nobody owns; none when its lease was ended. With
+        `known`, the fences that it knows, those that it owns itself under another fence get a new one."""
+        if self.is_over(holder):
             return ()
         taken = []
         for brand in brands:
             entry = self._channels.get(brand, _ChannelState())
-            if entry.holder is None or not self.is_alive(entry.holder, now=now):
+            is_unknown = known is not None and entry.holder == holder and entry.fence != known.get(brand)
+            if entry.holder is None or self.is_over(entry.holder) or is_unknown:
                 entry = evolve(entry, holder=holder, fence=entry.fence + 1)
                 self._channels[brand] = entry
                 taken.append(Channel(brand, entry.fence, entry.breaker))
         return taken
 
-    def fence(self, holder: int, brand: str, *, now: MonotonicInstant) -> int | None:
+    def fence(self, holder: int, brand: str) -> int | None:
         """Return the fence under which this holder has the channel; None when it does not have it."""
         entry = self._channels.get(brand, _ChannelState())
-        if entry.holder != holder or not self.is_alive(holder, now=now):
-            return None
-        return entry.fence
+        return None if entry.holder != holder or self.is_over(holder) else entry.fence
 
     def release(self, holder: int, fences: Mapping[str, int]) -> None:
         """Free these channels, as far as the holder has them under these fences."""

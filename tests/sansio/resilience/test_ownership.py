@@ -25,9 +25,12 @@ from mmo_sansio.resilience.ownership import (
     LEASE_DURATION,
     LEASE_MARGIN,
     LEASE_RENEWAL_INTERVAL,
+    STEADY_FOR,
+    STEADY_GAP,
     Channel,
     OwnershipCounts,
     OwnershipModel,
+    RenewalHistory,
     beyond_share,
     is_in_wake_share,
     trusted_until,
@@ -46,47 +49,87 @@ def test_a_lease_lasts_its_time_and_not_a_microsecond_longer() -> None:
     book = OwnershipModel()
     one = book.renew(None, now=NOW)
     assert book.renew(one, now=earlier(later(NOW, LEASE_DURATION), Span(1))) == one
-    assert book.is_alive(one, now=earlier(later(NOW, Span(2 * LEASE_DURATION)), Span(2)))
-    assert not book.is_alive(one, now=earlier(later(NOW, Span(2 * LEASE_DURATION)), Span(1)))
-    assert book.renew(one, now=earlier(later(NOW, Span(2 * LEASE_DURATION)), Span(1))) > one, (
-        "what has ended is never renewed"
-    )
+    end = earlier(later(NOW, Span(2 * LEASE_DURATION)), Span(1))
+    assert book.alive(now=earlier(end, Span(1))) == [one]
+    book.end_expired_leases(now=earlier(end, Span(1)))
+    assert not book.is_over(one)
+    assert book.alive(now=end) == []
+    assert book.renew(one, now=end) == one, "nobody has ended it"
+    book.end_expired_leases(now=later(end, LEASE_DURATION))
+    assert book.is_over(one)
+    assert book.renew(one, now=later(end, LEASE_DURATION)) > one, "what was ended is never renewed"
 
 
 @pytest.mark.spec("K3")
 def test_a_channel_is_taken_from_the_dead_only_and_its_fence_grows() -> None:
     book = OwnershipModel()
     one, other = book.renew(None, now=NOW), book.renew(None, now=later(NOW, SECOND))
-    assert book.claim(one, ["acme"], now=NOW) == [Channel("acme", 1, INITIAL_SNAPSHOT)]
-    assert not book.claim(other, ["acme"], now=earlier(later(NOW, LEASE_DURATION), Span(1)))
-    assert not book.claim(one, ["acme"], now=later(NOW, SECOND)), "it has it"
-    assert book.claim(other, ["acme"], now=later(NOW, LEASE_DURATION)) == [Channel("acme", 2, INITIAL_SNAPSHOT)]
-    assert not book.claim(one, ["globex"], now=later(NOW, LEASE_DURATION)), "its lease has ended"
-    assert book.fence(one, "acme", now=NOW) is None
-    assert book.fence(other, "acme", now=later(NOW, LEASE_DURATION)) == 2
+    assert book.claim(one, ["acme"]) == [Channel("acme", 1, INITIAL_SNAPSHOT)]
+    assert not book.claim(other, ["acme"], known={})
+    assert not book.claim(one, ["acme"]), "it has it"
+    book.end_expired_leases(now=later(NOW, LEASE_DURATION))
+    assert book.claim(other, ["acme"]) == [Channel("acme", 2, INITIAL_SNAPSHOT)]
+    assert not book.claim(one, ["globex"], known={}), "its lease was ended"
+    assert book.fence(one, "acme") is None
+    assert book.fence(other, "acme") == 2
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.finding("postgres-F2")
+def test_who_does_not_know_what_it_has_claimed_claims_its_own_again_under_a_new_fence() -> None:
+    book = OwnershipModel()
+    one, other = book.renew(None, now=NOW), book.renew(None, now=NOW)
+    book.claim(one, ["acme"])
+    assert book.claim(one, ["acme", "globex"], known={}) == [
+        Channel("acme", 2, INITIAL_SNAPSHOT),
+        Channel("globex", 1, INITIAL_SNAPSHOT),
+    ]
+    assert book.claim(one, ["acme", "globex"], known={"acme": 1, "globex": 1}) == [Channel("acme", 3, INITIAL_SNAPSHOT)]
+    assert not book.claim(other, ["acme", "globex"], known={})
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.finding("postgres-F2")
+def test_who_renews_steadily_may_end_leases_and_who_could_not_renew_waits() -> None:
+    history = RenewalHistory()
+    assert not history.may_end_leases(NOW)
+    at = NOW
+    for _ in range(3):
+        history = history.renewed(at)
+        at = later(at, LEASE_RENEWAL_INTERVAL)
+    assert not history.may_end_leases(earlier(later(NOW, STEADY_FOR), Span(1)))
+    assert history.may_end_leases(later(NOW, STEADY_FOR))
+    last = earlier(at, LEASE_RENEWAL_INTERVAL)
+    assert history.may_end_leases(later(last, STEADY_GAP))
+    assert not history.may_end_leases(later(later(last, STEADY_GAP), Span(1))), "it cannot renew now"
+    again = later(later(last, STEADY_GAP), Span(1))
+    history = history.renewed(again)
+    assert not history.may_end_leases(later(again, SECOND)), "the others were hindered as well"
+    history = history.renewed(later(again, STEADY_GAP)).renewed(later(again, STEADY_FOR))
+    assert history.may_end_leases(later(again, STEADY_FOR))
 
 
 @pytest.mark.spec("K3")
 def test_what_is_given_up_under_another_fence_stays() -> None:
     book = OwnershipModel()
     one = book.renew(None, now=NOW)
-    book.claim(one, ["acme"], now=NOW)
+    book.claim(one, ["acme"])
     book.release(one, {"acme": 2})
-    assert book.fence(one, "acme", now=NOW) == 1
+    assert book.fence(one, "acme") == 1
     book.release(one, {"acme": 1})
-    assert book.fence(one, "acme", now=NOW) is None
-    assert book.claim(one, ["acme"], now=NOW) == [Channel("acme", 2, INITIAL_SNAPSHOT)]
+    assert book.fence(one, "acme") is None
+    assert book.claim(one, ["acme"]) == [Channel("acme", 2, INITIAL_SNAPSHOT)]
 
 
 @pytest.mark.spec("K5")
 def test_an_earlier_owner_s_breaker_changes_nothing() -> None:
     book = OwnershipModel()
     one = book.renew(None, now=NOW)
-    book.claim(one, ["acme"], now=NOW)
+    book.claim(one, ["acme"])
     book.save_breaker("acme", 1, OPEN)
     book.end_lease(one)
     other = book.renew(None, now=NOW)
-    assert book.claim(other, ["acme"], now=NOW) == [Channel("acme", 2, OPEN)]
+    assert book.claim(other, ["acme"]) == [Channel("acme", 2, OPEN)]
     book.save_breaker("acme", 1, INITIAL_SNAPSHOT)
     assert book.breakers() == {"acme": OPEN}
 
@@ -172,6 +215,7 @@ class Process:
     """How far its clock is ahead of the store's."""
     number: int | None = None
     fences: dict[str, int] = Factory(dict)
+    renewals: RenewalHistory = RenewalHistory()
     trusted: MonotonicInstant = MonotonicInstant(-1)
     sending: list[DeliverCallback] = Factory(list)
     """Claimed, and not yet sent."""
@@ -187,6 +231,8 @@ class Nodes:
     book: OwnershipModel = Factory(OwnershipModel)
     gateway: Gateway = Factory(Gateway)
     now: MonotonicInstant = NOW
+    sent: list[str] = Factory(list)
+    """References, in the order in which they were sent."""
     on_the_wire: dict[str, list[tuple[int, MonotonicInstant]]] = Factory(dict)
     """By brand: under which fence something was sent, and when."""
 
@@ -199,34 +245,43 @@ class Nodes:
                     self.step(who, part)
             case "renew":
                 number = self.book.renew(process.number, now=self.now)
-                if number != process.number:
+                if number != process.number or mine >= process.trusted:
                     process.number, process.fences = number, {}
-                process.trusted = trusted_until(mine)
-            case "take" if process.number is not None:
+                process.trusted, process.renewals = trusted_until(mine), process.renewals.renewed(mine)
+            case "take" | "lose" if process.number is not None:
+                if process.renewals.may_end_leases(mine):
+                    self.book.end_expired_leases(now=self.now)
                 waiting = {self.brand(each.gateway_reference) for each in self.open()}
-                for channel in self.book.claim(process.number, sorted(waiting), now=self.now):
-                    process.fences[channel.brand] = channel.fence
-            case "claim" if process.number is not None:
+                taken = self.book.claim(process.number, sorted(waiting), known=process.fences)
+                if what == "lose":  # The answer is lost, so nothing is known of its channels.
+                    process.fences.clear()
+                else:
+                    process.fences |= {channel.brand: channel.fence for channel in taken}
+            case "claim" | "lose claim" if process.number is not None:
                 in_hand = {each.gateway_reference for each in process.sending + process.sent}
                 for each in self.open():
                     brand = self.brand(each.gateway_reference)
-                    fence = self.book.fence(process.number, brand, now=self.now)
+                    fence = self.book.fence(process.number, brand)
                     if fence and each.fence < fence and each.gateway_reference not in in_hand:
                         claimed = DeliverCallback(each.gateway_reference, fence)
                         self.gateway.ledger.intents[each.gateway_reference, each.kind] = claimed
-                        process.sending.append(claimed)
+                        if what == "claim":
+                            process.sending.append(claimed)
+                if what == "lose claim":
+                    process.fences.clear()
             case "send" if process.sending:
                 work = process.sending.pop(0)
                 brand = self.brand(work.gateway_reference)
                 if process.fences.get(brand) == work.fence and mine < process.trusted:
                     self.on_the_wire.setdefault(brand, []).append((work.fence, self.now))
                     process.sent.append(work)
+                    self.sent.append(work.gateway_reference)
             case "conclude" if process.sent:
                 work = process.sent.pop(0)
                 self.conclude(work)
             case "die":
                 process.number, process.fences, process.trusted = None, {}, MonotonicInstant(-1)
-                process.sending, process.sent = [], []
+                process.renewals, process.sending, process.sent = RenewalHistory(), [], []
             case _:
                 pass
 
@@ -245,7 +300,7 @@ class Nodes:
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 2),
-        st.sampled_from(["round", "round", "renew", "take", "send", "send", "conclude", "die"]),
+        st.sampled_from(["round", "round", "renew", "take", "lose", "lose claim", "send", "send", "conclude", "die"]),
         st.sampled_from([0, 0, 0, SECOND // 3, LEASE_RENEWAL_INTERVAL, LEASE_DURATION - LEASE_MARGIN, LEASE_DURATION]),
     ),
     max_size=120,
@@ -281,6 +336,57 @@ def test_whatever_stops_when_one_process_at_a_time_sends_and_all_is_recorded_onc
     for _ in range(40):
         for what in ("round", "send", "conclude"):
             nodes.step(0, what)
+        nodes.now = later(nodes.now, LEASE_RENEWAL_INTERVAL)
     assert not nodes.open()
     recorded = [each.gateway_reference for each in nodes.gateway.callbacks]
     assert sorted(recorded) == [numbered_reference(number) for number in range(6)]
+
+
+STANDSTILLS = st.lists(
+    st.tuples(
+        st.integers(1, 8),
+        st.integers(0, 40 * SECOND),
+        st.lists(
+            st.tuples(
+                st.integers(0, 2), st.sampled_from(["round", "lose", "lose claim", "take", "send", "send", "conclude"])
+            ),
+            max_size=30,
+        ),
+    ),
+    max_size=6,
+)
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.finding("postgres-F2")
+@settings(max_examples=300)
+@given(STANDSTILLS, st.tuples(*[st.integers(-clock.DAY, clock.DAY)] * 3))
+def test_while_nobody_dies_nothing_is_sent_twice_however_long_the_store_stands_still(
+    standstills: list[tuple[int, int, list[tuple[int, str]]]], ahead: tuple[int, ...]
+) -> None:
+    """Every process renews its lease in time while the store answers, and soon after it stood still."""
+    nodes = Nodes([Process(Span(each)) for each in ahead])
+    nodes.gateway.ledger = ledger_with(
+        *(
+            a_transaction(
+                Stage.SUCCEEDED,
+                gateway_reference=numbered_reference(number),
+                brand=("acme", "globex")[number % 2],
+                merchant_reference=f"order-{number}",
+            )
+            for number in range(12)
+        )
+    )
+    for renewals, stood_still, steps in standstills:
+        for _ in range(renewals):
+            for who in range(3):
+                nodes.step(who, "renew")
+                nodes.now = later(nodes.now, Span(SECOND // 10))
+            for who, what in steps:
+                nodes.step(who, what)
+            nodes.now = later(nodes.now, Span(2 * SECOND))
+        nodes.now = later(nodes.now, Span(stood_still))
+        for who, what in steps:
+            if what != "round":
+                nodes.step(who, what)
+    assert len(nodes.sent) == len(set(nodes.sent))

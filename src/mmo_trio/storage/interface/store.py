@@ -118,7 +118,7 @@ class ChannelOwnership(Protocol):
     """
 
     async def renew_lease(self) -> int:
-        """Renew this process's lease, or begin another when it has none or its own has ended; return the lease's
+        """Renew this process's lease, or begin another when it has none or its own was ended; return the lease's
         number. A new number says that the process owns nothing any more."""
         ...
 
@@ -131,18 +131,30 @@ class ChannelOwnership(Protocol):
         """Return how many processes are alive, and how many channels they own."""
         ...
 
-    async def claim(self, *, excluding: Collection[str] = ()) -> Sequence[Channel]:
-        """Claim the channels that have callbacks waiting and that no living process owns, but not those of these
-        brands."""
+    async def claim(
+        self, *, excluding: Collection[str] = (), known: Mapping[str, int] | None = None, end_leases: bool = False
+    ) -> Sequence[Channel]:
+        """Claim the channels that have callbacks waiting and that no process owns, but not those of these brands.
+
+        With `known`, the fences of the channels that this process knows to be its own, a channel that it owns under
+        another fence gets a new one and is returned: so the process learns what it claimed when an answer was lost.
+        With `end_leases`, first end the leases of processes that have run out; until that is done their owners can
+        renew them.
+        """
         ...
 
     async def claim_callbacks(
-        self, capacity: Mapping[str, int], *, already_claimed: Collection[str] = ()
+        self,
+        capacity: Mapping[str, int],
+        *,
+        known: Mapping[str, int] | None = None,
+        already_claimed: Collection[str] = (),
     ) -> Sequence[WorkItem]:
         """Claim callbacks of this process's channels, at most so many of each brand, oldest first: those that no
         process has claimed under the channel's present fence, whichever committed them. Their intents carry that fence,
         and each is returned once under it; those `already_claimed` (gatewayReferences) under an earlier fence stay as
-        they are."""
+        they are. With `known`, callbacks of a channel are claimed only as long as its fence is the one that is known:
+        a claim whose answer is lost, and that takes effect late, then takes nothing from a later one."""
         ...
 
     async def release(self, fences: Mapping[str, int]) -> None:

@@ -36,21 +36,31 @@ class MemoryChannelOwnership:
     async def counts(self) -> OwnershipCounts:
         return (await self._open_state()).ownership.counts(now=store_time())
 
-    async def claim(self, *, excluding: Collection[str] = ()) -> Sequence[Channel]:
+    async def claim(
+        self, *, excluding: Collection[str] = (), known: Mapping[str, int] | None = None, end_leases: bool = False
+    ) -> Sequence[Channel]:
         memory = await self._open_state()
+        if end_leases:
+            memory.ownership.end_expired_leases(now=store_time())
         waiting = dict.fromkeys(_brand_of_callback(memory, intent) for intent in _open_callbacks(memory))
         wanted = [brand for brand in waiting if brand not in excluding]
-        return memory.ownership.claim(self.lease_number, wanted, now=store_time())
+        return memory.ownership.claim(self.lease_number, wanted, known=known)
 
     async def claim_callbacks(
-        self, capacity: Mapping[str, int], *, already_claimed: Collection[str] = ()
+        self,
+        capacity: Mapping[str, int],
+        *,
+        known: Mapping[str, int] | None = None,
+        already_claimed: Collection[str] = (),
     ) -> Sequence[WorkItem]:
         memory = await self._open_state()
         left = dict(capacity)
         taken: list[WorkItem] = []
         for intent in _open_callbacks(memory):
             brand, reference = _brand_of_callback(memory, intent), intent.gateway_reference
-            fence = memory.ownership.fence(self.lease_number, brand, now=store_time())
+            fence = memory.ownership.fence(self.lease_number, brand)
+            if known is not None and known.get(brand) != fence:
+                continue
             if fence is None or intent.fence >= fence or reference in already_claimed:
                 continue
             if left.get(brand, 0) < 1:

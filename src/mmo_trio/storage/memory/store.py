@@ -128,7 +128,7 @@ class MemoryStore:
             return holder is None
         if isinstance(intent, DeliverCallback):
             return False
-        return holder is None or not memory.ownership.is_alive(holder, now=store_time())
+        return holder is None or memory.ownership.is_over(holder)
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
         return (await self._open_state()).ownership.breakers()

@@ -1,8 +1,8 @@
 """Leases and channels on PostgreSQL, by the server's clock: which processes are alive, and which own which channel.
 
-A lease that has run out isn't over until some process has marked its row (`_EXPIRE_LEASES`). To mark and to renew a
-lease exclude each other, however long either's commit takes, so no process claims a channel whose owner may still rely
-on it.
+A lease that has run out isn't over until some process has marked its row (`_EXPIRE_LEASES`), and can be renewed before.
+To mark and to renew a lease exclude each other, however long either's commit takes, so no process claims a channel
+whose owner may still rely on it. Every statement may be repeated when its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ OWNERSHIP_TIMEOUT_S = 2.0
 NO_HOLDER = 0
 """The holder of what commands schedule that serve nothing."""
 
+UNKNOWN_FENCE = 0
+"""No channel that is owned has this fence."""
+
 LEASE_DURATION_S = LEASE_DURATION / SECOND
 LEASE_RENEWAL_INTERVAL_S = LEASE_RENEWAL_INTERVAL / SECOND
 
@@ -49,17 +52,17 @@ _BEGIN_LEASE = """
 """
 _RENEW_LEASE = """
     UPDATE holders SET alive_until = clock_timestamp() + make_interval(secs => %s)
-    WHERE id = %s AND NOT is_over AND alive_until > clock_timestamp() RETURNING id
+    WHERE id = %s AND id > 0 AND NOT is_over RETURNING id
 """
 _END_LEASE = "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s"
 _EXPIRE_LEASES = """
-    UPDATE holders SET is_over = true WHERE NOT is_over AND alive_until <= clock_timestamp()
+    UPDATE holders SET is_over = true WHERE NOT is_over AND id > 0 AND alive_until <= clock_timestamp()
 """
 _CLAIM_ABANDONED = """
     WITH free AS (
         SELECT i.brand, i.gateway_reference, i.kind
         FROM holders AS h JOIN intents AS i ON i.holder = h.id
-        WHERE h.alive_until <= clock_timestamp() AND i.kind <> 'callback'
+        WHERE (h.is_over OR h.id = 0) AND i.kind <> 'callback'
         ORDER BY i.id LIMIT %s FOR UPDATE OF i SKIP LOCKED
     ), taken AS (
         UPDATE intents AS i SET holder = %s FROM free
@@ -86,24 +89,29 @@ _CLAIM_CHANNELS = """
     ), free AS (
         SELECT w.brand, coalesce(c.fence, 0) AS fence
         FROM waiting AS w LEFT JOIN channels AS c ON c.brand = w.brand
-        WHERE w.brand IS NOT NULL AND w.brand <> ALL (%s::text[]) AND NOT EXISTS (
-            SELECT FROM holders AS h WHERE h.id = c.holder AND NOT h.is_over
-        )
+        WHERE w.brand IS NOT NULL AND w.brand <> ALL (%(excluding)s::text[]) AND CASE
+            WHEN c.holder = %(me)s THEN %(is_known)s AND NOT EXISTS (
+                SELECT FROM unnest(%(known)s::text[], %(fences)s::bigint[]) AS k (brand, fence)
+                WHERE k.brand = w.brand AND k.fence = c.fence
+            )
+            ELSE NOT EXISTS (SELECT FROM holders AS h WHERE h.id = c.holder AND h.id > 0 AND NOT h.is_over)
+        END
     )
     INSERT INTO channels AS c (brand, holder, fence)
     SELECT free.brand, h.id, free.fence + 1 FROM free CROSS JOIN holders AS h
-    WHERE h.id = %s AND NOT h.is_over ORDER BY free.brand
+    WHERE h.id = %(me)s AND NOT h.is_over ORDER BY free.brand
     ON CONFLICT (brand) DO UPDATE SET holder = excluded.holder, fence = excluded.fence
         WHERE c.fence = excluded.fence - 1
     RETURNING brand, fence, breaker
 """
-"""The fence detects a process that was quicker. The recursion skips from brand to brand, along one callback of each."""
+"""The fence detects a process that was quicker, and counts also what this process claims again. The recursion skips
+from brand to brand, along one callback of each."""
 
 _CLAIM_CALLBACKS = """
     WITH found AS (
         SELECT c.brand, i.gateway_reference, c.fence
-        FROM unnest(%s::text[], %s::bigint[]) AS wanted (brand, room)
-        JOIN channels AS c ON c.brand = wanted.brand AND c.holder = %s
+        FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS wanted (brand, room, fence)
+        JOIN channels AS c ON c.brand = wanted.brand AND c.fence = coalesce(wanted.fence, c.fence) AND c.holder = %s
         JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
         CROSS JOIN LATERAL (
             SELECT gateway_reference FROM intents
@@ -186,15 +194,22 @@ class PostgresChannelOwnership:
         ((alive, held),) = await self._call_once(lambda c: fetch_rows(c, _COUNT_OWNERSHIP))
         return OwnershipCounts(alive, held)
 
-    async def claim(self, *, excluding: Collection[str] = ()) -> Sequence[Channel]:
-        return await self._call_once(lambda c: claim_channels(c, self.lease_number, excluding))
+    async def claim(
+        self, *, excluding: Collection[str] = (), known: Mapping[str, int] | None = None, end_leases: bool = False
+    ) -> Sequence[Channel]:
+        return await self._call_once(lambda c: claim_channels(c, self.lease_number, excluding, known, end_leases))
 
     async def claim_callbacks(
-        self, capacity: Mapping[str, int], *, already_claimed: Collection[str] = ()
+        self,
+        capacity: Mapping[str, int],
+        *,
+        known: Mapping[str, int] | None = None,
+        already_claimed: Collection[str] = (),
     ) -> Sequence[WorkItem]:
         brands, counts, claimed = list(capacity), list(capacity.values()), list(already_claimed)
+        fences = [None if known is None else known.get(brand, UNKNOWN_FENCE) for brand in brands]
         rows = await self._call_once(
-            lambda c: fetch_rows(c, _CLAIM_CALLBACKS, brands, counts, self.lease_number, claimed)
+            lambda c: fetch_rows(c, _CLAIM_CALLBACKS, brands, counts, fences, self.lease_number, claimed)
         )
         return [
             WorkItem(durable_intent(IntentKind.CALLBACK, reference, fence), parse_transaction(order, progress))
@@ -240,7 +255,7 @@ async def begin_lease(connection: PostgresConnection) -> int:
 
 
 async def renew_lease(connection: PostgresConnection, number: int) -> int:
-    """Renew this lease, or begin another if it has ended; return the number of the lease that runs."""
+    """Renew this lease, or begin another if it was ended; return the number of the lease that runs."""
     if await fetch_rows(connection, _RENEW_LEASE, LEASE_DURATION_S, number):
         return number
     return await begin_lease(connection)
@@ -251,13 +266,27 @@ async def end_lease(connection: PostgresConnection, number: int) -> None:
     await connection.execute(_END_LEASE.encode(), (number,))
 
 
-async def claim_channels(connection: PostgresConnection, holder: int, excluding: Collection[str]) -> Sequence[Channel]:
-    """Claim the channels that have callbacks waiting and no living owner, but not those of these brands."""
-    await connection.execute(_EXPIRE_LEASES.encode())
-    found = await fetch_rows(connection, _CLAIM_CHANNELS, list(excluding), holder)
+async def claim_channels(
+    connection: PostgresConnection,
+    holder: int,
+    excluding: Collection[str],
+    known: Mapping[str, int] | None,
+    end_leases: bool,
+) -> Sequence[Channel]:
+    """Claim the channels that have callbacks waiting and no owner, or this one under a fence that is not known."""
+    if end_leases:
+        await connection.execute(_EXPIRE_LEASES.encode())
+    values = {
+        "excluding": list(excluding),
+        "me": holder,
+        "is_known": known is not None,
+        "known": list(known or ()),
+        "fences": list((known or {}).values()),
+    }
+    cursor = await connection.execute(_CLAIM_CHANNELS.encode(), values)
     return [
         Channel(brand, fence, INITIAL_SNAPSHOT if breaker is None else parse_breaker(breaker))
-        for brand, fence, breaker in found
+        for brand, fence, breaker in await cursor.fetchall()
     ]
 
 

@@ -2,7 +2,8 @@
 
 The store is authoritative: a few times a second it is queried for channels without a live owner and for callbacks that
 wait in this process's channels, whichever process committed them. A local commit only triggers an early query. When the
-outcome of a query is unknown, the process ends its lease and begins another, so nothing stays half-claimed.
+outcome of a query is unknown, the process keeps its lease and claims its channels again, under new fences, so nothing
+stays half-claimed and no other process sends what this one has sent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mmo_sansio.resilience.ownership import (
     LEASE_RENEWAL_INTERVAL,
     RELEASE_AGAIN_AFTER,
     RELEASE_COOLDOWN,
+    RenewalHistory,
     beyond_share,
     trusted_until,
 )
@@ -73,6 +75,9 @@ class ChannelOwner:
     _lease_number: int | None = None
     """The number of the lease; None while there is certainly none."""
     _renew_lease_at: MonotonicInstant = MonotonicInstant(-1)
+    _renewals: RenewalHistory = RenewalHistory()
+    _uncertain_fences: dict[str, int] = Factory(dict)
+    """The last known fences of channels that this process may own and does not use before it has claimed them again."""
     _backlogged_brands: set[str] = Factory(set)
     """Brands that had more callbacks waiting at the last query than could be claimed."""
     _brands_to_release: set[str] = Factory(set)
@@ -95,7 +100,7 @@ class ChannelOwner:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Own channels until `drain` is set. Then claim nothing more, release each channel once it has no active
-        delivery, and end the lease once `callbacks_ended` is set."""
+        delivery, and end the lease once `callbacks_ended` is set. No error of the store ends this."""
         task_status.started()
         while not callbacks_ended.is_set():
             try:
@@ -103,16 +108,17 @@ class ChannelOwner:
             except StoreUnavailable as error:
                 logger.warning("channel_scan_failed", error=str(error), once_a_second=True)
                 pause_s = RETRY_DELAY_S
-            except OutcomeUnknown as error:
-                logger.warning("channels_reset", error=str(error))
-                pause_s = await self._reset()
             except Exception as error:
-                logger.error("channels_reset", fault=describe_fault(error))
-                pause_s = await self._reset()
+                if isinstance(error, OutcomeUnknown):
+                    logger.warning("channels_uncertain", error=str(error), once_a_second=True)
+                else:
+                    logger.error("channels_uncertain", fault=describe_fault(error), once_a_second=True)
+                self._distrust_channels()
+                pause_s = RETRY_DELAY_S
             await self._wait(pause_s, callbacks_ended if drain.is_set() else self._wake_up)
             self._wake_up = trio.Event()
             await trio.sleep(SCAN_INTERVAL_MIN_S)
-        await self._reset()
+        await self._end_lease()
 
     async def _run_round(self, *, is_draining: bool) -> float:
         """Renew, release and claim what is due. Returns the seconds until the next round."""
@@ -125,13 +131,20 @@ class ChannelOwner:
         released = await self._release_idle(self._brands_to_release)
         self._brands_to_release.difference_update(released)
         self._released_at |= dict.fromkeys(released, self.owned.clock())
-        for channel in await self.channels.claim(excluding=self._released_since(RELEASE_COOLDOWN)):
+        cooling = self._released_since(RELEASE_COOLDOWN)
+        may_end_leases = self._renewals.may_end_leases(self.owned.clock())
+        known = dict(self.owned.fences)
+        for channel in await self.channels.claim(excluding=cooling, known=known, end_leases=may_end_leases):
+            fence_before = self.owned.fences.get(channel.brand, self._uncertain_fences.pop(channel.brand, None))
             self.owned.fences[channel.brand] = channel.fence
-            self.callbacks.load_breaker(channel.brand, channel.breaker)
+            if fence_before is None:
+                self.callbacks.load_breaker(channel.brand, channel.breaker)
             logger.info("channel_claimed", brand=channel.brand, fence=channel.fence)
         capacity = self._free_capacity()
         if capacity:
-            found = await self.channels.claim_callbacks(capacity, already_claimed=self._claimed_under_earlier_fence())
+            found = await self.channels.claim_callbacks(
+                capacity, known=dict(self.owned.fences), already_claimed=self._claimed_under_earlier_fence()
+            )
             for work in found:
                 self.callbacks.try_enqueue(work)
                 capacity[work.transaction.order.brand] -= 1
@@ -173,11 +186,15 @@ class ChannelOwner:
         """Renew the lease, and count its time from before the query."""
         requested_at = self.owned.clock()
         number = await self.channels.renew_lease()
+        now = self.owned.clock()
+        self._renewals = self._renewals.renewed(now)
         if number != self._lease_number:
             if self.owned.fences:
                 logger.warning("lease_lost", channels=len(self.owned.fences))
             self._lease_number = number
-            self._drop_channels(list(self.owned.fences))
+            self._drop_channels()
+        elif now >= self.owned.trusted_until:
+            self._distrust_channels()  # Meanwhile callbacks were released that are to be claimed again.
         self.owned.trusted_until = trusted_until(requested_at)
         self._renew_lease_at = later(requested_at, LEASE_RENEWAL_INTERVAL)
 
@@ -192,10 +209,17 @@ class ChannelOwner:
         since = self.owned.clock() - span
         return [brand for brand, at in self._released_at.items() if at > since]
 
-    def _drop_channels(self, brands: Collection[str]) -> None:
-        for brand in brands:
-            del self.owned.fences[brand]
-        self.callbacks.drop_breakers(brands)
+    def _drop_channels(self) -> None:
+        """Forget all channels, of which others may own some now."""
+        self.callbacks.drop_breakers([*self.owned.fences, *self._uncertain_fences])
+        self.owned.fences.clear()
+        self._uncertain_fences.clear()
+
+    def _distrust_channels(self) -> None:
+        """Use no channel before it is claimed again, as it is not known what the store holds of it; nobody else gets it
+        while the lease lasts."""
+        self._uncertain_fences |= self.owned.fences
+        self.owned.fences.clear()
 
     async def _release_idle(self, brands: Collection[str]) -> Collection[str]:
         """Release the channels of these brands that have no active delivery, and return their brands."""
@@ -207,19 +231,21 @@ class ChannelOwner:
             del self.owned.fences[brand]
         try:
             await self.channels.release(idle)
+        except StoreUnavailable:
+            self.owned.fences |= idle
+            raise
         except Exception:
-            self.owned.fences |= idle  # As far as is known, the store still has them as ours.
+            self.callbacks.drop_breakers(idle)  # They may be free, and go to another process.
             raise
         self.callbacks.drop_breakers(idle)
         return idle
 
-    async def _reset(self) -> float:
+    async def _end_lease(self) -> None:
         """Drop all channels, and end the lease in the store if it is available."""
-        self._drop_channels(list(self.owned.fences))
+        self._drop_channels()
         self._lease_number = None
-        self.owned.trusted_until = self._renew_lease_at = MonotonicInstant(-1)
+        self.owned.trusted_until = MonotonicInstant(-1)
         try:
             await self.channels.end_lease()
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("lease_release_failed", error=str(error))
-        return RETRY_DELAY_S
+        except Exception as error:
+            logger.warning("lease_release_failed", fault=describe_fault(error))
