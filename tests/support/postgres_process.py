@@ -45,7 +45,7 @@ class PostgresProcess:
     programs: PostgresPrograms = Factory(chosen)
     settings: Mapping[str, str] = field(factory=dict)
     """Settings that differ from the defaults."""
-    port: int = Factory(lambda: _free_port())
+    port: int = Factory(lambda: free_port())
     _child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -85,18 +85,7 @@ class PostgresProcess:
             **self.settings,
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        with (self.folder / "log").open("ab") as log:
-            self._child = subprocess.Popen(
-                [self.programs.path("postgres"), "-D", f"{self.data}", *arguments],
-                start_new_session=True,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                user=_account().user,
-                group=_account().group,
-                extra_groups=_account().groups,
-            )
+        self._child = spawn_server(self.folder, self.programs.path("postgres"), "-D", f"{self.data}", *arguments)
         until = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -177,6 +166,22 @@ def hand_over(folder: Path) -> None:
         shutil.chown(folder, account.user, account.group)
 
 
+def spawn_server(folder: Path, *command: str) -> subprocess.Popen[bytes]:
+    """Start a program in a folder as the user who runs PostgreSQL; its output goes to `log` in that folder."""
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            command,
+            start_new_session=True,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            user=_account().user,
+            group=_account().group,
+            extra_groups=_account().groups,
+        )
+
+
 @frozen
 class _Account:
     """Names the user and the groups of PostgreSQL's processes; None means those of the tests."""
@@ -208,7 +213,8 @@ def _make_reachable(folder: Path) -> None:
             each.chmod(mode | stat.S_IXGRP | stat.S_IXOTH)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,0 +1,237 @@
+"""What lies between the gateway and its PostgreSQL: names, passwords, TLS and poolers. What can't work is refused at
+once, with a sentence that says what to set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+import trio
+import trustme
+
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
+from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.postgres.bridge import open_bridge
+from mmo_trio.storage.postgres.connect_diagnosis import find_sqlstate
+from mmo_trio.storage.postgres.errors import translate_error
+from tests.support.configured_database import execute, live_through_payments, operating_row, with_parameters
+from tests.support.mmo_process import COMMAND, environment_without_settings
+from tests.support.pgbouncer import pgbouncer
+from tests.support.postgres_process import PostgresProcess, hand_over, postgres_folder
+
+# isort: split
+import psycopg
+
+pytestmark = pytest.mark.finding("postgres-F11")
+
+RULES = """
+local all all trust
+host all barred 127.0.0.1/32 reject
+host all known 127.0.0.1/32 scram-sha-256
+host all all 127.0.0.1/32 trust
+"""
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Return who signed the server's certificate."""
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def server(authority: trustme.CA) -> Iterator[PostgresProcess]:
+    """Run a server with TLS as `localhost`, and with rules who may connect."""
+    with postgres_folder() as folder:
+        leaf = authority.issue_cert("localhost")
+        leaf.private_key_and_cert_chain_pem.write_to_path(f"{folder / 'server.pem'}")
+        (folder / "rules").write_text(RULES, encoding="utf-8")
+        (folder / "server.pem").chmod(0o600)
+        hand_over(folder / "server.pem")
+        settings = {
+            "ssl": "on",
+            "ssl_cert_file": f"{folder / 'server.pem'}",
+            "ssl_key_file": f"{folder / 'server.pem'}",
+            "hba_file": f"{folder / 'rules'}",
+        }
+        running = PostgresProcess(folder, settings=settings)
+        running.create()
+        running.start()
+        try:
+            execute(running.tcp_url, "CREATE ROLE known LOGIN PASSWORD 'right'", "CREATE ROLE barred LOGIN")
+            yield running
+        finally:
+            running.stop()
+
+
+@pytest.fixture
+def database(server: PostgresProcess) -> str:
+    """Return the name of an empty database."""
+    name = f"gateway_{next(_numbers)}"
+    execute(server.tcp_url, f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
+    return name
+
+
+def address(server: PostgresProcess, database: str, user: str = "postgres", host: str = "127.0.0.1") -> str:
+    """Return the URL of a database."""
+    return f"postgresql://{user}@{host}:{server.port}/{database}"
+
+
+async def refusal(url: str) -> str:
+    """Return why the store was refused at once: another attempt would have been made for a server that is away."""
+    with pytest.raises(StoreUnusable) as refused:
+        async with open_postgres(url, serving=True, timeout_s=300):
+            pass
+    return str(refused.value)
+
+
+@operating_row("a wrong password, role or database, or no entry in `pg_hba.conf`")
+@pytest.mark.parametrize(
+    ("user", "wanted", "remedy"),
+    [
+        ("known:wrong", "postgres", "give the right password in database.url, ~/.pgpass or PGPASSWORD"),
+        ("known", "postgres", "give the right password in database.url, ~/.pgpass or PGPASSWORD"),
+        ("nobody", "postgres", "look at the server's pg_hba.conf, the role's right to log in, and sslmode"),
+        ("barred", "postgres", "look at the server's pg_hba.conf, the role's right to log in, and sslmode"),
+        ("postgres", "nothing", "create the database, or correct its name in database.url"),
+    ],
+)
+async def test_who_may_not_connect_learns_it_at_once(
+    server: PostgresProcess, user: str, wanted: str, remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = await refusal(address(server, wanted, user))
+    assert remedy in found
+    assert "wrong" not in found + caplog.text
+
+
+async def test_a_refusal_is_understood_in_any_language(server: PostgresProcess) -> None:
+    """psycopg knows no SQLSTATE of a connection that failed, and the server's sentence may be German."""
+    conninfo = f"host=127.0.0.1 port={server.port} user=known password=wrong dbname=postgres"
+    sentence = psycopg.OperationalError('connection failed: FATAL:  Passwort-Authentifizierung für Benutzer "known"')
+    async with open_bridge() as bridge:
+        assert await bridge.run(find_sqlstate, conninfo, sentence) == "28P01"
+        assert await bridge.run(find_sqlstate, conninfo, psycopg.OperationalError("Connection refused")) is None
+
+
+@operating_row("a server that starts, stops or fails over")
+async def test_a_server_that_starts_is_waited_for(server: PostgresProcess, database: str) -> None:
+    server.stop()
+    try:
+        with pytest.raises(StoreUnavailable):
+            async with open_postgres(address(server, database), serving=True, timeout_s=0.2):
+                pass
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, server.start)
+            async with open_postgres(address(server, database), serving=True, timeout_s=60) as store:
+                await store.check()
+    except BaseException:
+        server.stop()
+        server.start()
+        raise
+
+
+@pytest.mark.parametrize("lost", [psycopg.errors.DuplicatePreparedStatement, psycopg.errors.InvalidSqlStatementName])
+def test_a_statement_that_another_session_has_is_a_sign_of_a_pooler(lost: type[psycopg.Error]) -> None:
+    translated = translate_error(lost("prepared statement"))
+    assert isinstance(translated, StoreUnavailable)
+    assert "set pool_mode = session" in str(translated)
+
+
+@operating_row("`sslmode=verify-full`")
+async def test_a_server_that_proves_its_name_is_trusted(
+    server: PostgresProcess, database: str, authority: trustme.CA, tmp_path: Path
+) -> None:
+    authority.cert_pem.write_to_path(f"{tmp_path / 'ca.pem'}")
+    url = address(server, database, host="localhost")
+    await live_through_payments(with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / 'ca.pem'}"))
+
+
+@operating_row("`sslmode=verify-full` with the wrong authority or host name, or a server without TLS")
+async def test_a_server_that_does_not_prove_its_name_is_refused(
+    server: PostgresProcess, database: str, authority: trustme.CA, tmp_path: Path
+) -> None:
+    authority.cert_pem.write_to_path(f"{tmp_path / 'ca.pem'}")
+    trustme.CA().cert_pem.write_to_path(f"{tmp_path / 'other.pem'}")
+
+    async def refused(host: str, file: str) -> str:
+        url = address(server, database, host=host)
+        return await refusal(with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / file}"))
+
+    assert "certificate verify failed" in await refused("localhost", "other.pem")
+    assert "does not match host name" in await refused("127.0.0.1", "ca.pem")
+    assert "does not exist" in await refused("localhost", "missing.pem")
+    with _without_tls(server):
+        assert "server does not support SSL" in await refused("localhost", "ca.pem")
+
+
+@contextmanager
+def _without_tls(server: PostgresProcess) -> Iterator[None]:
+    """Let the server offer no TLS during the block."""
+    settings = server.settings
+    server.stop()
+    server.settings = {**settings, "ssl": "off"}
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()
+        server.settings = settings
+        server.start()
+
+
+@operating_row("pgbouncer with `pool_mode = session`")
+async def test_a_pooler_of_sessions_works(server: PostgresProcess, database: str) -> None:
+    with pgbouncer(server, "session") as url:
+        await live_through_payments(url.replace("/postgres", f"/{database}"))
+
+
+@operating_row("pgbouncer with `pool_mode = transaction` or `statement`")
+@pytest.mark.parametrize(
+    ("pool_mode", "is_round_robin"), [("transaction", False), ("transaction", True), ("statement", False)]
+)
+async def test_a_pooler_of_transactions_is_refused(
+    server: PostgresProcess, database: str, pool_mode: str, is_round_robin: bool, tmp_path: Path
+) -> None:
+    with pgbouncer(server, pool_mode, is_round_robin=is_round_robin) as url:
+        url = url.replace("/postgres", f"/{database}")
+        assert "set pool_mode = session" in await refusal(url)
+        if pool_mode == "statement" or is_round_robin:
+            return
+        async with trio.open_nursery() as nursery:
+            for command in (("db", "migrate"), ("db", "check"), ("serve",), ("serve", "--workers", "2")):
+                nursery.start_soon(_is_refused, url, tmp_path, command)
+    assert execute(address(server, database), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
+
+
+async def _is_refused(url: str, folder: Path, command: tuple[str, ...]) -> None:
+    """Run a command; it must end with a sentence."""
+    config = folder / f"{'-'.join(command)}.toml"
+    config.write_text(
+        f"""
+        [database]
+        url = "{url}"
+        [listen]
+        api = "127.0.0.1:0"
+        pages = "127.0.0.1:0"
+        console = "127.0.0.1:0"
+        [keys]
+        master_key_file = "{folder / "master.key"}"
+        [provider.sandbox]
+        kind = "sandbox"
+        """,
+        encoding="utf-8",
+    )
+    with trio.fail_after(120):
+        done = await trio.run_process(
+            [*COMMAND, *command, "--config", f"{config}"],
+            env=environment_without_settings(),
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+    assert b"Traceback" not in done.stderr, done.stderr
+    assert b"set pool_mode = session" in done.stderr, (command, done.stderr)
+    assert done.returncode == 3, (command, done.stderr)

@@ -1,0 +1,64 @@
+"""Runs pgbouncer between a gateway and its database."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
+
+# isort: split
+import psycopg
+
+from tests.support.postgres_process import (
+    SUPERUSER,
+    TIMEOUT_S,
+    PostgresProcess,
+    free_port,
+    postgres_folder,
+    spawn_server,
+)
+
+CONFIGURATION = """
+[databases]
+* = host=127.0.0.1 port={server_port} user={user}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = {pool_mode}
+server_round_robin = {round_robin}
+"""
+
+
+@contextmanager
+def pgbouncer(server: PostgresProcess, pool_mode: str, *, is_round_robin: bool = False) -> Iterator[str]:
+    """Run pgbouncer before this server during the block, with its defaults but for the mode; yield the URL of the
+    server's first database through it."""
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert program is not None, "pgbouncer is not installed (Debian: apt install pgbouncer)"
+    port = free_port()
+    text = CONFIGURATION.format(
+        server_port=server.port, user=SUPERUSER, port=port, pool_mode=pool_mode, round_robin=int(is_round_robin)
+    )
+    url = f"postgresql://{SUPERUSER}@127.0.0.1:{port}/postgres"
+    with postgres_folder() as folder:
+        (folder / "pgbouncer.ini").write_text(text, encoding="utf-8")
+        child = spawn_server(folder, program, "pgbouncer.ini")
+        try:
+            until = time.monotonic() + TIMEOUT_S
+            while True:
+                with suppress(psycopg.OperationalError):
+                    psycopg.connect(url).close()
+                    break
+                assert child.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < until, (folder / "log").read_text()
+                time.sleep(0.05)
+            yield url
+        finally:
+            child.terminate()
+            child.wait(TIMEOUT_S)
