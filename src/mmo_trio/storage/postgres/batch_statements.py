@@ -8,7 +8,7 @@ from typing import Any
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
-from mmo_trio.storage.postgres.records_horizon import WRITER_LOCK
+from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK
 from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
@@ -17,7 +17,6 @@ from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_clai
 
 _UNLIMITED = 2**63 - 1
 
-_ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)")
 _CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
 _INSERT_TRANSACTIONS = PreparedStatement("""
     INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,
@@ -153,12 +152,18 @@ _INSERT_BREAKER_CHANGES = PreparedStatement("""
 """)
 
 
-def batch_statements(effect: NetEffect, loaded: LoadedBatch, *, holder: int) -> Iterator[BoundStatement]:
+def batch_statements(
+    effect: NetEffect, loaded: LoadedBatch, *, holder: int, is_horizon_held: bool = False
+) -> Iterator[BoundStatement]:
     """Yield the statements that write each row of the batch, inside a transaction.
 
+    With `is_horizon_held` the batch was loaded inside it, after ACQUIRE_WRITER_LOCK: readers wait for its end.
     Rows that other processes may write, too, go in the order of their keys, so that no two wait for each other.
     """
     if effect.created:
+        if not is_horizon_held:
+            yield ACQUIRE_WRITER_LOCK
+            yield _CHECK_HORIZON.bind(min(each.order.created_at for each in effect.created.values()))
         yield from _creation_statements(effect, loaded)
     if effect.advanced:
         moved = [
@@ -200,8 +205,6 @@ def batch_statements(effect: NetEffect, loaded: LoadedBatch, *, holder: int) -> 
 
 def _creation_statements(effect: NetEffect, loaded: LoadedBatch) -> Iterator[BoundStatement]:
     created = effect.created
-    yield _ACQUIRE_WRITER_LOCK.bind(*WRITER_LOCK)
-    yield _CHECK_HORIZON.bind(min(each.order.created_at for each in created.values()))
     if effect.references:
         uses = dict(loaded.reference_use_counts)
         rows = []

@@ -27,6 +27,7 @@ _RESOLUTION_SHARE = 0.3
 _BEGIN = PreparedStatement("BEGIN")
 _INSERT_COMMIT_RECORD = PreparedStatement("INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)")
 _COMMIT = PreparedStatement("COMMIT")
+_ROLLBACK = PreparedStatement("ROLLBACK")
 
 _RESOLVE_COMMIT = """
     INSERT INTO batches (id, stamp, is_void) VALUES (%s, 0, true)
@@ -61,6 +62,19 @@ class Commit(Generic[T]):
     id: UUID = field(factory=uuid4)
     results: list[T] = field(factory=list)
     """Its result if it takes place; empty until the server may have seen COMMIT."""
+    has_begun: bool = False
+    """Whether it has begun with `begin_loading`."""
+
+    async def begin_loading(self, connection: PostgresConnection, statement: BoundStatement) -> None:
+        """Run BEGIN and this statement before the batch is loaded; `run_whole_transaction` goes on from there."""
+        self.has_begun = True
+        await execute_pipeline(connection, [_BEGIN.bind(), statement])
+
+    async def roll_back(self, connection: PostgresConnection) -> None:
+        """End what `begin_loading` has begun, if it has, without a commit."""
+        if self.has_begun:
+            self.has_begun = False
+            await execute_pipeline(connection, [_ROLLBACK.bind()])
 
     async def begin(self, connection: PostgresConnection, stamp: Instant) -> None:
         """Run BEGIN and write the commit's row."""
@@ -75,14 +89,15 @@ class Commit(Generic[T]):
     async def run_whole_transaction(
         self, connection: PostgresConnection, stamp: Instant, statements: Iterable[BoundStatement], result: T
     ) -> None:
-        """Run everything from BEGIN to COMMIT in one round trip, for this result."""
+        """Run everything from BEGIN, or what follows it, to COMMIT in one round trip, for this result."""
         every = [*self._begin_statements(stamp), *statements, _COMMIT.bind()]
         self.results.append(result)
         with require_confirmation(connection):
             await execute_pipeline(connection, every)
 
     def _begin_statements(self, stamp: Instant) -> Sequence[BoundStatement]:
-        return [_BEGIN.bind(), _INSERT_COMMIT_RECORD.bind(self.id, stamp)]
+        record = _INSERT_COMMIT_RECORD.bind(self.id, stamp)
+        return [record] if self.has_begun else [_BEGIN.bind(), record]
 
 
 class CommitInDoubt(OutcomeUnknown):

@@ -5,6 +5,10 @@ it. Instead, a reader of records up to an instant first moves the horizon there,
 sees it may create anything below it, and its batch is decided again with later stamps. Commits that may have read the
 horizon before hold a shared advisory lock from before that read until they end: the reader waits for these, and for no
 other. No commit waits for the reader.
+
+Records that are polled without a pause would move the horizon between the load and the commit of a batch again and
+again. So the second attempt of a batch takes the lock before it loads: from then on readers wait for it, however far
+they move the horizon.
 """
 
 from __future__ import annotations
@@ -13,9 +17,14 @@ import asyncio
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.pipeline import PreparedStatement
 
 WRITER_LOCK = (0x4D4D4F, 1)
 """The advisory lock shared by commits that create transactions."""
+
+ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)").bind(
+    *WRITER_LOCK
+)
 
 _ADVANCE_HORIZON = """
     WITH wanted AS (

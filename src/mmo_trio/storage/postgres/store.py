@@ -82,16 +82,28 @@ class PostgresStore(SqlStore):
         return ownership.NO_HOLDER if self.ownership is None else self.ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Make two round trips: load; then, unless another process was quicker, write and commit."""
+        """Make two round trips: load; then, unless another process was quicker, write and commit. A further attempt
+        first makes the readers of records wait for it."""
         scheduled: list[IntentKey] = []
+        is_repeated = False
 
         async def attempt(connection: PostgresConnection, commit: Commit[Sequence[Decision]]) -> Sequence[Decision]:
-            loaded = await load_batch(connection, reads)
-            decisions = decide(loaded.ledger)
+            nonlocal is_repeated
+            if is_repeated:
+                await commit.begin_loading(connection, records_horizon.ACQUIRE_WRITER_LOCK)
+            is_repeated = True
+            try:
+                loaded = await load_batch(connection, reads)
+                decisions = decide(loaded.ledger)
+            except Exception:
+                await commit.roll_back(connection)
+                raise
             batch = net_effect(decisions)
             scheduled[:] = batch.scheduled
-            if not batch.is_empty:
-                statements = batch_statements(batch, loaded, holder=self._holder)
+            if batch.is_empty:
+                await commit.roll_back(connection)
+            else:
+                statements = batch_statements(batch, loaded, holder=self._holder, is_horizon_held=commit.has_begun)
                 await commit.run_whole_transaction(connection, batch.latest_stamp, statements, decisions)
             return decisions
 
