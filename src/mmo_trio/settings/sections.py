@@ -305,7 +305,8 @@ class KeysSection:
     master_key_file: Path = setting(
         FILE,
         Path("master.key"),
-        "The file with the key that seals API keys; created when it does not exist. Every node needs the same.",
+        "The file with the key that seals API keys. Commands that need one create it, such as `mmo brands apply`;"
+        " `mmo serve` does not. Every node needs the same.",
     )
 
 

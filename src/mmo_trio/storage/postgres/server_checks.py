@@ -50,6 +50,12 @@ _SELECT_MISSING_RIGHTS = """
     SELECT name, array_agg(privilege ORDER BY privilege) FROM unnest(%s::text[], %s::text[]) AS wanted (name, privilege)
     WHERE NOT has_table_privilege(to_regclass(name), privilege) GROUP BY name ORDER BY name
 """
+_SELECT_MISSING_SEQUENCES = """
+    SELECT DISTINCT s.relname::text FROM unnest(%s::text[]) AS wanted (name)
+    JOIN pg_depend AS d ON d.refobjid = to_regclass(name) AND d.deptype = 'a' AND d.classid = 'pg_class'::regclass
+    JOIN pg_class AS s ON s.oid = d.objid
+    WHERE CASE WHEN s.relkind = 'S' THEN NOT has_sequence_privilege(s.oid, 'USAGE') END ORDER BY 1
+"""
 _SELECT_HIDDEN_ROWS = """
     SELECT name FROM unnest(%s::text[]) AS wanted (name) WHERE row_security_active(to_regclass(name)) ORDER BY name
 """
@@ -151,23 +157,26 @@ async def check_role(connection: PostgresConnection) -> None:
 async def find_missing_rights(connection: PostgresConnection) -> Sequence[str]:
     """Return a sentence for each right in our tables that the role lacks."""
     existing = await fetch_rows(
-        connection, "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL", table_names()
+        connection,
+        "SELECT name, current_user::text FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL",
+        table_names(),
     )
-    tables = [name for (name,) in existing]
+    tables = [name for name, _ in existing]
     wanted = [
-        (each, privilege)
-        for each in tables
-        for privilege in ("SELECT", "INSERT", *(() if each in _ONLY_ADDED_TO else ("UPDATE", "DELETE")))
+        (name, privilege)
+        for name in tables
+        for privilege in ("SELECT", "INSERT", *(() if name in _ONLY_ADDED_TO else ("UPDATE", "DELETE")))
     ]
-    missing = await fetch_rows(connection, _SELECT_MISSING_RIGHTS, *map(list, zip(*wanted, strict=True)))
-    found = [
-        f"the role lacks rights: GRANT {', '.join(privileges)} ON {name} TO {connection.info.user}"
-        for name, privileges in missing
-    ]
-    if not missing:
-        hidden = await fetch_rows(connection, _SELECT_HIDDEN_ROWS, tables)
-        found += [f"row security may hide rows of {name} from the role: give it BYPASSRLS" for (name,) in hidden]
-    return found
+    rights = await fetch_rows(
+        connection, _SELECT_MISSING_RIGHTS, [name for name, _ in wanted], [privilege for _, privilege in wanted]
+    )
+    missing = [(", ".join(privileges), name) for name, privileges in rights]
+    for (name,) in await fetch_rows(connection, _SELECT_MISSING_SEQUENCES, tables):
+        missing.append(("USAGE", f"SEQUENCE {name}"))
+    if missing:
+        return [f"the role lacks rights: GRANT {right} ON {name} TO {existing[0][1]}" for right, name in missing]
+    hidden = await fetch_rows(connection, _SELECT_HIDDEN_ROWS, tables)
+    return [f"row security may hide rows of {name} from the role: give it BYPASSRLS" for (name,) in hidden]
 
 
 def table_names() -> list[str]:

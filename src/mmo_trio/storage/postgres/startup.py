@@ -120,5 +120,5 @@ async def _maintain(store: PostgresStore, lease: ownership.PostgresChannelOwners
             if trio.current_time() - purged_at > _PURGE_INTERVAL_S:
                 purged_at = trio.current_time()
                 await store.purge()
-        except (StoreUnavailable, OutcomeUnknown) as error:
+        except (StoreUnavailable, OutcomeUnknown, StoreUnusable) as error:
             logger.warning("lease_renewal_failed", error=str(error))

@@ -25,6 +25,7 @@ from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, 
 from mmo_trio.storage.postgres.commits import Commit, CommitDeadlines, CommitInDoubt, commit_until_known, is_committed
 from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_with_retry
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
+from mmo_trio.storage.postgres.server_checks import find_missing_rights
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records
@@ -173,10 +174,12 @@ class PostgresStore(SqlStore):
         await self._read(look, timeout_s=CHECK_TIMEOUT_S)
 
     async def integrity_errors(self) -> Sequence[str]:
-        """Return a sentence for each error in the database. Reads all of it."""
+        """Return a sentence for each error in the database. Reads all of it, if the role may."""
         self._require_open()
 
         async def check(connection: PostgresConnection) -> Sequence[str]:
+            if missing := await find_missing_rights(connection):
+                return missing
             query = integrity_errors(POSTGRES_SCHEMA)
             return await queries.run_in_snapshot(connection, query, has_deadline=False)
 

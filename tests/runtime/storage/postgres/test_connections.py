@@ -22,6 +22,7 @@ from mmo_trio.storage.postgres.connections import (
 )
 from mmo_trio.storage.postgres.queries import run_statement
 from mmo_trio.storage.sql.statements import Row, SqlStatement
+from tests.support.configured_database import operating_row
 
 _CHANGED = "SELECT name FROM pg_settings WHERE source = 'session' AND category LIKE 'Query Tuning%'"
 _PREPARED = "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements WHERE starts_with(name, 'mmo_')"
@@ -51,6 +52,7 @@ async def execute(pool: Pool, statement: str) -> Sequence[Row]:
     return await call_on_connection(pool, lambda c: run_statement(c, SqlStatement(statement)), loop_time_s() + 30)
 
 
+@operating_row("`jit`, and settings of the planner")
 @pytest.mark.finding("postgres-F1")
 @pytest.mark.parametrize("setup", [WRITER_SETUP, READER_SETUP], ids=["writer", "reader"])
 async def test_no_statement_is_compiled_and_no_plan_is_forbidden(database: str, setup: str) -> None:
