@@ -10,7 +10,7 @@ import pytest
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 
 from tests.support.postgres_programs import CHOICE, chosen
-from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import DatabaseServer, postgres_server
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,14 +44,14 @@ def pytest_report_header() -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
+def postgres() -> Iterator[DatabaseServer]:
     """A real PostgreSQL."""
     with postgres_server() as server:
         yield server
 
 
 @pytest.fixture
-def database(postgres: PostgresServer) -> Iterator[str]:
+def database(postgres: DatabaseServer) -> Iterator[str]:
     """The address of an empty database."""
     url = postgres.fresh()
     yield url
@@ -59,7 +59,7 @@ def database(postgres: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def migrated_database(postgres: PostgresServer) -> Iterator[str]:
+def migrated_database(postgres: DatabaseServer) -> Iterator[str]:
     """The address of a database with our tables, and nothing in them."""
     url = postgres.migrated()
     yield url

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
+from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 import trio
@@ -19,10 +20,32 @@ import psycopg
 from attrs import define
 from psycopg import sql
 
+from tests.support import citus_cluster
 from tests.support.postgres_process import postgres_process
 
 OWN_SERVER = "MMO_TEST_DATABASE_URL"
 _numbers = count(1)
+
+
+class DatabaseServer(Protocol):
+    """Makes databases for tests."""
+
+    @property
+    def url(self) -> str:
+        """The address of a database that one may connect to."""
+        ...
+
+    def fresh(self) -> str:
+        """The address of a new, empty database."""
+        ...
+
+    def migrated(self) -> str:
+        """The address of a new database with our tables."""
+        ...
+
+    def drop(self, url: str) -> None:
+        """Remove a database of `fresh`, even if clients are connected."""
+        ...
 
 
 @define
@@ -71,8 +94,12 @@ async def _migrate(url: str) -> None:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
-    """Run the chosen PostgreSQL during the block, or use one's own server."""
+def postgres_server() -> Iterator[DatabaseServer]:
+    """Run the chosen PostgreSQL during the block, or use one's own server, or a cluster of Citus."""
+    if citus_cluster.is_wanted():
+        with citus_cluster.citus_cluster() as cluster:
+            yield cluster
+        return
     if url := os.environ.get(OWN_SERVER):
         server = PostgresServer(url)
         try:

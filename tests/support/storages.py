@@ -12,7 +12,7 @@ from attrs import Factory, define
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.storage.open_store import open_store
-from tests.support.postgres_server import PostgresServer
+from tests.support.postgres_server import DatabaseServer
 
 
 @define(eq=False)
@@ -72,7 +72,7 @@ class Storage:
 class Storages:
     """The storages of this run, one for each directory."""
 
-    postgres: PostgresServer | None = None
+    postgres: DatabaseServer | None = None
     is_memory: bool = False
     _known: dict[Path, Storage] = Factory(dict)
 

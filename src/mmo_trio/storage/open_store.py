@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +32,8 @@ class StoreKind:
     open_url: StoreOpener
     is_shared: bool = False
     """Whether several processes may serve from one store at the same time."""
+    distribute: Callable[[str], Awaitable[None]] | None = None
+    """Migrates the store that a URL names and distributes its tables over servers; None where they can't be."""
     origin: str = ""
     """The distribution that brings this kind; empty for a built-in one."""
 
@@ -51,11 +53,17 @@ def _open_postgres(url: str, *, serving: bool, create: bool) -> AbstractAsyncCon
     return open_postgres(url, serving=serving, create=create)
 
 
+async def _distribute_postgres(url: str) -> None:
+    from mmo_trio.storage.postgres.startup import distribute_postgres
+
+    await distribute_postgres(url)
+
+
 STORE_KINDS: Final[Mapping[str, StoreKind]] = MappingProxyType(
     {
         "sqlite": StoreKind(_open_sqlite),
-        "postgresql": StoreKind(_open_postgres, is_shared=True),
-        "postgres": StoreKind(_open_postgres, is_shared=True),
+        "postgresql": StoreKind(_open_postgres, is_shared=True, distribute=_distribute_postgres),
+        "postgres": StoreKind(_open_postgres, is_shared=True, distribute=_distribute_postgres),
     }
 )
 """The built-in kinds, by URL scheme."""
@@ -77,3 +85,14 @@ def open_store(
     if scheme not in kinds:
         raise StoreUnusable(f"no kind of store has the scheme {scheme}")
     return kinds[scheme].open_url(url, serving=serving, create=create)
+
+
+async def distribute_store(url: str, *, kinds: Mapping[str, StoreKind] = STORE_KINDS) -> None:
+    """Migrate the store and distribute its tables over servers; do nothing where that is done.
+
+    Raises StoreUnusable for a kind whose tables can't be distributed, and what the kind itself raises.
+    """
+    kind = kinds.get(url_scheme(url))
+    if kind is None or kind.distribute is None:
+        raise StoreUnusable("only tables in PostgreSQL with Citus can be distributed: look at database.url")
+    await kind.distribute(url)

@@ -23,7 +23,9 @@ FILES = (
     "docs/*.py",
     "README.md",
     "CHANGES.md",
-    "deploy/*",
+    "deploy/*.*",
+    "deploy/Containerfile",
+    "deploy/citus/*",
     "noxfile.py",
 )
 """The files to check, as patterns."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 import click
+import trio
 
 from mmo_sansio.values.clock import Moment, format_with_microseconds
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
@@ -18,6 +19,7 @@ from mmo_trio.cli.support.target import CommandTarget, json_option, target_optio
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_batch_once
 from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.open_store import distribute_store
 from mmo_trio.system.clock import GatewayClock
 
 
@@ -27,13 +29,23 @@ def db() -> None:
 
 
 @db.command()
+@click.option(
+    "--distribute",
+    "is_distributed",
+    is_flag=True,
+    help="Distribute the tables about payments by brand over the workers of Citus.",
+)
 @target_options
-def migrate(target: CommandTarget) -> None:
+def migrate(target: CommandTarget, is_distributed: bool) -> None:
     """Make the store, or migrate its schema to this version; a second time changes nothing."""
     with progress_bar() as bar:
         bar.add_task("migrating", total=None)
+        if is_distributed:
+            trio.run(partial(distribute_store, target.settings.database.url, kinds=target.settings.store_kinds))
         target.with_store(_do_nothing, create=True, serving=True)
     print_status("The store has this version's schema.")
+    if is_distributed:
+        print_status("Its tables about payments are distributed by brand.")
 
 
 @db.command()

@@ -2,58 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
 from mmo_sansio.values.model import Status
+from mmo_trio.storage.postgres.brand_statements import BrandStatement, KnownBrands
 from mmo_trio.storage.postgres.bridge import PostgresConnection
-from mmo_trio.storage.postgres.pipeline import PreparedStatement, Row, execute_pipeline
+from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, Row, execute_pipeline
 from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
 from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX
 from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction
 
-_SELECT_TRANSACTIONS = PreparedStatement("""
+AnyStatement: TypeAlias = PreparedStatement | BrandStatement
+
+_SELECT_TRANSACTIONS = BrandStatement("""
     SELECT order_row, progress
-    FROM unnest(%s::text[]) AS wanted JOIN transactions ON gateway_reference = wanted
+    FROM unnest(%s::text[], %s::text[]) AS wanted (brand, gateway_reference)
+    JOIN transactions AS t USING (brand, gateway_reference)
+    [WHERE t.brand = ($1)[1]]
 """)
+_FIND_TRANSACTIONS = PreparedStatement("""
+    SELECT order_row, progress FROM transactions WHERE gateway_reference = ANY (%s::text[])
+""")
+"""Of any brand: to all shards where tables are distributed."""
+
 _SELECT_DEPOSITS = PreparedStatement("""
-    SELECT provider, provider_reference, gateway_reference, order_row, progress
+    SELECT provider, provider_reference, brand, gateway_reference
     FROM unnest(%s::text[], %s::text[]) AS wanted (provider, provider_reference)
     JOIN deposits USING (provider, provider_reference)
-    JOIN transactions USING (brand, gateway_reference)
 """)
-_SELECT_REFERENCE_USES = PreparedStatement(f"""
+_SELECT_REFERENCE_USES = BrandStatement(f"""
     SELECT wanted.brand, wanted.merchant_reference, newest.gateway_reference, at, nth, coalesce(earlier, (
         SELECT CASE WHEN bool_or(status = 'pending') THEN 'pending'
             WHEN bool_or(status = 'success') OR count(*) = {UNSUMMED_USES_MAX} THEN 'success' ELSE 'failed' END
         FROM (SELECT status FROM reference_uses AS older JOIN transactions USING (brand, gateway_reference)
             WHERE older.brand = wanted.brand AND older.merchant_reference = wanted.merchant_reference
-                AND older.nth < newest.nth ORDER BY older.nth DESC LIMIT {UNSUMMED_USES_MAX}) AS before)),
+                AND older.nth < newest.nth [AND older.brand = ($1)[1]]
+            ORDER BY older.nth DESC LIMIT {UNSUMMED_USES_MAX}) AS before)),
         order_row, progress
     FROM unnest(%s::text[], %s::text[]) AS wanted (brand, merchant_reference)
     CROSS JOIN LATERAL (
         SELECT gateway_reference, at, nth, earlier FROM reference_uses AS used
         WHERE used.brand = wanted.brand AND used.merchant_reference = wanted.merchant_reference
+            [AND used.brand = ($1)[1]]
         ORDER BY nth DESC LIMIT 1
     ) AS newest
     LEFT JOIN transactions AS t ON t.brand = wanted.brand AND t.gateway_reference = newest.gateway_reference
+        [AND t.brand = ($1)[1]]
 """)
 _SELECT_CLAIMS = PreparedStatement("""
     SELECT claim
     FROM unnest(%s::text[], %s::text[]) AS wanted (provider, receipt)
     JOIN deposit_claims USING (provider, receipt)
 """)
-_SELECT_INTENTS = PreparedStatement("""
-    SELECT gateway_reference, kind, fence
+_SELECT_INTENTS = BrandStatement("""
+    SELECT i.brand, gateway_reference, kind, fence
+    FROM unnest(%s::text[], %s::text[], %s::text[]) AS wanted (brand, gateway_reference, kind)
+    JOIN intents AS i USING (brand, gateway_reference, kind)
+    [WHERE i.brand = ($1)[1]]
+""")
+_FIND_INTENTS = PreparedStatement("""
+    SELECT brand, gateway_reference, kind, fence
     FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)
     JOIN intents USING (gateway_reference, kind)
 """)
-_SELECT_USAGE = PreparedStatement("""
-    SELECT brand, counter, day, amount
-    FROM unnest(%s::text[], %s::text[]) AS wanted (brand, counter) JOIN brand_usage USING (brand, counter)
+"""Of any brand, like _FIND_TRANSACTIONS."""
+
+_SELECT_USAGE = BrandStatement("""
+    SELECT u.brand, counter, day, amount
+    FROM unnest(%s::text[], %s::text[]) AS wanted (brand, counter) JOIN brand_usage AS u USING (brand, counter)
+    [WHERE u.brand = ($1)[1]]
 """)
 _SELECT_HORIZON = PreparedStatement("""
     SELECT at, (SELECT string_agg(brand, ' ') FROM brand_holds) FROM horizon
@@ -69,13 +91,21 @@ class LoadedBatch:
     """How often each merchantReference was used."""
     intent_fences: dict[IntentKey, int]
     """The fence of each one's last claim."""
+    _known_brands: KnownBrands
+
+    def brand_of(self, gateway_reference: str) -> str | None:
+        """Return the brand of a transaction, or None when it was not read."""
+        transaction = self.ledger.transactions.get(gateway_reference)
+        return self._known_brands.get(gateway_reference) if transaction is None else transaction.order.brand
 
 
-async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatch:
+async def load_batch(
+    connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, *, is_distributed: bool = False
+) -> LoadedBatch:
     """Return the working set for these reads, with the transactions of known deposits and of the newest uses of
-    references."""
+    references; learn the brands of what was found."""
     deposits = {(provider, escape_text(reference)): (provider, reference) for provider, reference in reads.deposits}
-    results = await _fetch(connection, reads, deposits)
+    results = await _fetch(connection, _batch_queries(reads, deposits, known_brands, is_distributed))
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
     ((ledger.not_before, held_brands),) = results[_SELECT_HORIZON]
     ledger.held_brands = frozenset((held_brands or "").split())
@@ -88,43 +118,85 @@ async def load_batch(connection: PostgresConnection, reads: Reads) -> LoadedBatc
     for brand, counter, day, amount in results.get(_SELECT_USAGE, ()):
         ledger.usage[brand, counter] = UsageCount(day, amount)
     fences = dict[IntentKey, int]()
-    for gateway_reference, kind, fence in results.get(_SELECT_INTENTS, ()):
-        key = (gateway_reference, IntentKind(kind))
-        ledger.intents[key] = durable_intent(key[1], gateway_reference, fence)
-        fences[key] = fence
-    for order, progress in results.get(_SELECT_TRANSACTIONS, ()):
-        transaction = parse_transaction(order, progress)
-        ledger.transactions[transaction.reference] = transaction
-    for provider, reference, gateway_reference, order, progress in results.get(_SELECT_DEPOSITS, ()):
+    for statement in (_SELECT_INTENTS, _FIND_INTENTS):
+        for brand, gateway_reference, kind, fence in results.get(statement, ()):
+            key = (gateway_reference, IntentKind(kind))
+            ledger.intents[key] = durable_intent(key[1], gateway_reference, fence)
+            fences[key] = fence
+            known_brands.add(gateway_reference, brand)
+    for statement in (_SELECT_TRANSACTIONS, _FIND_TRANSACTIONS):
+        _add_transactions(ledger, results.get(statement, ()))
+    received = results.get(_SELECT_DEPOSITS, ())
+    for provider, reference, _, gateway_reference in received:
         ledger.deposits[deposits[provider, reference]] = gateway_reference
-        ledger.transactions[gateway_reference] = parse_transaction(order, progress)
+    if missing := {(brand, reference) for _, _, brand, reference in received if reference not in ledger.transactions}:
+        keys = sorted(missing)
+        found = await _fetch(
+            connection, [(_SELECT_TRANSACTIONS, _SELECT_TRANSACTIONS.bind_rows(keys, is_distributed=is_distributed))]
+        )
+        _add_transactions(ledger, found[_SELECT_TRANSACTIONS])
     for (row,) in results.get(_SELECT_CLAIMS, ()):
         claim = parse_claim(row)
         ledger.claims[claim.provider, claim.receipt] = claim
+    for reference, transaction in ledger.transactions.items():
+        known_brands.add(reference, transaction.order.brand)
     loaded = (ledger.deposits.values(), (each.gateway_reference for each in ledger.references.values()))
     ledger.prefetched = evolve(reads, transactions=reads.transactions.union(*loaded))
-    return LoadedBatch(ledger, uses, fences)
+    return LoadedBatch(ledger, uses, fences, known_brands)
+
+
+def _add_transactions(ledger: Ledger, rows: Sequence[Row]) -> None:
+    for order, progress in rows:
+        transaction = parse_transaction(order, progress)
+        ledger.transactions[transaction.reference] = transaction
+
+
+def _batch_queries(
+    reads: Reads, deposits: Collection[tuple[str, str]], known_brands: KnownBrands, is_distributed: bool
+) -> Iterator[tuple[AnyStatement, Iterable[BoundStatement]]]:
+    """Yield each statement for which there are keys, with its values."""
+    yield _SELECT_HORIZON, [_SELECT_HORIZON.bind()]
+    transactions: list[tuple[str, str]] = []
+    unknown: list[str] = []
+    for reference in filter(is_storable, reads.transactions):
+        brand = known_brands.get(reference)
+        if brand is None:
+            unknown.append(reference)
+        else:
+            transactions.append((brand, reference))
+    intents: list[tuple[str, str, str]] = []
+    unknown_intents: list[tuple[str, str]] = []
+    for reference, kind in reads.intents:
+        brand = known_brands.get(reference)
+        if brand is not None:
+            intents.append((brand, reference, kind))
+        elif is_storable(reference):
+            unknown_intents.append((reference, kind))
+    for by_brand, keys in (
+        (_SELECT_REFERENCE_USES, [key for key in reads.references if is_storable(key[1])]),
+        (_SELECT_INTENTS, intents),
+        (_SELECT_TRANSACTIONS, transactions),
+        (_SELECT_USAGE, reads.usage),
+    ):
+        if keys:
+            yield by_brand, by_brand.bind_rows(keys, is_distributed=is_distributed)
+    for statement, others in (
+        (_SELECT_DEPOSITS, deposits),
+        (_SELECT_CLAIMS, [(provider, escape_text(receipt)) for provider, receipt in reads.claims]),
+        (_FIND_INTENTS, unknown_intents),
+        (_FIND_TRANSACTIONS, [(each,) for each in unknown]),
+    ):
+        if others:
+            yield statement, [statement.bind_rows(others)]
 
 
 async def _fetch(
-    connection: PostgresConnection, reads: Reads, deposits: Collection[tuple[str, str]]
-) -> Mapping[PreparedStatement, Sequence[Row]]:
-    """Return the rows of each statement; one for which there are no keys is not run."""
-    references = [key for key in reads.references if is_storable(key[1])]
-    transactions = [(each,) for each in reads.transactions if is_storable(each)]
-    intents = [(reference, kind) for reference, kind in reads.intents if is_storable(reference)]
-    statements = [_SELECT_HORIZON.bind()]
-    statements += [
-        statement.bind_rows(keys)
-        for statement, keys in (
-            (_SELECT_REFERENCE_USES, references),
-            (_SELECT_DEPOSITS, deposits),
-            (_SELECT_CLAIMS, [(provider, escape_text(receipt)) for provider, receipt in reads.claims]),
-            (_SELECT_INTENTS, intents),
-            (_SELECT_TRANSACTIONS, transactions),
-            (_SELECT_USAGE, reads.usage),
-        )
-        if keys
-    ]
-    results = await execute_pipeline(connection, statements)
-    return dict(zip((each.statement for each in statements), results, strict=True))
+    connection: PostgresConnection, queries: Iterable[tuple[AnyStatement, Iterable[BoundStatement]]]
+) -> Mapping[AnyStatement, Sequence[Row]]:
+    """Return the rows of each statement, in one round trip."""
+    bound = [(statement, each) for statement, several in queries for each in several]
+    results = await execute_pipeline(connection, [each for _, each in bound])
+    rows: dict[AnyStatement, list[Row]] = {}
+    for (statement, _), found in zip(bound, results, strict=True):
+        rows.setdefault(statement, []).extend(found)
+    return rows

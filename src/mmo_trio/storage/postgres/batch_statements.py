@@ -7,6 +7,7 @@ from typing import Any
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
+from mmo_trio.storage.postgres.brand_statements import BrandStatement, InsertStatement, group_by_brand
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK
 from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
@@ -15,10 +16,8 @@ from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.sql.columns import UPSERT_USAGE, callback_body_rows, order_columns, progress_columns, usage_rows
 from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim, serialize_order
 
-_UNLIMITED = 2**63 - 1
-
 _CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
-_INSERT_TRANSACTIONS = PreparedStatement("""
+_INSERT_TRANSACTIONS = InsertStatement("""
     INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,
         msisdn, reconciliation_reference, order_row, status, version, wake_at, provider_receipt,
         progress, object)
@@ -26,7 +25,7 @@ _INSERT_TRANSACTIONS = PreparedStatement("""
         %s::text[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bigint[], %s::text[],
         %s::bytea[], %s::bytea[])
 """)
-_UPDATE_TRANSACTIONS = PreparedStatement("""
+_UPDATE_TRANSACTIONS = BrandStatement("""
     WITH moved AS (
         UPDATE transactions AS t SET status = new.status, version = new.version,
             wake_at = new.wake_at, provider_receipt = new.provider_receipt,
@@ -36,18 +35,18 @@ _UPDATE_TRANSACTIONS = PreparedStatement("""
             AS new (brand, gateway_reference, was, status, version, wake_at, provider_receipt,
                 progress, object)
         WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
-            AND t.version = new.was
+            AND t.version = new.was [AND t.brand = ($1)[1]]
         RETURNING 1
     )
     SELECT still_so(count(*) = %s::bigint) FROM moved
 """)
-_REDATE_TRANSACTIONS = PreparedStatement("""
+_REDATE_TRANSACTIONS = BrandStatement("""
     UPDATE transactions AS t SET created_at = new.created_at, order_row = new.order_row
     FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bytea[])
         AS new (brand, gateway_reference, created_at, order_row)
-    WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
+    WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference [AND t.brand = ($1)[1]]
 """)
-_INSERT_REFERENCE_USES = PreparedStatement("""
+_INSERT_REFERENCE_USES = InsertStatement("""
     INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[], %s::text[])
 """)
@@ -78,33 +77,34 @@ _DELETE_CLAIMS = PreparedStatement("""
     )
     SELECT still_so(count(*) = %s::bigint) FROM gone
 """)
-_DELETE_INTENTS = PreparedStatement("""
+_DELETE_INTENTS = BrandStatement("""
     WITH gone AS (
         DELETE FROM intents AS i
-        USING unnest(%s::text[], %s::text[], %s::bigint[]) AS old (gateway_reference, kind, fence)
-        WHERE i.gateway_reference = old.gateway_reference AND i.kind = old.kind
-            AND i.fence <= old.fence
+        USING unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
+            AS old (brand, gateway_reference, kind, fence)
+        WHERE i.brand = old.brand AND i.gateway_reference = old.gateway_reference AND i.kind = old.kind
+            AND i.fence <= old.fence [AND i.brand = ($1)[1]]
         RETURNING 1
     )
     SELECT still_so(count(*) >= %s::bigint) FROM gone
 """)
-_UPSERT_INTENTS = PreparedStatement("""
+_UPSERT_INTENTS = InsertStatement("""
     INSERT INTO intents (brand, gateway_reference, kind, holder)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
     ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder
 """)
-_INSERT_JOURNAL = PreparedStatement("""
+_INSERT_JOURNAL = InsertStatement("""
     INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after,
         detail)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::text[], %s::text[])
 """)
-_INSERT_CALLBACKS = PreparedStatement("""
+_INSERT_CALLBACKS = InsertStatement("""
     INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::integer[],
         %s::bigint[], %s::text[], %s::bigint[])
 """)
-_INSERT_CALLBACK_BODIES = PreparedStatement("""
+_INSERT_CALLBACK_BODIES = InsertStatement("""
     INSERT INTO callback_bodies (brand, gateway_reference, at, body)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bytea[])
 """)
@@ -119,22 +119,21 @@ _UPSERT_SUSPENSE = PreparedStatement("""
             last_at = greatest(suspense.last_at, excluded.last_at)
 """)
 
-_UPSERT_COUNTS = PreparedStatement("""
+_UPSERT_COUNTS = InsertStatement("""
     INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)
     SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
         %s::integer[], %s::bigint[], %s::bigint[])
     ON CONFLICT (span, began_at, brand, method, provider, status, latency_s, holder)
         DO UPDATE SET times = figures.times + excluded.times
 """)
-_UPSERT_USAGE = PreparedStatement(f"""
-    WITH new AS (
-        SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
-            AS added (brand, counter, day, amount, most)
-    ), changed AS (
-        {UPSERT_USAGE.format(source="SELECT brand, counter, day, amount FROM new")}
-        RETURNING brand, counter, amount
-    )
-    SELECT still_so(bool_and(changed.amount <= new.most)) FROM changed JOIN new USING (brand, counter)
+_UPSERT_USAGE = InsertStatement(
+    UPSERT_USAGE.format(source="SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])")
+)
+_CHECK_USAGE = BrandStatement("""
+    SELECT still_so(bool_and(u.amount <= new.most))
+    FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS new (brand, counter, most)
+    JOIN brand_usage AS u USING (brand, counter)
+    [WHERE u.brand = ($1)[1]]
 """)
 _UPSERT_BREAKERS = PreparedStatement("""
     INSERT INTO channels AS c (brand, holder, fence, breaker)
@@ -153,7 +152,7 @@ _INSERT_BREAKER_CHANGES = PreparedStatement("""
 
 
 def batch_statements(
-    effect: NetEffect, loaded: LoadedBatch, *, holder: int, is_horizon_held: bool = False
+    effect: NetEffect, loaded: LoadedBatch, *, holder: int, is_horizon_held: bool = False, is_distributed: bool = False
 ) -> Iterator[BoundStatement]:
     """Yield the statements that write each row of the batch, inside a transaction.
 
@@ -164,27 +163,28 @@ def batch_statements(
         if not is_horizon_held:
             yield ACQUIRE_WRITER_LOCK
             yield _CHECK_HORIZON.bind(min(each.order.created_at for each in effect.created.values()))
-        yield from _creation_statements(effect, loaded)
+        yield from _creation_statements(effect, loaded, is_distributed=is_distributed)
     if effect.advanced:
         moved = [
             (now.order.brand, reference, was, *progress_columns(now))
             for reference, (was, now) in sorted(effect.advanced.items())
         ]
-        yield _UPDATE_TRANSACTIONS.bind_rows(moved, len(moved))
+        yield from _UPDATE_TRANSACTIONS.bind_counted_rows(moved, is_distributed=is_distributed)
     if effect.redated:
-        yield _REDATE_TRANSACTIONS.bind_rows(
+        redated = [
             (each.order.brand, reference, each.order.created_at, serialize_order(each.order))
             for reference, each in sorted(effect.redated.items())
-        )
+        ]
+        yield from _REDATE_TRANSACTIONS.bind_rows(redated, is_distributed=is_distributed)
     if effect.claims:
         yield from _claim_statements(effect)
-    yield from _intent_statements(effect, loaded, holder)
+    yield from _intent_statements(effect, loaded, holder, is_distributed=is_distributed)
     if effect.journal:
-        yield _INSERT_JOURNAL.bind_rows(map(_journal_row, effect.journal))
+        yield from _INSERT_JOURNAL.bind_rows(map(_journal_row, effect.journal), is_distributed=is_distributed)
     if effect.callbacks:
-        yield _INSERT_CALLBACKS.bind_rows(map(_callback_row, effect.callbacks))
+        yield from _INSERT_CALLBACKS.bind_rows(map(_callback_row, effect.callbacks), is_distributed=is_distributed)
         if bodies := callback_body_rows(effect):
-            yield _INSERT_CALLBACK_BODIES.bind_rows(bodies)
+            yield from _INSERT_CALLBACK_BODIES.bind_rows(bodies, is_distributed=is_distributed)
     if effect.suspense:
         yield _UPSERT_SUSPENSE.bind_rows(_suspense_rows(effect.suspense))
     if effect.breakers:
@@ -196,14 +196,16 @@ def batch_statements(
             (brand, effect.latest_stamp, each.breaker.state) for brand, each in breakers
         )
     if effect.usage:
-        limits = [_UNLIMITED if each.limit is None else each.limit for _, each in sorted(effect.usage.items())]
-        rows = usage_rows(effect)
-        yield _UPSERT_USAGE.bind_rows((*row, limit) for row, limit in zip(rows, limits, strict=True))
+        yield from _UPSERT_USAGE.bind_rows(usage_rows(effect), is_distributed=is_distributed)
+        limits = [(*key, each.limit) for key, each in sorted(effect.usage.items()) if each.limit is not None]
+        if limits:
+            yield from _CHECK_USAGE.bind_rows(limits, is_distributed=is_distributed)
     if figures := batch_counts(effect):
-        yield _UPSERT_COUNTS.bind_rows((*key, holder, times) for key, times in sorted(figures.items()))
+        counted = [(*key, holder, times) for key, times in sorted(figures.items())]
+        yield from _UPSERT_COUNTS.bind_rows(counted, is_distributed=is_distributed)
 
 
-def _creation_statements(effect: NetEffect, loaded: LoadedBatch) -> Iterator[BoundStatement]:
+def _creation_statements(effect: NetEffect, loaded: LoadedBatch, *, is_distributed: bool) -> Iterator[BoundStatement]:
     created = effect.created
     if effect.references:
         uses = dict(loaded.reference_use_counts)
@@ -212,7 +214,7 @@ def _creation_statements(effect: NetEffect, loaded: LoadedBatch) -> Iterator[Bou
             key = (each.brand, each.merchant_reference)
             uses[key] = uses.get(key, 0) + 1
             rows.append((*key, uses[key], each.at, each.gateway_reference, each.earlier.value))
-        yield _INSERT_REFERENCE_USES.bind_rows(sorted(rows))
+        yield from _INSERT_REFERENCE_USES.bind_rows(sorted(rows), is_distributed=is_distributed)
     if effect.deposits:
         yield _INSERT_DEPOSITS.bind_rows(
             sorted(
@@ -225,7 +227,8 @@ def _creation_statements(effect: NetEffect, loaded: LoadedBatch) -> Iterator[Bou
                 for each in effect.deposits
             )
         )
-    yield _INSERT_TRANSACTIONS.bind_rows((*order_columns(each), *progress_columns(each)) for each in created.values())
+    rows_created = [(*order_columns(each), *progress_columns(each)) for each in created.values()]
+    yield from _INSERT_TRANSACTIONS.bind_rows(rows_created, is_distributed=is_distributed)
 
 
 def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
@@ -250,16 +253,26 @@ def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
         yield _DELETE_CLAIMS.bind_rows(deleted, len(deleted))
 
 
-def _intent_statements(effect: NetEffect, loaded: LoadedBatch, holder: int) -> Iterator[BoundStatement]:
+def _intent_statements(
+    effect: NetEffect, loaded: LoadedBatch, holder: int, *, is_distributed: bool
+) -> Iterator[BoundStatement]:
+    transactions = loaded.ledger.transactions
     if effect.concluded:
-        known = loaded.intent_fences
-        counted = len(effect.concluded & known.keys())
-        yield _DELETE_INTENTS.bind_rows(((*key, known.get(key, 0)) for key in sorted(effect.concluded)), counted)
+        fences = loaded.intent_fences
+        concluded = [
+            (brand, *key, fences.get(key, 0))
+            for key in sorted(effect.concluded)
+            if (brand := loaded.brand_of(key[0])) is not None
+        ]
+        groups = list(group_by_brand(concluded).values()) if is_distributed else [concluded]
+        for group in filter(None, groups):
+            counted = sum((reference, kind) in fences for _, reference, kind, _ in group)
+            yield from _DELETE_INTENTS.bind_rows(group, counted, is_distributed=is_distributed)
     if effect.scheduled:
-        transactions = loaded.ledger.transactions
-        yield _UPSERT_INTENTS.bind_rows(
+        scheduled = [
             (transactions[reference].order.brand, reference, kind, holder) for reference, kind in effect.scheduled
-        )
+        ]
+        yield from _UPSERT_INTENTS.bind_rows(scheduled, is_distributed=is_distributed)
 
 
 def _journal_row(entry: JournalEntry) -> tuple[object, ...]:

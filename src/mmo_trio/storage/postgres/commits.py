@@ -26,12 +26,20 @@ _RESOLUTION_SHARE = 0.3
 
 _BEGIN = PreparedStatement("BEGIN")
 _INSERT_COMMIT_RECORD = PreparedStatement("INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)")
+_INSERT_BRAND_COMMIT_RECORD = PreparedStatement(
+    "INSERT INTO brand_batches (brand, id, stamp) VALUES (%s::text, %s::uuid, %s::bigint)"
+)
 _COMMIT = PreparedStatement("COMMIT")
 _ROLLBACK = PreparedStatement("ROLLBACK")
 
 _RESOLVE_COMMIT = """
     INSERT INTO batches (id, stamp, is_void) VALUES (%s, 0, true)
-    ON CONFLICT (id) DO UPDATE SET touched_at = clock_timestamp()
+    ON CONFLICT (id) DO UPDATE SET touched_at = excluded.touched_at
+    RETURNING NOT is_void
+"""
+_RESOLVE_BRAND_COMMIT = """
+    INSERT INTO brand_batches (brand, id, stamp, is_void) VALUES (%s, %s, 0, true)
+    ON CONFLICT (brand, id) DO UPDATE SET touched_at = excluded.touched_at
     RETURNING NOT is_void
 """
 """The first write of the row settles the question. While the commit in doubt is still running, this statement waits for
@@ -55,11 +63,22 @@ class CommitDeadlines:
         return cls(now + timeout_s * (1 - _RESOLUTION_SHARE), now + timeout_s)
 
 
+@frozen
+class CommitKey:
+    """Names the row of a commit."""
+
+    id: UUID
+    brand: str | None = None
+    """The brand in whose shard it is, where tables are distributed; see `distribution`."""
+
+
 @define(eq=False)
 class Commit(Generic[T]):
     """One attempt to make something durable."""
 
     id: UUID = field(factory=uuid4)
+    brand: str | None = None
+    """The brand in whose shard it leaves its row; None for the table that all commits share."""
     results: list[T] = field(factory=list)
     """Its result if it takes place; empty until the server may have seen COMMIT."""
     has_begun: bool = False
@@ -95,17 +114,25 @@ class Commit(Generic[T]):
         with require_confirmation(connection):
             await execute_pipeline(connection, every)
 
+    @property
+    def key(self) -> CommitKey:
+        """Return what its row is found by."""
+        return CommitKey(self.id, self.brand)
+
     def _begin_statements(self, stamp: Instant) -> Sequence[BoundStatement]:
-        record = _INSERT_COMMIT_RECORD.bind(self.id, stamp)
+        if self.brand is not None:
+            record = _INSERT_BRAND_COMMIT_RECORD.bind(self.brand, self.id, stamp)
+        else:
+            record = _INSERT_COMMIT_RECORD.bind(self.id, stamp)
         return [record] if self.has_begun else [_BEGIN.bind(), record]
 
 
 class CommitInDoubt(OutcomeUnknown):
     """Nobody can learn now whether this commit took place; later `is_committed` can."""
 
-    def __init__(self, commit_id: UUID) -> None:
+    def __init__(self, key: CommitKey) -> None:
         super().__init__("PostgreSQL, or its standby, was lost during a commit and didn't come back in time")
-        self.commit_id = commit_id
+        self.key = key
 
 
 _MAY_REPEAT = (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.UNCONFIRMED, PostgresErrorKind.CONFLICT)
@@ -132,7 +159,7 @@ async def commit_until_known(pool: Pool, attempt: CommitAttempt[T], deadlines: C
             if (
                 meaning in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.UNCONFIRMED)
                 and commit.results
-                and await is_committed(pool, commit.id, deadlines.resolution_until)
+                and await is_committed(pool, commit.key, deadlines.resolution_until)
             ):
                 return commit.results[0]
             races += meaning is PostgresErrorKind.CONFLICT
@@ -145,12 +172,15 @@ def _bind_commit(attempt: CommitAttempt[T], commit: Commit[T]) -> PostgresCall[T
     return lambda connection: attempt(connection, commit)
 
 
-async def is_committed(pool: Pool, id: UUID, deadline: float) -> bool:
+async def is_committed(pool: Pool, key: CommitKey, deadline: float) -> bool:
     """Return whether this commit is stored; if not, it never will be. Raises CommitInDoubt."""
 
     async def resolve(connection: PostgresConnection) -> bool:
         with require_confirmation(connection):
-            cursor = await connection.execute(_RESOLVE_COMMIT, (id,))
+            if key.brand is None:
+                cursor = await connection.execute(_RESOLVE_COMMIT, (key.id,))
+            else:
+                cursor = await connection.execute(_RESOLVE_BRAND_COMMIT, (key.brand, key.id))
         row = await cursor.fetchone()
         assert row is not None
         return bool(row[0])
@@ -158,4 +188,4 @@ async def is_committed(pool: Pool, id: UUID, deadline: float) -> bool:
     try:
         return await call_with_retry(pool, resolve, deadline)
     except (StoreUnavailable, StoreUnusable, OutcomeUnknown, psycopg.Error) as error:
-        raise CommitInDoubt(id) from error
+        raise CommitInDoubt(key) from error

@@ -81,6 +81,9 @@ WRITER_SETUP = f"""
 cut a COMMIT's wait for the standby short and report success; the caller's deadline shuts the connection down
 instead."""
 
+DISTRIBUTED_SETUP = "SET plan_cache_mode = force_custom_plan;"
+"""Where tables are distributed, a statement's shard is found by its values."""
+
 READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
 
 STARTUP_SETUP = f"{_SESSION_SETUP} SET statement_timeout = 0; SET lock_timeout = 0;"

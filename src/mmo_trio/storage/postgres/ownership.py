@@ -152,7 +152,7 @@ _NEXT_WAKE = f"""
     ORDER BY wake_at LIMIT 1
 """
 _DUE = f"""
-    {_LIVE_HOLDERS} SELECT gateway_reference FROM transactions
+    {_LIVE_HOLDERS} SELECT brand, gateway_reference FROM transactions
     WHERE wake_at <= %(now)s AND (wake_at <= %(overdue)s OR {_IN_SHARE})
     ORDER BY wake_at, created_at LIMIT %(limit)s
 """
@@ -297,11 +297,12 @@ async def next_wake(connection: PostgresConnection, holder: int) -> Instant | No
     return None if row is None else Instant(int(row[0]))
 
 
-async def due(connection: PostgresConnection, holder: int, now: Instant, limit: int) -> Sequence[str]:
-    """Return what is due in the share of this lease, and what is long overdue, the earliest first."""
+async def due(connection: PostgresConnection, holder: int, now: Instant, limit: int) -> Sequence[tuple[str, str]]:
+    """Return brand and gatewayReference of what is due in the share of this lease, and what is long overdue, the
+    earliest first."""
     values = {"me": holder, "now": now, "overdue": now - OVERDUE_AFTER, "limit": limit}
     cursor = await connection.execute(_DUE.encode(), values)
-    return [reference for (reference,) in await cursor.fetchall()]
+    return [(brand, reference) for brand, reference in await cursor.fetchall()]
 
 
 async def claim_abandoned(connection: PostgresConnection, holder: int, limit: int) -> Sequence[WorkItem]:

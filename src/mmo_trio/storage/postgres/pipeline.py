@@ -56,6 +56,7 @@ _ENCODERS: dict[str, Encode] = {
     "integer": _integer,
     "bigint": _bigint,
     "uuid": lambda value: bytes(value.bytes),
+    "bytea": bytes,
     "text[]": _array_encoder(25, str.encode),
     "integer[]": _array_encoder(23, _integer),
     "bigint[]": _array_encoder(20, _bigint),
@@ -86,8 +87,11 @@ class PreparedStatement:
         self.formats = [pq.Format.BINARY] * len(types)
 
     def bind(self, *values: Any) -> BoundStatement:
-        """Return the statement with these values, none of which is NULL."""
-        return BoundStatement(self, [encode(value) for encode, value in zip(self._encoders, values, strict=True)])
+        """Return the statement with these values; None is NULL."""
+        return BoundStatement(
+            self,
+            [None if value is None else encode(value) for encode, value in zip(self._encoders, values, strict=True)],
+        )
 
     def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any) -> BoundStatement:
         """Return the statement with rows as arrays of their columns, so that it is prepared once for any number of
@@ -100,7 +104,7 @@ class BoundStatement:
     """Holds a statement with its values."""
 
     statement: PreparedStatement
-    values: Sequence[bytes]
+    values: Sequence[bytes | None]
 
 
 async def execute_pipeline(connection: PostgresConnection, statements: Sequence[BoundStatement]) -> list[list[Row]]:

@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 
 import structlog
 import trio
+from attrs import frozen
 
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
-from mmo_trio.storage.postgres import migrations, ownership
+from mmo_trio.storage.postgres import distribution, migrations, ownership
 from mmo_trio.storage.postgres.bridge import PostgresConnection, loop_time_s, open_bridge, unwrap_single_exception
 from mmo_trio.storage.postgres.connections import (
+    DISTRIBUTED_SETUP,
     READER_CONNECTIONS,
     READER_SETUP,
     STORE_TIMEOUT_S,
@@ -48,12 +50,14 @@ async def open_postgres(
     conninfo = build_conninfo(url)
     with unwrap_single_exception():
         async with open_bridge() as bridge:
-            holder, schema = await bridge.run(_prepare_database, conninfo, serving, create, timeout_s)
-            writing = create_pool(conninfo, WRITER_CONNECTIONS, WRITER_SETUP + schema.session_setup)
-            reading = create_pool(conninfo, READER_CONNECTIONS, READER_SETUP + schema.session_setup)
+            database = await bridge.run(_prepare_database, conninfo, serving, create, timeout_s)
+            writing = create_pool(conninfo, WRITER_CONNECTIONS, WRITER_SETUP + database.session_setup)
+            reading = create_pool(conninfo, READER_CONNECTIONS, READER_SETUP + database.session_setup)
             try:
                 await bridge.run(_open_pools, writing, reading)
-                store = PostgresStore(bridge, writing, reading, holder, timeout_s)
+                store = PostgresStore(
+                    bridge, writing, reading, database.holder, timeout_s, is_distributed=database.is_distributed
+                )
                 async with trio.open_nursery() as nursery:
                     if store.ownership is not None:
                         nursery.start_soon(_maintain, store, store.ownership)
@@ -67,37 +71,77 @@ async def open_postgres(
                 await bridge.run(_close_pools, writing, reading)
 
 
-async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_s: float) -> tuple[int, OwnSchema]:
-    """Check the server and migrate the schema; return the number of this process's lease, or NO_HOLDER, and where our
-    tables are."""
+@frozen
+class _PreparedDatabase:
+    """A database with this version's schema."""
 
-    async def begin(connection: PostgresConnection) -> int:
-        if not serving:
-            return ownership.NO_HOLDER
-        await check_role(connection)
-        return await ownership.begin_lease(connection)
+    holder: int
+    """The number of this process's lease, or NO_HOLDER."""
+    schema: OwnSchema
+    """Where our tables are."""
+    is_distributed: bool
+    """Whether they are distributed by brand."""
 
-    async def check_version(connection: PostgresConnection) -> tuple[int | None, OwnSchema]:
+    @property
+    def session_setup(self) -> str:
+        """Return the statements for each session besides those that all databases need."""
+        return self.schema.session_setup + (DISTRIBUTED_SETUP if self.is_distributed else "")
+
+
+async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_s: float) -> _PreparedDatabase:
+    """Check the server, migrate the schema, and begin a lease to serve."""
+
+    async def begin(connection: PostgresConnection, schema: OwnSchema) -> _PreparedDatabase:
+        if serving:
+            await check_role(connection)
+        is_distributed = await distribution.is_distributed(connection)
+        holder = await ownership.begin_lease(connection) if serving else ownership.NO_HOLDER
+        return _PreparedDatabase(holder, schema, is_distributed)
+
+    async def check_version(connection: PostgresConnection) -> _PreparedDatabase | None:
         schema = await prepare_session(conninfo, connection)
         version = await migrations.stored_version(connection)
         if version >= migrations.latest_version():
-            return await begin(connection), schema
+            return await begin(connection, schema)
         if not version and not (serving or create):
             raise StoreUnavailable("the database has none of our tables; `mmo db migrate` makes them")
         if version and not serving:
             raise StoreUnusable(f"the database has schema {version}: bring it up to date with `mmo db migrate`")
-        return None, schema
+        return None
 
-    async def migrate(connection: PostgresConnection) -> tuple[int, OwnSchema]:
+    async def migrate(connection: PostgresConnection) -> _PreparedDatabase:
         schema = await prepare_session(conninfo, connection)
         await migrations.migrate(connection)
-        return await begin(connection), schema
+        return await begin(connection, schema)
 
     deadline = loop_time_s() + timeout_s
-    number, schema = await call_when_reachable(conninfo, check_version, deadline)
-    if number is not None:
-        return number, schema
-    return await call_when_reachable(conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
+    database = await call_when_reachable(conninfo, check_version, deadline)
+    if database is None:
+        database = await call_when_reachable(conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
+    return database
+
+
+async def distribute_postgres(url: str, *, timeout_s: float = STORE_TIMEOUT_S) -> None:
+    """Migrate the database that the address names, and distribute its tables by brand over the workers of Citus.
+
+    Does nothing where that is done. Raises what `open_postgres` raises, and StoreUnusable where the server is no
+    coordinator of Citus with workers, or while a process serves the database.
+    """
+    limit_psycopg_logs()
+    conninfo = build_conninfo(url)
+
+    async def distribute(connection: PostgresConnection) -> None:
+        await prepare_session(conninfo, connection)
+        await migrations.migrate(connection)
+        await distribution.distribute(connection)
+
+    async def in_bridge() -> None:
+        deadline = loop_time_s() + timeout_s
+        await call_when_reachable(conninfo, distribute, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
+
+    with unwrap_single_exception():
+        async with open_bridge() as bridge:
+            await bridge.run(in_bridge)
 
 
 async def _open_pools(writer_pool: Pool, reader_pool: Pool) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
-from uuid import UUID
 
 import psycopg
 
@@ -21,9 +20,18 @@ from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, Outco
 from mmo_trio.storage.postgres import ownership, partitions, queries, records_horizon
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
+from mmo_trio.storage.postgres.brand_statements import KnownBrands
 from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
-from mmo_trio.storage.postgres.commits import Commit, CommitDeadlines, CommitInDoubt, commit_until_known, is_committed
+from mmo_trio.storage.postgres.commits import (
+    Commit,
+    CommitDeadlines,
+    CommitInDoubt,
+    CommitKey,
+    commit_until_known,
+    is_committed,
+)
 from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_with_retry
+from mmo_trio.storage.postgres.distribution import commit_brand
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
 from mmo_trio.storage.shared.net_effect import net_effect
@@ -62,7 +70,14 @@ class PostgresStore(SqlStore):
     """Two: while one commits, the next one is loaded and decided, as if by another process."""
 
     def __init__(
-        self, bridge: AsyncioBridge, writer_pool: Pool, reader_pool: Pool, holder: int, timeout_s: float
+        self,
+        bridge: AsyncioBridge,
+        writer_pool: Pool,
+        reader_pool: Pool,
+        holder: int,
+        timeout_s: float,
+        *,
+        is_distributed: bool = False,
     ) -> None:
         super().__init__(POSTGRES_SCHEMA, self._read_query, self._write_query)
         self._bridge = bridge
@@ -72,10 +87,12 @@ class PostgresStore(SqlStore):
         self.ownership = PostgresChannelOwnership(bridge, writer_pool, holder) if serves else None
         """None for a command, which owns nothing."""
         self._timeout_s = timeout_s
+        self._is_distributed = is_distributed
+        self._known_brands = KnownBrands()
         self._is_closed = False
         self._records_horizon = Instant(0)
         """No new transaction appears below it."""
-        self._in_doubt: list[tuple[UUID, Sequence[IntentKey]]] = []
+        self._in_doubt: list[tuple[CommitKey, Sequence[IntentKey]]] = []
         """Commits in doubt for their callers, and the durable intents that nobody in this process acts upon."""
 
     @property
@@ -94,31 +111,43 @@ class PostgresStore(SqlStore):
                 await commit.begin_loading(connection, records_horizon.ACQUIRE_WRITER_LOCK)
             is_repeated = True
             try:
-                loaded = await load_batch(connection, reads)
+                loaded = await load_batch(connection, reads, self._known_brands, is_distributed=self._is_distributed)
                 decisions = decide(loaded.ledger)
             except Exception:
                 await commit.roll_back(connection)
                 raise
             batch = net_effect(decisions)
             scheduled[:] = batch.scheduled
+            for created in batch.created.values():
+                self._known_brands.add(created.reference, created.order.brand)
             if batch.is_empty:
                 await commit.roll_back(connection)
             else:
-                statements = batch_statements(batch, loaded, holder=self._holder, is_horizon_held=commit.has_begun)
+                commit.brand = commit_brand(batch) if self._is_distributed else None
+                statements = batch_statements(
+                    batch,
+                    loaded,
+                    holder=self._holder,
+                    is_horizon_held=commit.has_begun,
+                    is_distributed=self._is_distributed,
+                )
                 await commit.run_whole_transaction(connection, batch.latest_stamp, statements, decisions)
             return decisions
 
         try:
             return await self._commit(attempt)
         except CommitInDoubt as error:
-            self._in_doubt.append((error.commit_id, tuple(scheduled)))
+            self._in_doubt.append((error.key, tuple(scheduled)))
             raise
 
     async def next_wake(self) -> Instant | None:
         return await self._read(lambda c: ownership.next_wake(c, self._holder))
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
-        return await self._read(lambda c: ownership.due(c, self._holder, now, limit))
+        found = await self._read(lambda c: ownership.due(c, self._holder, now, limit))
+        for brand, reference in found:
+            self._known_brands.add(reference, brand)
+        return [reference for _, reference in found]
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         """Claim also what this process itself has scheduled in commits that were in doubt."""
@@ -135,18 +164,18 @@ class PostgresStore(SqlStore):
         """Return what commits in doubt have scheduled, once it is known that they took place."""
         found: list[WorkItem] = []
         for doubt in tuple(self._in_doubt):
-            id, keys = doubt
+            commit_key, keys = doubt
             keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
             try:
-                if await self._bridge.run(self._is_committed, id):
+                if await self._bridge.run(self._is_committed, commit_key):
                     found += await self._read(partial(queries.open_intents, keys=keys))
             except (StoreUnavailable, OutcomeUnknown):
                 break
             self._in_doubt.remove(doubt)
         return found
 
-    async def _is_committed(self, id: UUID) -> bool:
-        return await is_committed(self._writer_pool, id, loop_time_s() + self._timeout_s)
+    async def _is_committed(self, key: CommitKey) -> bool:
+        return await is_committed(self._writer_pool, key, loop_time_s() + self._timeout_s)
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
         return await self._read(lambda c: queries.look_up(c, look_ups))

@@ -11,6 +11,7 @@ import trio
 from mmo_sansio.payments.ledger import Reads
 from mmo_trio.storage.postgres import connections, open_postgres
 from mmo_trio.storage.postgres.batch_load import load_batch
+from mmo_trio.storage.postgres.brand_statements import KnownBrands
 from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s, open_bridge
 from mmo_trio.storage.postgres.connections import (
     READER_SETUP,
@@ -68,7 +69,7 @@ async def test_plans_that_were_made_for_empty_tables_are_not_kept(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def load(connection: PostgresConnection) -> None:
-        await load_batch(connection, Reads(references=frozenset([("acme", "order-1")])))
+        await load_batch(connection, Reads(references=frozenset([("acme", "order-1")])), KnownBrands())
 
     async def load_and_explain(pool: Pool) -> str:
         """The plans of all statements that the connection has prepared for batches."""

@@ -1,0 +1,110 @@
+"""Statements about rows of brands, on one server and on tables that are distributed by brand.
+
+One server runs such a statement once for all brands. Where tables are distributed, a statement that names no brand goes
+to every shard, so it runs once for each brand there, and names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
+
+R = TypeVar("R", bound=Sequence[Any])
+
+INSERTED_ROWS_MAX = 64
+"""Rows that one INSERT adds to a distributed table."""
+
+_FOR_SHARDS = re.compile(r"\[(?=AND |WHERE )([^\n]*)\](?=[\s)]|$)")
+_ROWS = re.compile(r"SELECT \* FROM unnest\(([^)]*)\)")
+
+
+class BrandStatement:
+    """A statement that takes rows as arrays of their columns, the first of which is the brand.
+
+    A condition in brackets, such as `[AND t.brand = ($1)[1]]`, is part of it only where tables are distributed: there
+    all rows have one brand, and the planner finds the shard by it.
+    """
+
+    def __init__(self, sql: str) -> None:
+        self.on_one_server = PreparedStatement(_FOR_SHARDS.sub("", sql))
+        self.on_shards = PreparedStatement(_FOR_SHARDS.sub(r"\1", sql))
+
+    def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any, is_distributed: bool) -> Iterator[BoundStatement]:
+        """Yield the statement for these rows, or for each brand's."""
+        if not is_distributed:
+            yield self.on_one_server.bind_rows(rows, *extra)
+            return
+        for same_brand in group_by_brand(rows).values():
+            yield self.on_shards.bind_rows(same_brand, *extra)
+
+    def bind_counted_rows(self, rows: Iterable[Sequence[Any]], *, is_distributed: bool) -> Iterator[BoundStatement]:
+        """Yield the same with the number of rows as the last value."""
+        groups = group_by_brand(rows).values() if is_distributed else [list(rows)]
+        statement = self.on_shards if is_distributed else self.on_one_server
+        for group in groups:
+            yield statement.bind_rows(group, len(group))
+
+
+class InsertStatement:
+    """An INSERT of rows, written as `SELECT * FROM unnest(...)`, one array for each column.
+
+    Into a distributed table it inserts VALUES: rows of a SELECT would be copied, for which Citus always commits in two
+    phases.
+    """
+
+    def __init__(self, sql: str) -> None:
+        self.on_one_server = PreparedStatement(sql)
+        self._sql = sql
+        (arrays,) = _ROWS.findall(sql)
+        self._row = f"({arrays.replace('[]', '')})"
+
+    def bind_rows(self, rows: Iterable[Sequence[Any]], *, is_distributed: bool) -> Iterator[BoundStatement]:
+        """Yield the statement for these rows, or several of numbers of rows that recur."""
+        if not is_distributed:
+            yield self.on_one_server.bind_rows(rows)
+            return
+        left = list(rows)
+        while left:
+            count = min(1 << (len(left).bit_length() - 1), INSERTED_ROWS_MAX)
+            yield self._of_rows(count).bind(*(value for row in left[:count] for value in row))
+            del left[:count]
+
+    def _of_rows(self, count: int) -> PreparedStatement:
+        return _insert_values(self._sql, self._row, count)
+
+
+@cache
+def _insert_values(sql: str, row: str, count: int) -> PreparedStatement:
+    return PreparedStatement(_ROWS.sub(f"VALUES {', '.join([row] * count)}", sql))
+
+
+def group_by_brand(rows: Iterable[R]) -> dict[str, list[R]]:
+    """Return rows by their first column, in their order."""
+    groups: dict[str, list[R]] = {}
+    for row in rows:
+        groups.setdefault(row[0], []).append(row)
+    return groups
+
+
+class KnownBrands:
+    """Remembers the brands of the latest transactions by gatewayReference, so that a batch reads and writes them by
+    their key. A transaction's brand never changes."""
+
+    def __init__(self, limit: int = 50_000) -> None:
+        self._limit = limit
+        self._brands: dict[str, str] = {}
+
+    def add(self, gateway_reference: str, brand: str) -> None:
+        """Remember the brand of a transaction, and forget one that was learnt long ago."""
+        known = self._brands
+        if gateway_reference not in known and len(known) >= self._limit:
+            del known[next(iter(known))]
+        known[gateway_reference] = brand
+
+    def get(self, gateway_reference: str) -> str | None:
+        """Return the brand of a transaction, or None when it is not known here."""
+        return self._brands.get(gateway_reference)
