@@ -261,6 +261,9 @@ async def test_what_a_dead_process_held_is_handed_to_one_other(database: str) ->
         await submit_batch(third, *((creation(n), later(NOON, Span(n))) for n in range(30)))
         assert not await one.store.claim_abandoned(limit=100), "its lease runs"
         await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 2")
+        assert not await one.store.claim_abandoned(limit=100), "nobody has ended its lease"
+        assert one.store.ownership
+        await one.store.ownership.claim(end_leases=True)
         found: list[str] = []
 
         async def take(store: PostgresStore) -> None:
@@ -303,6 +306,9 @@ async def test_a_lease_that_has_ended_is_begun_anew(database: str) -> None:
         assert store.ownership
         number = await store.ownership.renew_lease()
         await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 0")
+        assert await store.ownership.renew_lease() == number, "nobody else has ended it"
+        await _execute(database, "UPDATE holders SET alive_until = now() WHERE id > 0")
+        await store.ownership.claim(end_leases=True)
         assert await store.ownership.renew_lease() > number
 
 
