@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
 from attrs import Factory, define
 
 from mmo_sansio.resilience.rate_limit import TokenBucket
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand
 from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import Store
+
+logger = structlog.get_logger(__name__)
 
 COUNT_TTL = Span(5 * SECOND)
 """How long a process goes on with the number of processes that it read last."""
@@ -55,5 +59,5 @@ class RequestRates:
             return
         try:
             self._processes = max(1, (await self.store.ownership.counts()).alive)
-        except (StoreUnavailable, OutcomeUnknown):
-            return  # The number that was read last goes on to count.
+        except Exception as error:  # The number that was read last goes on to count.
+            log_store_failure(logger, "process_count_failed", error)

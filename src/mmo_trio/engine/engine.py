@@ -28,7 +28,8 @@ from mmo_sansio.values.model import Transaction
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.queue import InputQueue, conflict_keys
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable, StoreUnusable, WorkItem
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import LatencyHistogram
@@ -212,12 +213,13 @@ class Engine:
         began = trio.current_time()
         try:
             await self.store.transact(needed, batch.decide)
-        except (StoreUnavailable, OutcomeUnknown) as error:
+        except (StoreUnavailable, StoreUnusable, OutcomeUnknown) as error:
             self._failed_batches += 1
             self._last_failure_at = trio.current_time()
-            logger.warning("batch_commit_failed", inputs=len(pending_inputs), error=str(error), once_a_second=True)
+            log_store_failure(logger, "batch_commit_failed", error, inputs=len(pending_inputs))
+            failure = OutcomeUnknown if isinstance(error, OutcomeUnknown) else StoreUnavailable
             for call in pending_inputs:
-                call.complete(outcome.Error(type(error)(str(error))))
+                call.complete(outcome.Error(failure(str(error))))
         except Exception as error:
             if len(pending_inputs) > 1:
                 for call in pending_inputs:

@@ -15,6 +15,8 @@ import structlog
 import trio
 from attrs import frozen
 
+from mmo_trio.system.fault_report import describe_fault
+
 logger = structlog.get_logger(__name__)
 
 WRITE_INTERVAL_S: Final = 5.0
@@ -37,7 +39,9 @@ class ProcessMetricsFiles:
             try:
                 self.write(await render())
             except OSError as error:
-                logger.warning("metrics_write_failed", error=error.strerror)
+                logger.warning("metrics_write_failed", error=error.strerror, once_a_minute=True)
+            except Exception as error:
+                logger.error("metrics_write_failed", fault=describe_fault(error), once_a_minute=True)
             await trio.sleep(WRITE_INTERVAL_S)
 
     def write(self, text: bytes) -> None:

@@ -30,7 +30,8 @@ from mmo_trio.http.handler import UNROUTED
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.metrics.process_files import ProcessMetricsFiles
 from mmo_trio.storage.interface.admin_types import Backlog
-from mmo_trio.storage.interface.store import Store, StoreUnavailable
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.system.logs import OUTPUT
@@ -62,7 +63,7 @@ class BacklogCache:
     _lock: trio.Lock = Factory(trio.Lock)
 
     async def backlog(self) -> Backlog | None:
-        """Return the backlog, at most ten seconds old; None while the store is unavailable."""
+        """Return the backlog, at most ten seconds old; None while it can't be read, whatever the reason."""
         async with self._lock:
             if trio.current_time() >= self._expires_at:
                 self._backlog = await self._read()
@@ -73,8 +74,8 @@ class BacklogCache:
         now = self.now()
         try:
             return await self.store.admin.backlog(now, overdue_before=earlier(now, OVERDUE_METRIC_AFTER))
-        except StoreUnavailable as error:
-            logger.warning("backlog_read_failed", error=str(error))
+        except Exception as error:
+            log_store_failure(logger, "backlog_read_failed", error)
             return None
 
 

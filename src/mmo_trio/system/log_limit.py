@@ -10,8 +10,8 @@ import structlog
 from attrs import Factory, define
 from structlog.typing import EventDict, WrappedLogger
 
-MARK: Final = "once_a_second"
-"""An event with this key set is written once a second; the others of that second are counted."""
+MARKS: Final = {"once_a_second": 1.0, "once_a_minute": 1 / 60}
+"""An event with one of these keys set is written so many times a second; the others are counted."""
 
 
 @define(eq=False)
@@ -40,17 +40,21 @@ class LogRateLimit:
 
 @define(eq=False)
 class RepetitionLimit:
-    """Processes events: one that is marked, as it repeats while the store fails, passes once a second."""
+    """Processes events: one that is marked, as it repeats while the store fails, passes once in the time that its mark
+    names."""
 
     now: Callable[[], float] = time.monotonic
     _limits: dict[str, LogRateLimit] = Factory(dict)
-    """The limits by event; the names of events are few."""
+    """The limits by event and mark; the names of events are few."""
 
     def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
         """Return the event, with the number of those `suppressed` before it. Raises DropEvent to suppress it."""
-        if not event.pop(MARK, False):
+        marks = [mark for mark in MARKS if event.pop(mark, False)]
+        if not marks:
             return event
-        limit = self._limits.setdefault(event["event"], LogRateLimit(per_second=1, burst=1))
+        key = f"{event['event']} {marks[0]}"
+        if (limit := self._limits.get(key)) is None:
+            limit = self._limits[key] = LogRateLimit(per_second=MARKS[marks[0]], burst=1)
         suppressed = limit.acquire(self.now())
         if suppressed is None:
             raise structlog.DropEvent

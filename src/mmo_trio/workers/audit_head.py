@@ -9,8 +9,7 @@ from attrs import define
 from mmo_trio.admin.auditing import AuditLog, authenticate_audit_log
 from mmo_trio.storage.interface.admin_types import AuditHead
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.storage.interface.failures import log_store_failure
 
 logger = structlog.get_logger(__name__)
 
@@ -32,7 +31,7 @@ class AuditHeadLogger:
         try:
             await authenticate_audit_log(self.audit_log)
         except Exception as error:
-            _log_failure(error)
+            log_store_failure(logger, "audit_head_unavailable", error)
         while True:
             await self.log_head()
             await trio.sleep(INTERVAL_S)
@@ -52,14 +51,6 @@ class AuditHeadLogger:
                     logger.error("audit_log_changed", seen=f"{logged.number}:{logged.hash}")
             self._logged = head = await store.audit_head()
         except Exception as error:
-            _log_failure(error)
+            log_store_failure(logger, "audit_head_unavailable", error)
         else:
             logger.info("audit_head", end=f"{head.number}:{head.hash}")
-
-
-def _log_failure(error: Exception) -> None:
-    """Log that the audit log can't be read, which stops nothing else."""
-    if isinstance(error, (StoreUnavailable, OutcomeUnknown)):
-        logger.warning("audit_head_unavailable", error=str(error))
-    else:
-        logger.error("audit_head_unavailable", fault=describe_fault(error))

@@ -10,7 +10,7 @@ from attrs import define
 
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.system.clock import GatewayClock
 
 logger = structlog.get_logger(__name__)
@@ -56,9 +56,9 @@ class ClockMonitor:
                 await self._save()
 
     async def _save(self) -> None:
-        """Save a record; when the store can't serve, a later one does as well."""
+        """Save a record; when that fails, a later one does as well."""
         self._save_at = trio.current_time() + SAVE_INTERVAL_S
         try:
             await self.store.save_clock_record(self.clock.record())
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("clock_record_failed", error=str(error))
+        except Exception as error:
+            log_store_failure(logger, "clock_record_failed", error)

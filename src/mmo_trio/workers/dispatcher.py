@@ -10,7 +10,8 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
-from mmo_trio.storage.interface.store import Store, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import Store, WorkItem
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
@@ -59,8 +60,8 @@ class Dispatcher:
             try:
                 for queue_key in tuple(self._waiting):
                     await self._retry_waiting(queue_key)
-            except StoreUnavailable as error:
-                logger.warning("waiting_work_read_failed", error=str(error), once_a_second=True)
+            except Exception as error:
+                log_store_failure(logger, "waiting_work_read_failed", error)
 
     async def _retry_waiting(self, queue_key: WaitingQueueKey) -> None:
         """Offer the intents of a queue in order until the worker has no more room."""

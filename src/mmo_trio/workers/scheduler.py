@@ -14,8 +14,8 @@ from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_trio.engine.engine import Enqueue
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
-from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import WorkItem
 
 logger = structlog.get_logger(__name__)
 
@@ -72,11 +72,8 @@ class Scheduler:
             try:
                 async with self.lock:
                     pause_s = await self._run_round()
-            except (StoreUnavailable, OutcomeUnknown) as error:
-                logger.warning("schedule_scan_failed", error=str(error), once_a_second=True)
-                pause_s = RETRY_DELAY_S
             except Exception as error:
-                logger.error("schedule_scan_failed", fault=describe_fault(error))
+                log_store_failure(logger, "schedule_scan_failed", error)
                 pause_s = RETRY_DELAY_S
             with trio.move_on_after(pause_s):
                 await self._wake_up.wait()

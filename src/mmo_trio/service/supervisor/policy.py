@@ -22,7 +22,7 @@ UPTIME_MIN_S = 1.0
 """A process that ends sooner than this after it began to serve counts as a failed start."""
 
 START_FAILURES_MAX = 5
-"""This many failed starts of one slot in a row end the service, unless another worker serves."""
+"""This many failed starts of one slot in a row end a service that has not served yet, unless another worker serves."""
 
 RESTART_DELAY_S = 0.2
 """Seconds before the second start in a row, doubled each time. The first start is immediate."""
@@ -187,11 +187,13 @@ def _abort_rolling_restart(state: SupervisorState) -> Transition:
 def _schedule_restart(
     state: SupervisorState, process: Process, exit_code: int, now: float, exited: events.LogMessage
 ) -> Transition:
-    """Start a process for the empty slot, at once the first time, or give up."""
+    """Start a process for the empty slot, at once the first time, or give up before the service has served: what it
+    needs may come back later, and until then connections wait for it."""
     is_failure = process.phase is ProcessPhase.STARTING or now - process.since < UPTIME_MIN_S
     failures = state.backoffs[process.slot].failures + 1 if is_failure else 0
     serving = state.worker_pids(ProcessPhase.SERVING)
-    if failures >= START_FAILURES_MAX and not serving and process.slot in state.workers:
+    is_hopeless = failures >= START_FAILURES_MAX and not serving and not state.is_announced
+    if is_hopeless and process.slot in state.workers:
         last = _describe_exit(exit_code)
         reason = f"{failures} workers in a row couldn't start; the last one {last}."
         failed = evolve(state, exit_code=exit_code if exit_code > 0 else 1, reason=reason)

@@ -9,7 +9,8 @@ import structlog
 import trio
 from attrs import frozen
 
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import distribution, migrations, ownership
 from mmo_trio.storage.postgres.bridge import PostgresConnection, loop_time_s, open_bridge, unwrap_single_exception
 from mmo_trio.storage.postgres.connections import (
@@ -164,5 +165,5 @@ async def _maintain(store: PostgresStore, lease: ownership.PostgresChannelOwners
             if trio.current_time() - purged_at > _PURGE_INTERVAL_S:
                 purged_at = trio.current_time()
                 await store.purge()
-        except (StoreUnavailable, OutcomeUnknown, StoreUnusable) as error:
-            logger.warning("lease_renewal_failed", error=str(error))
+        except Exception as error:
+            log_store_failure(logger, "lease_renewal_failed", error)

@@ -24,9 +24,9 @@ from mmo_sansio.resilience.ownership import (
     trusted_until,
 )
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
-from mmo_trio.storage.interface.store import ChannelOwnership, OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import ChannelOwnership, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import boot_time
-from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.delivery.callbacks import CallbackWorker, fence_of
 
 logger = structlog.get_logger(__name__)
@@ -106,13 +106,10 @@ class ChannelOwner:
             try:
                 pause_s = await self._run_round(is_draining=drain.is_set())
             except StoreUnavailable as error:
-                logger.warning("channel_scan_failed", error=str(error), once_a_second=True)
+                log_store_failure(logger, "channel_scan_failed", error)
                 pause_s = RETRY_DELAY_S
             except Exception as error:
-                if isinstance(error, OutcomeUnknown):
-                    logger.warning("channels_uncertain", error=str(error), once_a_second=True)
-                else:
-                    logger.error("channels_uncertain", fault=describe_fault(error), once_a_second=True)
+                log_store_failure(logger, "channels_uncertain", error)
                 self._distrust_channels()
                 pause_s = RETRY_DELAY_S
             await self._wait(pause_s, callbacks_ended if drain.is_set() else self._wake_up)
@@ -248,4 +245,4 @@ class ChannelOwner:
         try:
             await self.channels.end_lease()
         except Exception as error:
-            logger.warning("lease_release_failed", fault=describe_fault(error))
+            log_store_failure(logger, "lease_release_failed", error)

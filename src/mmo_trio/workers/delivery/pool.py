@@ -19,7 +19,8 @@ from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.model import Order
 from mmo_trio.brands.delivery_key import DeliveryRefused
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable, WorkItem
 from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
@@ -149,7 +150,7 @@ async def retry_until_available(operation: Callable[[], Awaitable[ResultT]]) -> 
     while True:
         try:
             return await operation()
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            logger.warning("delivery_store_retried", error=str(error), once_a_second=True, pause_s=pause_s)
+        except (StoreUnavailable, StoreUnusable, OutcomeUnknown) as error:
+            log_store_failure(logger, "delivery_store_retried", error, pause_s=pause_s)
         await trio.sleep(pause_s)
         pause_s = min(2 * pause_s, RETRY_DELAY_MAX_S)

@@ -6,7 +6,8 @@ import structlog
 import trio
 from attrs import define
 
-from mmo_trio.storage.interface.store import Store, StoreUnavailable
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import Store
 
 logger = structlog.get_logger(__name__)
 
@@ -26,8 +27,8 @@ class ProviderAvailability:
         return provider in self._closed_providers
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Read repeatedly until cancelled; the first read precedes `started`. When the store is unavailable, the last
-        result stays in force."""
+        """Read repeatedly until cancelled; the first read precedes `started`. When a read fails, the last result
+        stays in force."""
         await self._refresh()
         task_status.started()
         while True:
@@ -37,8 +38,8 @@ class ProviderAvailability:
     async def _refresh(self) -> None:
         try:
             closed = frozenset(each.name for each in await self.store.admin.closed_providers())
-        except StoreUnavailable as error:
-            logger.warning("provider_availability_stale", error=str(error), once_a_second=True)
+        except Exception as error:
+            log_store_failure(logger, "provider_availability_stale", error)
             return
         for name in closed ^ self._closed_providers:
             logger.info("provider_closed" if name in closed else "provider_opened", provider=name)

@@ -19,7 +19,8 @@ from mmo_sansio.providers.common.interface import DepositAnswer, Provider, Verif
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_trio.engine.engine import Submit
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest, drive_async
 
@@ -59,11 +60,8 @@ class DepositClaimWorker:
                 try:
                     is_full = await self._run_round(questions)
                     pause_s = SCAN_INTERVAL_MIN_S if is_full else self.scan_interval_s
-                except (StoreUnavailable, OutcomeUnknown) as error:
-                    logger.warning("deposit_claim_scan_failed", error=str(error))
-                    pause_s = RETRY_DELAY_S
                 except Exception as error:
-                    logger.error("deposit_claim_scan_failed", fault=describe_fault(error))
+                    log_store_failure(logger, "deposit_claim_scan_failed", error)
                     pause_s = RETRY_DELAY_S
                 await trio.sleep(pause_s)
 

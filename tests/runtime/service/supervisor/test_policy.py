@@ -240,14 +240,19 @@ def fail_repeatedly(before: SupervisorState) -> list[SupervisorAction]:
 
 
 def test_a_service_whose_workers_cannot_start_ends_and_says_why() -> None:
-    (end,) = fail_repeatedly(state({}))
+    (end,) = fail_repeatedly(state({}, is_announced=False))
     assert isinstance(end, ExitService)
     assert end.exit_code == 3
     assert f"{START_FAILURES_MAX} workers in a row couldn't start" in str(end.reason)
 
 
 def test_the_service_goes_on_while_another_worker_serves() -> None:
-    assert fail_repeatedly(state({12: ("w2", SERVING)})) == []
+    assert fail_repeatedly(state({12: ("w2", SERVING)}, is_announced=False)) == []
+
+
+@pytest.mark.finding("postgres-F6")
+def test_a_service_that_has_served_does_not_give_up() -> None:
+    assert fail_repeatedly(state({})) == []
 
 
 @pytest.mark.parametrize(("phase", "after_s"), [(STARTING, START_TIMEOUT_S), (STOPPING, 95.0)])
