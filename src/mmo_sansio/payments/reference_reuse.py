@@ -37,9 +37,10 @@ def consume_reference(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> 
 
 def _outcome(ledger: Ledger, used: ReferenceUse) -> Status:
     """Return how all payments under a reference ended: PENDING while one has not, else SUCCESS when one was paid, else
-    FAILED. One that is missing from a damaged store counts as pending."""
+    FAILED. One that is missing counts as its use says that it ended, and in a damaged store as pending."""
     newest = ledger.transaction(used.gateway_reference)
-    outcomes = (Status.PENDING if newest is None else newest.status, used.earlier)
+    outcome = newest.status if newest is not None else used.ended or Status.PENDING
+    outcomes = (outcome, used.earlier)
     return next((each for each in (Status.PENDING, Status.SUCCESS) if each in outcomes), Status.FAILED)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -172,3 +173,18 @@ def test_no_history_has_two_pay_outs_that_are_paid_or_pending_under_one_referenc
 def _live(gateway: Gateway) -> Sequence[object]:
     """Return the types of the payments that are pending or paid."""
     return [each.order.type for each in gateway.ledger.transactions.values() if each.status is not FAILED]
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.parametrize("ended", [PAID, FAILED, None])
+@pytest.mark.parametrize("reuse", list(ReferenceReuse))
+def test_the_reference_of_an_archived_payment_is_judged_as_before(ended: Status | None, reuse: ReferenceReuse) -> None:
+    gateway = Gateway()
+    assert create(gateway, 1, START, PAYIN)
+    ledger = gateway.ledger
+    del ledger.transactions[numbered_reference(1)]
+    ((key, used),) = ledger.references.items()
+    ledger.references[key] = evolve(used, ended=ended)
+    is_accepted = create(gateway, 2, later(START, Span(400 * DAY)), PAYIN, ReusePolicy.same_for_all(reuse))
+    allowed = {UNLESS_PAID: (FAILED,), NEVER: (), AFTER_WINDOW: (PAID, FAILED)}
+    assert is_accepted is (ended in allowed[reuse])

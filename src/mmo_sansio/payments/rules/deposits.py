@@ -25,12 +25,13 @@ from mmo_sansio.messages.replies import ClaimDue, Ignored
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.deposit_booking import book_deposit
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.masking import MASKED_PARTY, MASKED_TEXT
 from mmo_sansio.payments.receipts import claim_change
 from mmo_sansio.payments.settlement import succeed
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Moment, Span, elapsed, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
-from mmo_sansio.values.model import Brand, Flow, Source, Stage, Transaction
+from mmo_sansio.values.model import Brand, Flow, Party, Source, Stage, Transaction
 
 CLAIM_LIFETIME: Final = DAY
 """How long the provider is asked about an unconfirmed claim, before it is left to a person."""
@@ -76,9 +77,13 @@ def record_unmatched(input_: UnmatchedNotified, *, now: Moment) -> Decision:
     return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
 
 
+def _is_same_party(known: Party, input_: DepositNotified) -> bool:
+    """Tell whether a repeated report names the party on record; one that was masked may have been any."""
+    return known in (MASKED_PARTY, input_.party)
+
+
 def _repeated_deposit(before: Transaction | None, input_: DepositNotified, *, now: Moment) -> Decision:
-    same = before is not None and (before.order.requested, before.order.party) == (input_.amount, input_.party)
-    if same:
+    if before is not None and before.order.requested == input_.amount and _is_same_party(before.order.party, input_):
         return ignore("The deposit is on record.", before)
     return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, before, now=now)
 
@@ -129,8 +134,9 @@ def _is_same_claim(claim: DepositClaim, input_: DepositNotified) -> bool:
     """Tell whether a notification repeats the one that made this claim, or reports the receipt of its payment."""
     if claim.payment is not None and claim.payment == input_.payment:
         return claim.amount == input_.amount
-    known = (claim.account, claim.bill_reference, claim.amount, claim.payment)
-    return known == (input_.account, input_.bill_reference, input_.amount, input_.payment)
+    known = (claim.account, claim.amount, claim.payment)
+    is_same_bill = claim.bill_reference in (MASKED_TEXT, input_.bill_reference)
+    return is_same_bill and known == (input_.account, input_.amount, input_.payment)
 
 
 def _open_claim(ledger: Ledger, input_: DepositNotified, named: Transaction | None, *, now: Moment) -> Decision:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from mmo_sansio.messages.queries import Position
+from mmo_sansio.payments.masking import MASKED_PARTY
 from mmo_sansio.values.clock import LAST_INSTANT
 from mmo_sansio.values.model import Order, Progress, Transaction, Type
 from mmo_trio.storage.interface.admin_types import PaymentPage
@@ -17,8 +18,10 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def msisdn_key(order: Order) -> str | None:
-    """Return the customer's number without its plus sign; None for a tax payout, which has no customer (M5)."""
-    return None if order.type is Type.TAX else _to_storable(order.party.msisdn.removeprefix("+"))
+    """Return the customer's number without its plus sign; None for a tax payout (M5), and once it is masked."""
+    if order.type is Type.TAX or order.party == MASKED_PARTY:
+        return None
+    return _to_storable(order.party.msisdn.removeprefix("+"))
 
 
 def reconciliation_reference_key(order: Order) -> str | None:

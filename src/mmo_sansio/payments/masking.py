@@ -1,0 +1,104 @@
+"""Removes personal data from what is stored of an ended payment: who paid, and every text that may repeat it.
+
+Amounts, references, statuses, times, codes and receipts stay, so that books and look-ups stay as they are. What is
+masked already stays as it is, so that a mask can be applied again. The masked values have the form that the
+specification asks of a party (clause M3): an id of a few characters and a number of digits.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from attrs import evolve
+
+from mmo_sansio.values.deposit_claim import DepositClaim
+from mmo_sansio.values.model import Order, Party, Progress, Transaction, Type
+
+MASKED_TEXT: Final = "[masked]"
+"""Stands for a text that was removed."""
+
+MASKED_PARTY: Final = Party("masked", "000")
+"""Stands for a payer or payee."""
+
+_KEPT_MEMBERS: Final = frozenset(
+    {
+        "account", "amount", "confirmed", "durationMs", "errorCode", "fee", "finalAmount", "method", "nativeCode",
+        "operation", "outcome", "providerReference", "result", "source", "status", "suspense",
+    }
+)  # fmt: skip
+"""The members of a journal detail and of an entry in the suspense book that never hold a person's data; all others are
+masked, those too that a later version adds."""
+
+
+def is_masked(transaction: Transaction) -> bool:
+    """Tell whether the personal data of this payment was removed. A tax payout has no person as its party (M5)."""
+    return mask_transaction(transaction) == transaction
+
+
+def mask_transaction(transaction: Transaction) -> Transaction:
+    """Return the payment without personal data, in its next version; the same payment when it has none.
+
+    Raises AssertionError for a payment that has not ended: its provider may still need the number.
+    """
+    assert transaction.progress.stage.is_terminal, "a payment that has not ended keeps its data"
+    order, progress = _mask_order(transaction.order), _mask_progress(transaction.progress)
+    if (order, progress) == (transaction.order, transaction.progress):
+        return transaction
+    return Transaction(order, evolve(progress, version=progress.version + 1))
+
+
+def _mask_order(order: Order) -> Order:
+    page = order.page
+    return evolve(
+        order,
+        party=order.party if order.type is Type.TAX else MASKED_PARTY,
+        labels=None,
+        result_url=None if order.result_url is None else mask_url(order.result_url),
+        display_qr_url=None if order.display_qr_url is None else mask_url(order.display_qr_url),
+        page=None if page is None else evolve(page, success_redirect_url=None, error_redirect_url=None),
+    )
+
+
+def _mask_progress(progress: Progress) -> Progress:
+    data = progress.provider_data
+    return evolve(
+        progress,
+        provider_data=None if data is None else evolve(data, party_data=None, error_message=None),
+        hint=None,
+        qr=None,
+    )
+
+
+def mask_url(url: str) -> str:
+    """Return the URL without its query and fragment, in which a merchant may have put personal data."""
+    return url.partition("?")[0].partition("#")[0]
+
+
+def mask_text(text: str) -> str:
+    """Return MASKED_TEXT in place of a text; an empty one stays."""
+    return MASKED_TEXT if text else text
+
+
+def mask_members(content: str) -> str:
+    """Return the detail of a journal entry, or the content of an entry in the suspense book, with the texts of people
+    and providers masked. A content that is no JSON object is masked whole."""
+    try:
+        members = json.loads(content)
+    except ValueError:
+        members = None
+    if not isinstance(members, dict):
+        return json.dumps({"told": MASKED_TEXT})
+    masked = {name: value if name in _KEPT_MEMBERS or value is None else MASKED_TEXT for name, value in members.items()}
+    return content if masked == members else json.dumps(masked, ensure_ascii=False)
+
+
+def mask_claim(claim: DepositClaim) -> DepositClaim:
+    """Return a settled claim of a deposit without personal data, in its next version; the same claim when it has none.
+
+    Its receipt, account and amount stay, by which a repeated report is known (S4). Raises AssertionError for an open
+    claim.
+    """
+    assert claim.wake_at is None, "an open claim keeps its data"
+    masked = evolve(claim, party=MASKED_PARTY, bill_reference=mask_text(claim.bill_reference))
+    return claim if masked == claim else evolve(masked, version=claim.version + 1)

@@ -1,0 +1,147 @@
+"""Which data of an ended payment are personal, and what stays when they are removed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from attrs import asdict, evolve
+
+from mmo_sansio.messages.replies import Ignored
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.masking import MASKED_PARTY, MASKED_TEXT, mask_claim, mask_members, mask_transaction, mask_url
+from mmo_sansio.testing import KES, START, a_deposit, a_party, a_transaction
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.deposit_claim import DepositClaim
+from mmo_sansio.values.model import Page, ProviderData, QrCode, Stage, Transaction, Type
+
+NUMBER = "254700123456"
+PERSON = a_party(id=f"customer-{NUMBER}", msisdn=NUMBER, first_name="Zoë", last_name="Wanjiru", email="zoe@example.com")
+
+
+def a_paid_transaction() -> Transaction:
+    """A payment that repeats its payer's number wherever it can."""
+    made = a_transaction(
+        Stage.SUCCEEDED,
+        provider_reference="QK12",
+        provider_data=ProviderData("mpesa", "M-Pesa", KES(5), f'{{"phone":"{NUMBER}"}}', "17", f"paid by {NUMBER}"),
+        hint=f"hint {NUMBER}",
+        qr=QrCode(f"qr {NUMBER}"),
+    )
+    order = evolve(
+        made.order,
+        party=PERSON,
+        labels=f'{{"phone":"{NUMBER}"}}',
+        result_url=f"https://merchant.example/results?payer={NUMBER}",
+        display_qr_url=f"https://merchant.example/qr#{NUMBER}",
+        page=Page("token", START, f"https://merchant.example/ok?payer={NUMBER}", f"app://failed/{NUMBER}"),
+    )
+    return Transaction(order, made.progress)
+
+
+def a_settled_claim(**members: object) -> DepositClaim:
+    """A claim whose bill reference is the payer's number."""
+    claim = DepositClaim(
+        "mpesa", "QK12", "M-Pesa", "01J", "600966", NUMBER, KES(5), PERSON, None, None, START, START, None
+    )
+    return evolve(claim, **members)
+
+
+@pytest.mark.spec("M3", "T2")
+def test_no_part_of_a_masked_payment_names_the_person() -> None:
+    masked = mask_transaction(a_paid_transaction())
+    text = json.dumps(asdict(masked), ensure_ascii=False, default=str)
+    assert not [each for each in (NUMBER, "Zoë", "Wanjiru", "zoe@") if each in text]
+
+
+@pytest.mark.spec("S1")
+def test_amounts_references_times_and_receipts_stay() -> None:
+    before = a_paid_transaction()
+    masked = mask_transaction(before)
+    assert masked.progress.version == before.progress.version + 1
+    unmasked = evolve(
+        masked.progress,
+        version=before.progress.version,
+        provider_data=before.progress.provider_data,
+        hint=before.progress.hint,
+        qr=before.progress.qr,
+    )
+    assert unmasked == before.progress
+    data = masked.progress.provider_data
+    assert data == ProviderData("mpesa", "M-Pesa", KES(5), None, "17", None)
+    order, old = masked.order, before.order
+    assert order.party == MASKED_PARTY
+    kept = evolve(
+        order,
+        party=old.party,
+        labels=old.labels,
+        result_url=old.result_url,
+        display_qr_url=old.display_qr_url,
+        page=old.page,
+    )
+    assert kept == old
+    assert order.result_url == "https://merchant.example/results"
+
+
+def test_a_masked_payment_stays_as_it_is() -> None:
+    masked = mask_transaction(a_paid_transaction())
+    assert mask_transaction(masked) is masked
+
+
+@pytest.mark.spec("M5")
+def test_a_tax_authority_is_no_person() -> None:
+    made = a_transaction(Stage.SUCCEEDED)
+    tax = Transaction(evolve(made.order, type=Type.TAX), made.progress)
+    assert mask_transaction(tax).order.party == made.order.party
+
+
+def test_a_pending_payment_keeps_the_number_that_its_provider_needs() -> None:
+    with pytest.raises(AssertionError):
+        mask_transaction(a_transaction(Stage.AWAITING_RESULT))
+
+
+def test_texts_of_people_and_providers_are_masked_and_codes_stay() -> None:
+    before = {"source": "poll", "errorCode": None, "nativeCode": "17", "nativeMessage": f"{NUMBER} is barred"}
+    masked = mask_members(json.dumps(before))
+    assert json.loads(masked) == {**before, "nativeMessage": MASKED_TEXT}
+    assert mask_members(masked) == masked
+    assert NUMBER not in mask_members(json.dumps({"something new": NUMBER}))
+    assert NUMBER not in mask_members(NUMBER)
+    assert NUMBER not in mask_members(f"not JSON: {NUMBER}")
+
+
+def test_a_url_loses_what_follows_its_path() -> None:
+    assert mask_url("https://a.example/b?c=1#d") == mask_url("https://a.example/b#d?c") == "https://a.example/b"
+
+
+@pytest.mark.spec("S4")
+def test_a_settled_claim_loses_the_person_and_keeps_its_receipt() -> None:
+    masked = mask_claim(a_settled_claim())
+    assert NUMBER not in json.dumps(asdict(masked), default=str)
+    assert (masked.receipt, masked.amount, masked.account, masked.version) == ("QK12", KES(5), "600966", 2)
+    assert mask_claim(masked) is masked
+    with pytest.raises(AssertionError):
+        mask_claim(a_settled_claim(wake_at=Instant(5)))
+
+
+@pytest.mark.spec("S4")
+def test_a_deposit_that_is_reported_again_after_it_was_masked_is_the_same() -> None:
+    deposit = a_deposit()
+    booked = decide(Ledger(), deposit, now=START)
+    ledger = Ledger()
+    ledger.apply(booked.changes)
+    (reference,) = ledger.transactions
+    ledger.transactions[reference] = mask_transaction(ledger.transactions[reference])
+    again = decide(ledger, deposit, now=START)
+    assert again.reply == Ignored("The deposit is on record.", ledger.transactions[reference])
+    other = decide(ledger, evolve(deposit, amount=KES(7)), now=START)
+    assert other.changes, "another amount is for a person to see"
+
+
+@pytest.mark.spec("S4")
+def test_a_claim_that_is_reported_again_after_it_was_masked_is_the_same() -> None:
+    deposit = evolve(a_deposit(), account="600966", bill_reference=NUMBER)
+    claim = a_settled_claim(provider=deposit.provider, receipt=deposit.provider_reference, amount=deposit.amount)
+    ledger = Ledger(claims={(claim.provider, claim.receipt): mask_claim(claim)})
+    assert decide(ledger, deposit, now=START).reply == Ignored("The deposit is on record.", None)
