@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from attrs import asdict, evolve
@@ -40,7 +41,7 @@ def a_paid_transaction() -> Transaction:
     return Transaction(order, made.progress)
 
 
-def a_settled_claim(**members: object) -> DepositClaim:
+def a_settled_claim(**members: Any) -> DepositClaim:
     """A claim whose bill reference is the payer's number."""
     claim = DepositClaim(
         "mpesa", "QK12", "M-Pesa", "01J", "600966", NUMBER, KES(5), PERSON, None, None, START, START, None

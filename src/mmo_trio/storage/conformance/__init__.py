@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from mmo_trio.storage.conformance import batches, claims, ownership, queries, stored_keys, work
+from mmo_trio.storage.conformance import batches, claims, ownership, queries, retention, stored_keys, work
 from mmo_trio.storage.conformance.driver import OpenStore
 
 __all__ = ["CHECKS", "SHARED_CHECKS", "OpenStore", "StoreCheck", "check_store"]
@@ -60,6 +60,16 @@ CHECKS: tuple[StoreCheck, ...] = (
     work.check_payment_search,
     work.check_work_lists,
     work.check_payment_counts,
+    retention.check_callback_bodies_are_removed,
+    retention.check_personal_data_is_masked,
+    retention.check_masked_payment_is_not_remembered,
+    retention.check_suspense_data_is_masked,
+    retention.check_counts_and_changes_age,
+    retention.check_archived_payments_are_gone,
+    retention.check_archived_reference_is_judged_as_before,
+    retention.check_archived_deposit_is_not_booked_again,
+    retention.check_history_without_payment_is_archived,
+    retention.check_retention_state,
 )
 """Every check, by itself."""
 

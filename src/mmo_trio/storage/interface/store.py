@@ -24,6 +24,7 @@ from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
+from mmo_trio.storage.interface.retention import RetentionStore
 
 
 class StoreUnavailable(Exception):
@@ -238,6 +239,11 @@ class Store(BatchStore, WorkStore, LookUpStore, Protocol):
     @property
     def admin(self) -> AdminStore:
         """Return the admin API."""
+        ...
+
+    @property
+    def retention(self) -> RetentionStore:
+        """Return what removes old rows."""
         ...
 
     async def check(self) -> None:

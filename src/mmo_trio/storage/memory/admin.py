@@ -245,8 +245,8 @@ class MemoryAdminStore(MemorySecondFactors):
 
     async def add_proposal(self, proposal: admin_types.Proposal) -> int:
         stored = (await self._state()).proposals
-        stored.append(evolve(proposal, id=len(stored) + 1))
-        return len(stored)
+        stored.append(evolve(proposal, id=max((each.id for each in stored), default=0) + 1))
+        return stored[-1].id
 
     async def proposals(
         self, *, about: str | None = None, state: admin_types.ProposalState | None = None, limit: int = 100

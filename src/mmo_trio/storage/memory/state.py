@@ -25,6 +25,7 @@ from mmo_trio.storage.interface.admin_types import (
     StoredMasterKey,
     SuspenseEntry,
 )
+from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead, RetentionDuty
 
 
 @define
@@ -51,6 +52,19 @@ class MemoryAdminState:
 
 
 @define
+class MemoryRetentionState:
+    """Holds how far the removal of old rows has come."""
+
+    holder: str = ""
+    """The holder of the lease; "" when nobody has it."""
+    held_until: int = 0
+    """By the store's own clock."""
+    last_run: Instant = Instant(0)
+    positions: dict[RetentionDuty, str] = Factory(dict)
+    archive: ArchiveHead = EMPTY_ARCHIVE
+
+
+@define
 class MemoryState:
     """The state of a store in memory. To open it again is what a restart is to other stores."""
 
@@ -71,6 +85,7 @@ class MemoryState:
     """By the start of the machine."""
     brand_holds: dict[str, BrandHold] = Factory(dict)
     admin: MemoryAdminState = Factory(MemoryAdminState)
+    retention: MemoryRetentionState = Factory(MemoryRetentionState)
 
 
 def record_change(memory: MemoryState, change: object) -> None:
@@ -95,6 +110,6 @@ def _record_suspense(memory: MemoryState, recorded: SuspenseRecorded) -> None:
         if (each.reason, each.provider, each.content, each.gateway_reference) == identity:
             memory.suspense[index] = evolve(each, times=each.times + 1, last_at=recorded.at)
             return
-    id, at = len(memory.suspense) + 1, recorded.at
+    id, at = max((each.id for each in memory.suspense), default=0) + 1, recorded.at
     entry = SuspenseEntry(id, *identity, recorded.brand, first_at=at, last_at=at, times=1)
     memory.suspense.append(entry)

@@ -29,6 +29,7 @@ from mmo_trio.storage.interface.store import (
 )
 from mmo_trio.storage.memory.admin import MemoryAdminStore
 from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
+from mmo_trio.storage.memory.retention import MemoryRetentionStore
 from mmo_trio.storage.memory.state import MemoryState, record_change
 from mmo_trio.storage.shared.payment_index import position_of
 from mmo_trio.storage.shared.records_size import count_fitting
@@ -54,6 +55,7 @@ class MemoryStore:
     def __init__(self, memory: MemoryState) -> None:
         self._state: MemoryState | None = memory
         self.admin = MemoryAdminStore(self._open_state)
+        self.retention = MemoryRetentionStore(self._open_state)
         self.ownership = MemoryChannelOwnership(memory) if memory.is_shared else None
         if not memory.is_shared:
             memory.claims.clear()

@@ -50,6 +50,7 @@ POSTGRES_SCHEMA = SqlSchema(
     breaker_table="channels",
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
     clock_record_age="(extract(epoch FROM clock_timestamp() - saved_at) * 1000000)::bigint",
+    now="(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
     touch_clock_record=", saved_at = clock_timestamp()",
     invariant_violations={
         "durable intents without their holder": (

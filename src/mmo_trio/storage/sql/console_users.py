@@ -75,7 +75,7 @@ def end_session(digest: bytes) -> SqlQuery[None]:
     yield from execute("DELETE FROM sessions WHERE digest = ?", digest)
 
 
-_PROPOSAL_COLUMNS = (
+PROPOSAL_COLUMNS = (
     "gateway_reference, brand, error_code, provider_reference, reason, evidence, proposed_by,"
     " proposed_at, state, decided_by, decided_at, remark"
 )
@@ -84,7 +84,7 @@ _PROPOSAL_COLUMNS = (
 def add_proposal(proposal: Proposal) -> SqlQuery[int]:
     """Store a proposal and return its id."""
     rows = yield from execute(
-        f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        f"INSERT INTO proposals ({PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         proposal.gateway_reference,
         proposal.brand,
         proposal.error_code,
@@ -107,8 +107,8 @@ def proposals(
     """Return the newest proposals first."""
     where = Where().and_("gateway_reference = ?", about).and_("state = ?", state and state.value)
     return select(
-        _parse_proposal,
-        f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals {where} ORDER BY id DESC LIMIT ?",
+        parse_proposal,
+        f"SELECT id, {PROPOSAL_COLUMNS} FROM proposals {where} ORDER BY id DESC LIMIT ?",
         *where.values,
         limit,
     )
@@ -116,8 +116,8 @@ def proposals(
 
 def proposal(id: int) -> SqlQuery[Proposal | None]:
     """Return the proposal with this id."""
-    rows = yield from execute(f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
-    return _parse_proposal(rows[0]) if rows else None
+    rows = yield from execute(f"SELECT id, {PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
+    return parse_proposal(rows[0]) if rows else None
 
 
 def update_proposal(expected_state: ProposalState, updated: Proposal) -> SqlQuery[bool]:
@@ -142,5 +142,6 @@ def _parse_user(row: Row) -> ConsoleUser:
     return ConsoleUser(row[0], Role(row[1]), *row[2:])
 
 
-def _parse_proposal(row: Row) -> Proposal:
+def parse_proposal(row: Row) -> Proposal:
+    """Return the proposal of a row: its id, then PROPOSAL_COLUMNS."""
     return Proposal(*(*row[:9], ProposalState(row[9]), *row[10:]))

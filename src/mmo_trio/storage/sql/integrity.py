@@ -62,8 +62,8 @@ def _violations(schema: SqlSchema) -> Mapping[str, str]:
             "transactions WHERE (status = 'pending') = (wake_at IS NULL)"
         ),
         "durable intents without their transaction": f"intents AS one {missing}",
-        "merchantReferences without their transaction": f"reference_uses AS one {missing}",
-        "deposits without their transaction": f"deposits AS one {missing}",
+        "merchantReferences without their transaction": f"reference_uses AS one {missing} AND ended IS NULL",
+        "deposits without their transaction": f"deposits AS one {missing} AND ended IS NULL",
         "transactions without a line in the journal": (
             "transactions AS t WHERE NOT EXISTS"
             " (SELECT 1 FROM journal AS j WHERE j.gateway_reference = t.gateway_reference)"

@@ -41,7 +41,7 @@ def callbacks(
         *where.values,
         limit,
     )
-    return [_parse_callback(row) for row in reversed(rows)]
+    return [parse_callback(row) for row in reversed(rows)]
 
 
 def failed_callbacks(
@@ -56,10 +56,11 @@ def failed_callbacks(
         *where.values,
         limit,
     )
-    return [(row[0], _parse_callback(row[1:])) for row in rows]
+    return [(row[0], parse_callback(row[1:])) for row in rows]
 
 
-def _parse_callback(row: Row) -> CallbackRecorded:
+def parse_callback(row: Row) -> CallbackRecorded:
+    """Return the callback of a row: its payment, brand and time, then the members of its attempt."""
     body = (row[8] or b"",) if len(row) > 8 else ()
     attempt = DeliveryAttempt(DeliveryOutcome(row[3]), *row[4:8], *body)
     return CallbackRecorded(row[0], row[1], attempt, row[2])
@@ -102,9 +103,14 @@ def close_suspense(id: int, by: str, note: str, now: Instant) -> SqlQuery[bool]:
 
 
 def _select_suspense(clauses: str, *values: object) -> SqlQuery[Sequence[SuspenseEntry]]:
-    rows = yield from execute(
-        "SELECT id, reason, provider, told, gateway_reference, brand, first_at, last_at, times,"
-        f" closed_at, closed_by, note FROM suspense {clauses}",
-        *values,
-    )
-    return [SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:]) for row in rows]
+    return select(parse_suspense_entry, f"SELECT {SUSPENSE_COLUMNS} FROM suspense {clauses}", *values)
+
+
+SUSPENSE_COLUMNS = (
+    "id, reason, provider, told, gateway_reference, brand, first_at, last_at, times, closed_at, closed_by, note"
+)
+
+
+def parse_suspense_entry(row: Row) -> SuspenseEntry:
+    """Return the entry of a row of SUSPENSE_COLUMNS."""
+    return SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:])

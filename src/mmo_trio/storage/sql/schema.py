@@ -23,6 +23,8 @@ class SqlSchema:
     """The statement that removes a brand's breaker."""
     clock_record_age: str
     """The expression for the microseconds since a clock record was saved, by the database's own clock."""
+    now: str
+    """The expression for the present in microseconds, by the database's own clock."""
     touch_clock_record: str
     """What a repeated save of a clock record sets besides its columns."""
     invariant_violations: Mapping[str, str]

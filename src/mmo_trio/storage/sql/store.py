@@ -18,6 +18,8 @@ from mmo_trio.storage.shared.coalescing import Coalescer
 from mmo_trio.storage.sql import clock_records, monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.records_page import list_records
+from mmo_trio.storage.sql.retention import Forget
+from mmo_trio.storage.sql.retention_store import SqlRetentionStore, forget_nothing
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_brand, parse_claim, parse_transaction, without_checksum
 from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite
@@ -33,11 +35,14 @@ _SELECT_KEY_OWNER = """
 class SqlStore(ABC):
     """The part of a :class:`mmo_trio.storage.interface.store.Store` that is written once for all SQL databases."""
 
-    def __init__(self, schema: SqlSchema, read: RunQuery, write: RunWrite) -> None:
+    def __init__(
+        self, schema: SqlSchema, read: RunQuery, write: RunWrite, forget_payments: Forget = forget_nothing
+    ) -> None:
         self._schema = schema
         self._run_query = read
         self._run_write = write
         self.admin = SqlAdminStore(read, write, schema.clear_breaker)
+        self.retention = SqlRetentionStore(schema, read, write, forget_payments)
         self._look_up_coalescer = Coalescer[AnyLookUp, bytes | None](self._look_up_all)
         self._brand_coalescer = Coalescer[str, BrandRecord | None](self._find_brands)
 

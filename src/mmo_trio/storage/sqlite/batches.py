@@ -41,9 +41,10 @@ _SELECT_REFERENCE_USES = f"""
     SELECT brand, merchant_reference, gateway_reference, at, coalesce(earlier, (
         SELECT CASE WHEN max(status = 'pending') THEN 'pending'
             WHEN max(status = 'success') OR count(*) = {UNSUMMED_USES_MAX} THEN 'success' ELSE 'failed' END
-        FROM (SELECT status FROM reference_uses AS older JOIN transactions USING (gateway_reference)
+        FROM (SELECT coalesce(older.ended, t.status) AS status FROM reference_uses AS older
+            LEFT JOIN transactions AS t USING (gateway_reference)
             WHERE older.merchant_reference = used.merchant_reference AND older.brand = used.brand
-                AND older.at < used.at ORDER BY older.at DESC LIMIT {UNSUMMED_USES_MAX})))
+                AND older.at < used.at ORDER BY older.at DESC LIMIT {UNSUMMED_USES_MAX}))), ended
     FROM json_each(?) AS wanted CROSS JOIN reference_uses AS used
         ON used.merchant_reference = wanted.value ->> 1 AND used.brand = wanted.value ->> 0
         AND used.at = (SELECT max(at) FROM reference_uses AS each
@@ -74,8 +75,10 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
     ledger = Ledger()
     used: list[str] = []
     for row in _fetch_by_keys(connection, _SELECT_REFERENCE_USES, reads.references):
-        brand, merchant_reference, gateway_reference, at, earlier = row
-        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, Status(earlier))
+        brand, merchant_reference, gateway_reference, at, earlier, ended = row
+        ledger.references[brand, merchant_reference] = ReferenceUse(
+            gateway_reference, at, Status(earlier), None if ended is None else Status(ended)
+        )
         used.append(gateway_reference)
     for row in _fetch_by_keys(connection, _SELECT_DEPOSITS, reads.deposits):
         provider, provider_reference, gateway_reference = row

@@ -41,6 +41,11 @@ class RecentTransactions:
         while len(self._transactions) > CACHED_MAX:
             del self._transactions[next(iter(self._transactions))]
 
+    def discard(self, references: Iterable[str]) -> None:
+        """Remove these payments, which were changed without a decision."""
+        for each in references:
+            self._transactions.pop(each, None)
+
     def clear(self) -> None:
         """Empty the cache: a commit failed, or another process has written."""
         self._transactions.clear()

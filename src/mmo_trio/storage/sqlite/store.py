@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +37,7 @@ SQLITE_SCHEMA = SqlSchema(
     breaker_table="breakers",
     clear_breaker="DELETE FROM breakers WHERE brand = ?",
     clock_record_age="NULL",
+    now="CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
     touch_clock_record="",
     invariant_violations={},
 )
@@ -67,7 +68,7 @@ class SqliteStore(SqlStore):
         serving_lock: ServingLock | None,
         timeout_s: float,
     ) -> None:
-        super().__init__(SQLITE_SCHEMA, self._read_query, self._write_query)
+        super().__init__(SQLITE_SCHEMA, self._read_query, self._write_query, self._forget_payments)
         self._path = path
         self._files = files
         self._timeout_s = timeout_s
@@ -150,6 +151,10 @@ class SqliteStore(SqlStore):
 
     async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:
         return await self._read(lambda c: parse(c.execute(statement, values).fetchall()))
+
+    def _forget_payments(self, references: Iterable[str]) -> None:
+        """Drop payments from the cache that a conversation has changed, in the writer's thread."""
+        self._writer.recent.discard(references)
 
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
         return await self._read(lambda c: run_query(make_query(), partial(run_statement, c)))

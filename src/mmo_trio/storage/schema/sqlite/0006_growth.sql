@@ -8,3 +8,22 @@ CREATE TABLE callback_bodies (
 ) STRICT;
 
 CREATE INDEX callback_bodies_by_time ON callback_bodies (at);
+
+-- How the payment of a use ended, once it was moved to the archive; NULL while it is stored (C12). A deposit stays, too,
+-- so that its receipt is never booked again (S4).
+ALTER TABLE reference_uses ADD COLUMN ended TEXT;
+ALTER TABLE deposits ADD COLUMN ended TEXT;
+
+-- Where the walks over old rows go on, when they last ended, and the end of the archive.
+CREATE TABLE retention_state (
+    what TEXT PRIMARY KEY,
+    position TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The one process that works at it, until when.
+CREATE TABLE retention_lease (
+    holder TEXT NOT NULL,
+    held_until INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO retention_lease (holder, held_until) VALUES ('', 0);

@@ -1,0 +1,339 @@
+"""Removes and masks in SQL what is too old; see :mod:`mmo_trio.storage.interface.retention`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Final
+
+from mmo_sansio.payments.masking import mask_claim, mask_members, mask_text, mask_transaction, mask_url
+from mmo_sansio.values.clock import HOUR, Instant, Span
+from mmo_sansio.values.model import Transaction
+from mmo_trio.storage.interface.admin_types import ProposalState
+from mmo_trio.storage.interface.retention import (
+    COUNTED_MAX,
+    EMPTY_ARCHIVE,
+    AgedRows,
+    ArchiveHead,
+    RetentionDuty,
+    RetentionStep,
+)
+from mmo_trio.storage.sql.schema import SqlSchema
+from mmo_trio.storage.sql.serialization import (
+    parse_claim,
+    parse_transaction,
+    serialize_claim,
+    serialize_object,
+    serialize_order,
+    serialize_progress,
+)
+from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row
+
+Forget = Callable[[Iterable[str]], None]
+"""Removes payments, by gatewayReference, from what a store remembers of them."""
+
+_LAST_RUN: Final = "last_run"
+_ARCHIVE: Final = "archive"
+
+
+def take_lease(schema: SqlSchema, holder: str, duration: Span) -> SqlQuery[bool]:
+    """Begin or renew the lease, by the database's clock."""
+    return returns_row(
+        f"UPDATE retention_lease SET holder = ?, held_until = {schema.now} + ?"
+        f" WHERE holder = ? OR held_until < {schema.now} RETURNING 1",
+        holder,
+        duration,
+        holder,
+    )
+
+
+def end_lease(holder: str) -> SqlQuery[None]:
+    """End the lease, if this holder has it."""
+    yield from execute("UPDATE retention_lease SET held_until = 0 WHERE holder = ?", holder)
+
+
+def last_run() -> SqlQuery[Instant]:
+    """Return when a run last ended."""
+    return Instant(int((yield from state(_LAST_RUN)) or 0))
+
+
+def save_run(now: Instant) -> SqlQuery[None]:
+    """Save that a run has ended."""
+    yield from _save_state(_LAST_RUN, str(now))
+
+
+def state(what: str) -> SqlQuery[str]:
+    """Return what was saved under this name; "" when nothing was."""
+    rows = yield from execute("SELECT position FROM retention_state WHERE what = ?", what)
+    return str(rows[0][0]) if rows else ""
+
+
+def save_position(duty: RetentionDuty, position: str) -> SqlQuery[None]:
+    """Save where the walk of this duty goes on."""
+    yield from _save_state(duty.value, position)
+
+
+def _save_state(what: str, position: str) -> SqlQuery[None]:
+    yield from execute(
+        "INSERT INTO retention_state (what, position) VALUES (?, ?)"
+        " ON CONFLICT (what) DO UPDATE SET position = excluded.position",
+        what,
+        position,
+    )
+
+
+def archive_head() -> SqlQuery[ArchiveHead]:
+    """Return the end of the archive that the store knows."""
+    saved = yield from state(_ARCHIVE)
+    number, _, digest = saved.partition(":")
+    return ArchiveHead(int(number), digest) if saved else EMPTY_ARCHIVE
+
+
+def advance_archive(known: ArchiveHead, head: ArchiveHead) -> SqlQuery[bool]:
+    """Replace the known end of the archive, unless it is another by now."""
+    yield from execute(
+        "INSERT INTO retention_state (what, position) VALUES (?, ?) ON CONFLICT (what) DO NOTHING",
+        _ARCHIVE,
+        _head_text(EMPTY_ARCHIVE),
+    )
+    return (
+        yield from returns_row(
+            "UPDATE retention_state SET position = ? WHERE what = ? AND position = ? RETURNING 1",
+            _head_text(head),
+            _ARCHIVE,
+            _head_text(known),
+        )
+    )
+
+
+def _head_text(head: ArchiveHead) -> str:
+    return f"{head.number}:{head.digest}"
+
+
+def count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
+    """Count what is too old, beginning where the walk goes on."""
+    position = yield from state(duty.value)
+    where = Where()
+    match duty:
+        case RetentionDuty.CALLBACK_BODIES:
+            table, at = "callbacks", "at"
+            where.and_("id > ?", int(position or 0)).and_("at < ?", before).and_("length(body) > ?", 0)
+        case RetentionDuty.PERSONAL_DATA:
+            table, at = "transactions", "created_at"
+            where.and_("(created_at, gateway_reference) > (?, ?)", *parse_position(position))
+            where.and_("created_at < ?", before).and_("status <> ?", "pending")
+        case RetentionDuty.ARCHIVED_PAYMENTS:
+            table, at = "transactions", "created_at"
+            where.and_("created_at < ?", before).and_("status <> ?", "pending")
+        case RetentionDuty.SUSPENSE_DATA:
+            table, at = "suspense", "last_at"
+            where.and_("last_at < ?", before).and_("closed_at IS NOT NULL")
+        case RetentionDuty.HOURLY_COUNTS:
+            table, at = "figures", "began_at"
+            where.and_("span = ?", HOUR).and_("began_at < ?", before)
+        case RetentionDuty.BREAKER_CHANGES:
+            table, at = "breaker_changes", "at"
+            where.and_("at < ?", before)
+        case RetentionDuty.ARCHIVED_HISTORY:
+            table, at = "journal", "at"
+            where.and_("at < ?", before).and_("gateway_reference IS NULL")
+    [(rows, first, last)] = yield from execute(
+        f"SELECT count(*), min(at), max(at) FROM (SELECT {at} AS at FROM {table} {where} LIMIT ?) AS aged",
+        *where.values,
+        COUNTED_MAX,
+    )
+    return AgedRows(int(rows), first, last)
+
+
+def parse_position(position: str) -> tuple[int, str]:
+    """Return createdAt and gatewayReference of the last payment that a walk has looked at."""
+    created_at, _, reference = position.partition("/")
+    return int(created_at or 0), reference
+
+
+def of_payments(schema: SqlSchema, brand: str, references: Sequence[str]) -> Where:
+    """Return the condition for rows of these payments of one brand."""
+    where = Where()
+    if "brand" in schema.transaction_key:
+        where.and_("brand = ?", brand)
+    return where.and_(f"gateway_reference IN ({', '.join('?' * len(references))})", *references)
+
+
+def by_brand(transactions: Iterable[Transaction]) -> Mapping[str, list[str]]:
+    """Return the gatewayReferences of these payments by brand."""
+    found: dict[str, list[str]] = {}
+    for each in transactions:
+        found.setdefault(each.order.brand, []).append(each.reference)
+    return found
+
+
+def remove_callback_bodies(before: Instant, position: str, *, limit: int) -> SqlQuery[RetentionStep]:
+    """Remove the bodies of the oldest callbacks; their numbers grow with time."""
+    rows = yield from execute(
+        "SELECT id, at, gateway_reference, coalesce(length(body), 0) FROM callbacks WHERE id > ? ORDER BY id LIMIT ?",
+        int(position or 0),
+        limit,
+    )
+    old = list(takewhile(lambda row: row[1] < before, rows))
+    changed = [row for row in old if row[3]]
+    for id, at, reference, _ in changed:
+        yield from execute(
+            "UPDATE callbacks SET body = ? WHERE gateway_reference = ? AND id = ? AND at = ?", b"", reference, id, at
+        )
+    came_to = str(old[-1][0]) if old else position
+    return RetentionStep(len(changed), came_to, is_last=len(old) < limit)
+
+
+def mask_payments(
+    schema: SqlSchema, before: Instant, position: str, *, limit: int, forget: Forget
+) -> SqlQuery[RetentionStep]:
+    """Mask the oldest payments that have ended, and what repeats their data."""
+    rows = yield from execute(
+        "SELECT order_row, progress FROM transactions WHERE created_at < ? AND (created_at, gateway_reference) > (?, ?)"
+        " ORDER BY created_at, gateway_reference LIMIT ?",
+        before,
+        *parse_position(position),
+        limit,
+    )
+    found = [parse_transaction(*row) for row in rows]
+    ended = [each for each in found if each.progress.stage.is_terminal]
+    changed = 0
+    for each in ended:
+        masked = mask_transaction(each)
+        if masked is not each and (yield from _replace(each, masked)):
+            changed += 1
+            yield from _mask_settled_claim(each.order.provider, each.progress.provider_reference)
+    forget([each.reference for each in ended])
+    for brand, references in by_brand(ended).items():
+        where = of_payments(schema, brand, references)
+        yield from _mask_journal(where)
+        yield from _mask_callbacks(where)
+        yield from _mask_proposals(references)
+    last = found[-1] if found else None
+    came_to = position if last is None else f"{last.order.created_at}/{last.reference}"
+    return RetentionStep(changed, came_to, is_last=len(found) < limit, has_skipped=len(ended) < len(found))
+
+
+def _replace(before: Transaction, after: Transaction) -> SqlQuery[bool]:
+    """Store the masked payment, unless it has changed meanwhile."""
+    return returns_row(
+        "UPDATE transactions SET msisdn = NULL, version = ?, order_row = ?, progress = ?, object = ?"
+        " WHERE brand = ? AND gateway_reference = ? AND version = ? RETURNING 1",
+        after.progress.version,
+        serialize_order(after.order),
+        serialize_progress(after.progress),
+        serialize_object(after),
+        before.order.brand,
+        before.reference,
+        before.progress.version,
+    )
+
+
+def _mask_journal(where: Where) -> SqlQuery[None]:
+    rows = yield from execute(f"SELECT id, at, gateway_reference, detail FROM journal {where}", *where.values)
+    for id, at, reference, detail in rows:
+        masked = mask_members(detail)
+        if masked != detail:
+            yield from execute(
+                "UPDATE journal SET detail = ? WHERE gateway_reference = ? AND id = ? AND at = ?",
+                masked,
+                reference,
+                id,
+                at,
+            )
+
+
+def _mask_callbacks(where: Where) -> SqlQuery[None]:
+    rows = yield from execute(
+        f"SELECT id, at, gateway_reference, url, detail, coalesce(length(body), 0) FROM callbacks {where}",
+        *where.values,
+    )
+    for id, at, reference, url, detail, body_bytes in rows:
+        masked = mask_url(url), mask_text(detail)
+        if masked != (url, detail) or body_bytes:
+            yield from execute(
+                "UPDATE callbacks SET url = ?, detail = ?, body = ? WHERE gateway_reference = ? AND id = ? AND at = ?",
+                *masked,
+                b"",
+                reference,
+                id,
+                at,
+            )
+
+
+def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:
+    marks = ", ".join("?" * len(references))
+    rows = yield from execute(
+        f"SELECT id, reason, evidence, remark FROM proposals WHERE gateway_reference IN ({marks}) AND state <> ?",
+        *references,
+        ProposalState.OPEN.value,
+    )
+    for id, *texts in rows:
+        masked = [None if each is None else mask_text(each) for each in texts]
+        if masked != texts:
+            yield from execute("UPDATE proposals SET reason = ?, evidence = ?, remark = ? WHERE id = ?", *masked, id)
+
+
+def _mask_settled_claim(provider: str, receipt: str | None) -> SqlQuery[None]:
+    rows = yield from execute("SELECT claim FROM deposit_claims WHERE provider = ? AND receipt = ?", provider, receipt)
+    for (row,) in rows:
+        claim = parse_claim(row)
+        if claim.wake_at is None and (masked := mask_claim(claim)) is not claim:
+            yield from execute(
+                "UPDATE deposit_claims SET version = ?, claim = ? WHERE provider = ? AND receipt = ? AND version = ?",
+                masked.version,
+                serialize_claim(masked),
+                provider,
+                receipt,
+                claim.version,
+            )
+
+
+def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[RetentionStep]:
+    """Mask old entries that are closed, and the settled claims of the receipts that they name."""
+    rows = yield from execute(
+        "SELECT id, provider, told, note, last_at, closed_at FROM suspense WHERE id > ? ORDER BY id LIMIT ?",
+        int(position or 0),
+        limit,
+    )
+    changed = 0
+    for id, provider, told, note, last_at, closed_at in rows:
+        if closed_at is None or last_at >= before:
+            continue
+        masked = mask_members(told), None if note is None else mask_text(note)
+        if masked == (told, note):
+            continue
+        changed += 1
+        yield from execute("UPDATE suspense SET told = ?, note = ? WHERE id = ?", *masked, id)
+        yield from _mask_settled_claim(provider, _receipt_in(told))
+    return RetentionStep(changed, str(rows[-1][0]) if rows else position, is_last=len(rows) < limit)
+
+
+def _receipt_in(told: str) -> str | None:
+    """Return the receipt that an entry of the suspense book names."""
+    members: Any = json.loads(told)
+    receipt = members.get("providerReference") if isinstance(members, dict) else None
+    return receipt if isinstance(receipt, str) else None
+
+
+def remove_hourly_counts(before: Instant) -> SqlQuery[RetentionStep]:
+    """Remove the counts of the oldest hour."""
+    [(oldest,)] = yield from execute("SELECT min(began_at) FROM figures WHERE span = ? AND began_at < ?", HOUR, before)
+    if oldest is None:
+        return RetentionStep(0, "", is_last=True)
+    rows = yield from execute("DELETE FROM figures WHERE span = ? AND began_at = ? RETURNING 1", HOUR, oldest)
+    return RetentionStep(len(rows), "", is_last=False)
+
+
+def remove_breaker_changes(before: Instant, *, limit: int) -> SqlQuery[RetentionStep]:
+    """Remove the oldest changes of breakers. Each brand's newest stays: by it the next change is known as one."""
+    rows = yield from execute(
+        "SELECT brand, at FROM breaker_changes AS old WHERE at < ? AND EXISTS (SELECT 1 FROM breaker_changes AS later"
+        " WHERE later.brand = old.brand AND later.at > old.at) ORDER BY at LIMIT ?",
+        before,
+        limit,
+    )
+    for brand, at in rows:
+        yield from execute("DELETE FROM breaker_changes WHERE brand = ? AND at = ?", brand, at)
+    return RetentionStep(len(rows), "", is_last=len(rows) < limit)

@@ -1,0 +1,99 @@
+"""Implements the removal of what is too old for a store on an SQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from attrs import frozen
+
+from mmo_sansio.values.clock import Instant, Span
+from mmo_trio.storage.interface.retention import (
+    AgedRows,
+    ArchivedHistory,
+    ArchivedPayment,
+    ArchiveHead,
+    RetentionDuty,
+    RetentionStep,
+)
+from mmo_trio.storage.sql import archiving, retention
+from mmo_trio.storage.sql.retention import Forget
+from mmo_trio.storage.sql.schema import SqlSchema
+from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery
+
+
+def forget_nothing(references: Iterable[str]) -> None:
+    """Do nothing: for a store that remembers no payments."""
+
+
+@frozen
+class SqlRetentionStore:
+    """See :class:`mmo_trio.storage.interface.retention.RetentionStore`."""
+
+    schema: SqlSchema
+    read: RunQuery
+    write: RunWrite
+    forget: Forget = forget_nothing
+
+    async def take_lease(self, holder: str, duration: Span) -> bool:
+        return await self.write(lambda: retention.take_lease(self.schema, holder, duration))
+
+    async def end_lease(self, holder: str) -> None:
+        await self.write(lambda: retention.end_lease(holder))
+
+    async def last_run(self) -> Instant:
+        return await self.read(retention.last_run)
+
+    async def save_run(self, now: Instant) -> None:
+        await self.write(lambda: retention.save_run(now))
+
+    async def position(self, duty: RetentionDuty) -> str:
+        return await self.read(lambda: retention.state(duty.value))
+
+    async def save_position(self, duty: RetentionDuty, position: str) -> None:
+        await self.write(lambda: retention.save_position(duty, position))
+
+    async def count_aged(self, duty: RetentionDuty, before: Instant) -> AgedRows:
+        return await self.read(lambda: retention.count_aged(duty, before))
+
+    async def age(self, duty: RetentionDuty, before: Instant, position: str, *, limit: int) -> RetentionStep:
+        return await self.write(lambda: self._age(duty, before, position, limit))
+
+    def _age(self, duty: RetentionDuty, before: Instant, position: str, limit: int) -> SqlQuery[RetentionStep]:
+        match duty:
+            case RetentionDuty.CALLBACK_BODIES:
+                return retention.remove_callback_bodies(before, position, limit=limit)
+            case RetentionDuty.PERSONAL_DATA:
+                return retention.mask_payments(self.schema, before, position, limit=limit, forget=self.forget)
+            case RetentionDuty.SUSPENSE_DATA:
+                return retention.mask_suspense(before, position, limit=limit)
+            case RetentionDuty.HOURLY_COUNTS:
+                return retention.remove_hourly_counts(before)
+            case RetentionDuty.BREAKER_CHANGES:
+                return retention.remove_breaker_changes(before, limit=limit)
+            case RetentionDuty.ARCHIVED_PAYMENTS | RetentionDuty.ARCHIVED_HISTORY:
+                raise ValueError(f"{duty} needs an archive")
+            case _:
+                assert_never(duty)
+
+    async def archive_head(self) -> ArchiveHead:
+        return await self.read(retention.archive_head)
+
+    async def advance_archive(self, known: ArchiveHead, head: ArchiveHead) -> bool:
+        return await self.write(lambda: retention.advance_archive(known, head))
+
+    async def archivable_payments(
+        self, before: Instant, position: str, *, limit: int
+    ) -> tuple[Sequence[ArchivedPayment], str | None]:
+        return await self.read(lambda: archiving.archivable_payments(self.schema, before, position, limit=limit))
+
+    async def archivable_history(
+        self, before: Instant, position: str, *, limit: int
+    ) -> tuple[ArchivedHistory, str | None]:
+        return await self.read(lambda: archiving.archivable_history(before, position, limit=limit))
+
+    async def remove_archived(self, payments: Sequence[ArchivedPayment]) -> int:
+        return await self.write(lambda: archiving.remove_archived(self.schema, payments, self.forget))
+
+    async def remove_history(self, history: ArchivedHistory) -> int:
+        return await self.write(lambda: archiving.remove_history(history))
