@@ -10,6 +10,7 @@ import structlog
 
 from mmo_sansio import __version__
 from mmo_trio.cli.commands import (
+    archive,
     audit,
     brands,
     check_config,
@@ -44,7 +45,7 @@ def main() -> None:
 
 for command in (
     demo.demo, serve.sandbox, serve.serve, listen.listen, brands.brands, tx.tx, explain.explain,
-    suspense.suspense, providers.providers, records.records, operators.operators, audit.audit,
+    suspense.suspense, providers.providers, records.records, operators.operators, audit.audit, archive.archive,
     db.db, master_keys.keys, check_config.check_config, sandbox_clock.sandbox_clock, simulate.simulate,
 ):  # fmt: skip
     main.add_command(command)

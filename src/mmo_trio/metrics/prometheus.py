@@ -38,6 +38,7 @@ from mmo_trio.system.logs import OUTPUT
 from mmo_trio.workers.delivery.callbacks import CallbackStatistics
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderCounts, ProviderStatistics
+from mmo_trio.workers.retention import RetentionStatistics
 
 logger = structlog.get_logger(__name__)
 
@@ -94,6 +95,7 @@ class PrometheusExporter:
     is_provider_closed: Callable[[str], bool]
     """Returns whether the provider with this name is closed for new payments."""
     backlog_cache: BacklogCache
+    retention: RetentionStatistics
     clock: GatewayClock
     process_files: ProcessMetricsFiles | None = None
     """The files of the service's processes; None when this process is the only one."""
@@ -130,6 +132,7 @@ class PrometheusExporter:
         yield from _http_request_metrics(self.http_metrics)
         yield from _engine_metrics(self.engine())
         yield from _store_metrics(backlog)
+        yield from _retention_metrics(self.retention)
         yield from self._provider_metrics()
         yield from _callback_metrics(self.callbacks())
         yield _outcome_counter("mmo_qr_codes", "Concluded QR code deliveries, by outcome.", self.qr_codes)
@@ -270,6 +273,20 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
         "mmo_deposit_claims_open",
         "Reported deposits that wait for the operator's confirmation or for the end of the payment that they name.",
         ({}, backlog.deposit_claims),
+    )
+
+
+def _retention_metrics(retention: RetentionStatistics) -> Iterator[Metric]:
+    yield _counter(
+        "mmo_retention_rows",
+        "Old rows that this process has masked, archived or removed, by what they are.",
+        *(({"duty": duty.value}, count) for duty, count in retention.changed.items()),
+    )
+    yield _gauge("mmo_retention_running", "1 while this process removes old rows.", ({}, int(retention.is_running)))
+    yield _counter(
+        "mmo_retention_failures",
+        "Removals of old rows that ended early, or whose archive could not be used.",
+        ({}, retention.failed_runs),
     )
 
 

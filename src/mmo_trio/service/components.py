@@ -27,6 +27,7 @@ from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.availability import ProviderAvailability
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
+from mmo_trio.workers.retention import RetentionWorker
 from mmo_trio.workers.scheduler import Scheduler
 
 
@@ -95,3 +96,4 @@ class Components:
     http_metrics: HttpMetrics
     prometheus_exporter: PrometheusExporter
     audit_head_logger: AuditHeadLogger
+    retention: RetentionWorker

@@ -94,6 +94,7 @@ async def _run_components(
             await workers.start(partial(components.workers.run, drain=drain_workers))
             engine.start_soon(components.prometheus_exporter.publish)
             engine.start_soon(components.audit_head_logger.run)
+            engine.start_soon(components.retention.run)
             async with trio.open_nursery() as serving:
                 await listeners.start(serving)
                 with _running_file(resources.config, ready):

@@ -185,6 +185,15 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
         if count > total:
             fault = f"is more than limits.{total_key} ({total})."
             reject(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
+    retention = settings.retention
+    if (
+        retention.archive_directory is not None
+        and retention.archive_after is not None
+        and retention.personal_data is not None
+        and retention.archive_after < retention.personal_data
+    ):
+        fault = "is shorter than retention.personal_data: archived payments would keep personal data for ever."
+        reject("retention.archive_after", fault, "Make it as long, or retention.personal_data shorter.")
     host = None if settings.database.allow_clear else unverified_postgres_host(settings.database.url)
     if host is not None:
         fault = f"would reach PostgreSQL on {host} without checking who answers, or in the clear."

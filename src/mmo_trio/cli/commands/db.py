@@ -9,15 +9,18 @@ from typing import Protocol, runtime_checkable
 import click
 import trio
 
-from mmo_sansio.values.clock import Moment, format_with_microseconds
+from mmo_sansio.values.clock import Instant, Moment, format_with_microseconds
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
+from mmo_trio.admin.retention import AgedDuty, RetentionReport, RetentionRun, cutoffs, find_aged
+from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.brands.master_key_check import check_master_key
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
-from mmo_trio.cli.support.output import print_json, print_status, print_table, progress_bar
+from mmo_trio.cli.support.output import print_json, print_rows, print_status, print_table, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import distribute_store
 from mmo_trio.system.clock import GatewayClock
@@ -96,6 +99,90 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
             task = bar.add_task("correcting", total=len(errors.payments))
             target.with_store(lambda store: _correct(target, store, errors, lambda count: bar.advance(task, count)))
         print_status(f"Corrected the times of {len(errors.payments)} payments.")
+
+
+@db.command()
+@click.option("--dry-run", is_flag=True, help="Only show what is too old.")
+@click.option("--at-once", is_flag=True, help="Take all the time of the store, not only `retention.time_share` of it.")
+@target_options
+@json_option
+def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool) -> None:
+    """Remove, mask and archive what is older than the settings of `[retention]` say.
+
+    A serving gateway does it once a day. What is removed or masked does not come back, except from a backup.
+    """
+    if dry_run:
+        _print_aged(target.with_store(partial(_find_aged, target)), as_json=as_json)
+        return
+    with progress_bar() as bar:
+        task = bar.add_task("removing old rows", total=None)
+        on_change = lambda _, count: bar.advance(task, count)  # noqa: E731
+        report = target.with_store(lambda store: _remove_aged(target, store, at_once, on_change))
+    if as_json:
+        print_json({"rows": report.rows(), "archiveFault": report.archive_fault})
+    else:
+        print_table(("what", "rows"), ((duty.value, count) for duty, count in report.changed.items()))
+    if report.archive_fault is not None:
+        raise NegativeAnswer(f"Nothing more was archived: {report.archive_fault}")
+
+
+async def _find_aged(target: CommandTarget, store: Store) -> Sequence[AgedDuty]:
+    return await find_aged(store.retention, target.settings.retention, now=await _retention_time(target, store))
+
+
+def _print_aged(aged: Sequence[AgedDuty], *, as_json: bool) -> None:
+    rows = [
+        {
+            "what": each.duty.value,
+            "olderThan": format_with_microseconds(each.before)[:10],
+            "rows": each.found.rows,
+            "hasMore": each.found.has_more,
+            "firstDay": _day(each.found.first_at),
+            "lastDay": _day(each.found.last_at),
+        }
+        for each in aged
+    ]
+    if not as_json:
+        for row in rows:
+            row["rows"] = f"{row['rows']} or more" if row["hasMore"] else row["rows"]
+    columns = {
+        "what": "what",
+        "older than": "olderThan",
+        "rows": "rows",
+        "first day": "firstDay",
+        "last day": "lastDay",
+    }
+    print_rows(columns, rows, as_json=as_json)
+
+
+def _day(at: Instant | None) -> str | None:
+    return None if at is None else format_with_microseconds(at)[:10]
+
+
+async def _retention_time(target: CommandTarget, store: Store) -> Instant:
+    """Return the time by which rows are old: the wall time, and never later than the gateway's own."""
+    clock = target.clock()
+    await continue_clock(clock, store)
+    return min(clock.now(), clock.time())
+
+
+async def _remove_aged(
+    target: CommandTarget, store: Store, at_once: bool, on_change: Callable[[RetentionDuty, int], object]
+) -> RetentionReport:
+    """Remove what is too old, once the audit log says so. Raises NegativeAnswer while another process is at it."""
+    section = target.settings.retention
+    pace = RetentionPace(store.retention, 1 if at_once else section.time_share)
+    now = await _retention_time(target, store)
+    if not await pace.begin():
+        raise NegativeAnswer("Another process removes old rows at the moment.")
+    try:
+        due = {duty.value: _day(before) for duty, before in cutoffs(section, now).items()}
+        await target.record(store, "retention_begun", older_than=due)
+        report = await RetentionRun(store.retention, section, pace, on_change).run(now)
+        await target.record(store, "retention_ended", rows=report.rows(), archive_fault=report.archive_fault)
+        return report
+    finally:
+        await pace.end()
 
 
 async def _correct(target: CommandTarget, store: Store, errors: ClockErrors, report: Callable[[int], object]) -> None:

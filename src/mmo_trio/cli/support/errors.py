@@ -13,6 +13,7 @@ import click
 
 from mmo_trio.brands.keyring import SealError
 from mmo_trio.settings import SettingsError
+from mmo_trio.storage.archive.directory import ArchiveUnusable
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
 from mmo_trio.system.fault_report import DamagedFile
 
@@ -102,6 +103,8 @@ def _to_click_exception(error: Exception) -> click.ClickException | None:
             return StoreProblem(f"The store can't be used: {error}.")
         case OutcomeUnknown():
             return StoreProblem(f"It can't be learnt whether this was stored: {error}. Look before trying again.")
+        case ArchiveUnusable():
+            return StoreProblem(f"The archive can't be used: {error}")
         case DamagedFile():
             return UsageProblem(str(error))
         case OSError() if error.filename is not None:

@@ -31,6 +31,10 @@ from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.service.wiring.workers import build_workers
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.workers.audit_head import AuditHeadLogger
+from mmo_trio.workers.retention import RetentionStatistics, RetentionWorker
+
+RETENTION_QUEUED_MAX = 64
+"""Inputs that may wait for the engine while old rows are removed; with more, that waits."""
 
 
 def assemble(resources: Resources) -> Components:
@@ -49,6 +53,7 @@ def assemble(resources: Resources) -> Components:
     workers = build_workers(resources, accounts, authenticator, engine)
     outbox.subscribe(workers.dispatcher.dispatch)
     http_metrics = HttpMetrics()
+    retention = _retention_worker(resources, engine)
     scenarios = tuple(SCENARIOS_BY_NAME) if resources.config.is_sandbox else None
     return Components(
         engine=engine,
@@ -64,8 +69,11 @@ def assemble(resources: Resources) -> Components:
         ),
         console_context=_console_context(resources, accounts, engine),
         http_metrics=http_metrics,
-        prometheus_exporter=_prometheus_exporter(resources, accounts, workers, engine, http_metrics),
+        prometheus_exporter=_prometheus_exporter(
+            resources, accounts, workers, engine, http_metrics, retention.statistics
+        ),
         audit_head_logger=AuditHeadLogger(resources.audit_log),
+        retention=retention,
     )
 
 
@@ -136,8 +144,25 @@ def _console_context(resources: Resources, accounts: ConfiguredAccounts, engine:
     )
 
 
+def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
+    """Build the worker that removes what is too old."""
+    clock = resources.clock
+    return RetentionWorker(
+        resources.store.retention,
+        resources.settings.retention,
+        resources.audit_log,
+        now=lambda: min(clock.now(), clock.time()),
+        is_busy=lambda: engine.statistics().queued > RETENTION_QUEUED_MAX,
+    )
+
+
 def _prometheus_exporter(
-    resources: Resources, accounts: ConfiguredAccounts, workers: Workers, engine: Engine, http_metrics: HttpMetrics
+    resources: Resources,
+    accounts: ConfiguredAccounts,
+    workers: Workers,
+    engine: Engine,
+    http_metrics: HttpMetrics,
+    retention: RetentionStatistics,
 ) -> PrometheusExporter:
     """Build the exporter of what this process counts and of what the store holds."""
     metrics_files = resources.config.metrics_files
@@ -150,6 +175,7 @@ def _prometheus_exporter(
         accounts=accounts.provider_accounts,
         is_provider_closed=workers.provider_availability.is_closed,
         backlog_cache=BacklogCache(resources.store, resources.clock.time),
+        retention=retention,
         clock=resources.clock,
         process_files=metrics_files and ProcessMetricsFiles(*metrics_files),
     )

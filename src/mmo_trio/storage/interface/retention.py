@@ -147,6 +147,10 @@ class RetentionStore(Protocol):
         """Replace the known end of the archive; return False when another process has replaced it."""
         ...
 
+    async def archived_references(self, merchant_reference: str) -> Sequence[str]:
+        """Return the gatewayReferences of archived payments of all brands under this merchantReference."""
+        ...
+
     async def archivable_payments(
         self, before: Instant, position: str, *, limit: int
     ) -> tuple[Sequence[ArchivedPayment], str | None]:

@@ -92,16 +92,24 @@ class MemoryRetentionStore:
         state.archive = head
         return True
 
+    async def archived_references(self, merchant_reference: str) -> Sequence[str]:
+        uses = (await self._memory()).ledger.references.items()
+        return [each.gateway_reference for key, each in uses if key[1] == merchant_reference and each.ended is not None]
+
     async def archivable_payments(
         self, before: Instant, position: str, *, limit: int
     ) -> tuple[Sequence[ArchivedPayment], str | None]:
         memory = await self._memory()
         created = sorted(memory.ledger.transactions.values(), key=position_of)
-        over = [each for each in created if each.order.created_at < before and _is_over(memory, each, before)]
+        over = [
+            each
+            for each in created
+            if each.order.created_at < before and _is_over(memory, each, before) and _position_text(each) > position
+        ]
         day = over[0].order.created_at // DAY if over else 0
         chosen = [each for each in over if each.order.created_at // DAY == day][:limit]
         left = len(chosen) < len(over)
-        return [_with_history(memory, each) for each in chosen], "more" if left else None
+        return [_with_history(memory, each) for each in chosen], _position_text(chosen[-1]) if left else None
 
     async def archivable_history(
         self, before: Instant, position: str, *, limit: int
@@ -262,6 +270,11 @@ def _is_over(memory: MemoryState, transaction: Transaction, before: Instant) -> 
             each.gateway_reference == reference and each.state is ProposalState.OPEN for each in memory.admin.proposals
         )
     )
+
+
+def _position_text(transaction: Transaction) -> str:
+    """Return a position that sorts as its payment does."""
+    return f"{transaction.order.created_at:020d}/{transaction.reference}"
 
 
 def _with_history(memory: MemoryState, transaction: Transaction) -> ArchivedPayment:

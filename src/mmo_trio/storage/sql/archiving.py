@@ -16,11 +16,20 @@ from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_callbac
 from mmo_trio.storage.sql.retention import Forget, by_brand, of_payments, parse_position
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_transaction
-from mmo_trio.storage.sql.statements import SqlQuery, execute, returns_row
+from mmo_trio.storage.sql.statements import SqlQuery, execute, returns_row, select
 
 T = TypeVar("T")
 
 JOURNAL_COLUMNS = "at, what, actor, gateway_reference, nullif(brand, ''), stage_before, stage_after, detail"
+
+
+def archived_references(merchant_reference: str) -> SqlQuery[Sequence[str]]:
+    """Return the payments whose uses of this merchantReference outlived them."""
+    return select(
+        lambda row: str(row[0]),
+        "SELECT gateway_reference FROM reference_uses WHERE merchant_reference = ? AND ended IS NOT NULL",
+        merchant_reference,
+    )
 
 
 def archivable_payments(

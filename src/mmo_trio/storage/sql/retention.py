@@ -168,11 +168,19 @@ def by_brand(transactions: Iterable[Transaction]) -> Mapping[str, list[str]]:
     return found
 
 
+def _number(table: str, position: str) -> SqlQuery[int]:
+    """Return the number of the row that a walk has come to. Where that row and all after it are archived, numbers may
+    begin again below it, and so does the walk."""
+    [(latest,)] = yield from execute(f"SELECT coalesce(max(id), 0) FROM {table}")
+    number = int(position or 0)
+    return number if number <= latest else 0
+
+
 def remove_callback_bodies(before: Instant, position: str, *, limit: int) -> SqlQuery[RetentionStep]:
     """Remove the bodies of the oldest callbacks; their numbers grow with time."""
     rows = yield from execute(
         "SELECT id, at, gateway_reference, coalesce(length(body), 0) FROM callbacks WHERE id > ? ORDER BY id LIMIT ?",
-        int(position or 0),
+        (yield from _number("callbacks", position)),
         limit,
     )
     old = list(takewhile(lambda row: row[1] < before, rows))
@@ -294,12 +302,13 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
     """Mask old entries that are closed, and the settled claims of the receipts that they name."""
     rows = yield from execute(
         "SELECT id, provider, told, note, last_at, closed_at FROM suspense WHERE id > ? ORDER BY id LIMIT ?",
-        int(position or 0),
+        (yield from _number("suspense", position)),
         limit,
     )
-    changed = 0
+    changed, has_skipped = 0, False
     for id, provider, told, note, last_at, closed_at in rows:
         if closed_at is None or last_at >= before:
+            has_skipped = True
             continue
         masked = mask_members(told), None if note is None else mask_text(note)
         if masked == (told, note):
@@ -307,7 +316,8 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
         changed += 1
         yield from execute("UPDATE suspense SET told = ?, note = ? WHERE id = ?", *masked, id)
         yield from _mask_settled_claim(provider, _receipt_in(told))
-    return RetentionStep(changed, str(rows[-1][0]) if rows else position, is_last=len(rows) < limit)
+    came_to = str(rows[-1][0]) if rows else position
+    return RetentionStep(changed, came_to, is_last=len(rows) < limit, has_skipped=has_skipped)
 
 
 def _receipt_in(told: str) -> str | None:

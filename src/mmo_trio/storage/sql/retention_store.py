@@ -82,6 +82,9 @@ class SqlRetentionStore:
     async def advance_archive(self, known: ArchiveHead, head: ArchiveHead) -> bool:
         return await self.write(lambda: retention.advance_archive(known, head))
 
+    async def archived_references(self, merchant_reference: str) -> Sequence[str]:
+        return await self.read(lambda: archiving.archived_references(merchant_reference))
+
     async def archivable_payments(
         self, before: Instant, position: str, *, limit: int
     ) -> tuple[Sequence[ArchivedPayment], str | None]:

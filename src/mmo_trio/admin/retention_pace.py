@@ -1,0 +1,66 @@
+"""Lets the removal of old rows take a small share of the store's time, in one process at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from uuid import uuid4
+
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.values.clock import SECOND, Span
+from mmo_trio.storage.interface.retention import RetentionStore
+
+StepT = TypeVar("StepT")
+
+LEASE: Span = Span(60 * SECOND)
+"""How long the others wait after a process that died while it worked at it; longer than any step."""
+
+LEASE_RENEWED_AFTER_S = 15.0
+"""Seconds after which the lease is renewed, between two steps."""
+
+BUSY_PAUSE_S = 1.0
+"""Seconds until it is looked again whether the store has time."""
+
+
+class LeaseLost(Exception):
+    """Another process works at it by now."""
+
+
+@define(eq=False)
+class RetentionPace:
+    """Lets a run take its share of the time and no more."""
+
+    store: RetentionStore
+    share: float
+    """Share of the time that steps may take; 1: all of it."""
+    is_busy: Callable[[], bool] = bool
+    """Whether the store is needed for payments now."""
+    holder: str = Factory(lambda: uuid4().hex)
+    _renew_at: float = 0.0
+
+    async def begin(self) -> bool:
+        """Take the lease; return False while another process works at it."""
+        self._renew_at = trio.current_time() + LEASE_RENEWED_AFTER_S
+        return await self.store.take_lease(self.holder, LEASE)
+
+    async def step(self, work: Callable[[], Awaitable[StepT]]) -> StepT:
+        """Do one step, and rest as much longer as the share says, and while the store is busy. Raises LeaseLost."""
+        began = time.monotonic()
+        result = await work()
+        await trio.sleep((time.monotonic() - began) * (1 / self.share - 1))
+        while self.is_busy():
+            await trio.sleep(BUSY_PAUSE_S)
+            await self._renew()
+        await self._renew()
+        return result
+
+    async def _renew(self) -> None:
+        if trio.current_time() >= self._renew_at and not await self.begin():
+            raise LeaseLost("another process removes old rows by now")
+
+    async def end(self) -> None:
+        """Give the lease back."""
+        await self.store.end_lease(self.holder)
