@@ -39,14 +39,15 @@ _SELECT_REFERENCE_USES = BrandStatement(f"""
     SELECT wanted.brand, wanted.merchant_reference, newest.gateway_reference, at, nth, coalesce(earlier, (
         SELECT CASE WHEN bool_or(status = 'pending') THEN 'pending'
             WHEN bool_or(status = 'success') OR count(*) = {UNSUMMED_USES_MAX} THEN 'success' ELSE 'failed' END
-        FROM (SELECT status FROM reference_uses AS older JOIN transactions USING (brand, gateway_reference)
+        FROM (SELECT coalesce(older.ended, status) AS status
+            FROM reference_uses AS older LEFT JOIN transactions USING (brand, gateway_reference)
             WHERE older.brand = wanted.brand AND older.merchant_reference = wanted.merchant_reference
                 AND older.nth < newest.nth [AND older.brand = ($1)[1]]
             ORDER BY older.nth DESC LIMIT {UNSUMMED_USES_MAX}) AS before)),
-        order_row, progress
+        ended, order_row, progress
     FROM unnest(%s::text[], %s::text[]) AS wanted (brand, merchant_reference)
     CROSS JOIN LATERAL (
-        SELECT gateway_reference, at, nth, earlier FROM reference_uses AS used
+        SELECT gateway_reference, at, nth, earlier, ended FROM reference_uses AS used
         WHERE used.brand = wanted.brand AND used.merchant_reference = wanted.merchant_reference
             [AND used.brand = ($1)[1]]
         ORDER BY nth DESC LIMIT 1
@@ -110,8 +111,10 @@ async def load_batch(
     ((ledger.not_before, held_brands),) = results[_SELECT_HORIZON]
     ledger.held_brands = frozenset((held_brands or "").split())
     for row in results.get(_SELECT_REFERENCE_USES, ()):
-        brand, merchant_reference, gateway_reference, at, nth, earlier, order, progress = row
-        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, Status(earlier))
+        brand, merchant_reference, gateway_reference, at, nth, earlier, ended, order, progress = row
+        ledger.references[brand, merchant_reference] = ReferenceUse(
+            gateway_reference, at, Status(earlier), None if ended is None else Status(ended)
+        )
         if order is not None:
             ledger.transactions[gateway_reference] = parse_transaction(order, progress)
         uses[brand, merchant_reference] = nth

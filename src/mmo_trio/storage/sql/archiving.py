@@ -155,6 +155,13 @@ def remove_archived(schema: SqlSchema, payments: Sequence[ArchivedPayment], forg
         ):
             if ids:
                 yield from execute(f"DELETE FROM {table} {where} AND id IN ({_marks(ids)})", *where.values, *ids)
+    for each in removed:
+        for _, callback in each.callbacks:
+            yield from execute(
+                "DELETE FROM callback_bodies WHERE at = ? AND gateway_reference = ?",
+                callback.at,
+                callback.gateway_reference,
+            )
     yield from _remove_by_id("suspense", (entry.id for each in removed for entry in each.suspense))
     yield from _remove_by_id("proposals", (entry.id for each in removed for entry in each.proposals))
     return len(removed)

@@ -117,8 +117,8 @@ def count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
     where = Where()
     match duty:
         case RetentionDuty.CALLBACK_BODIES:
-            table, at = "callbacks", "at"
-            where.and_("id > ?", int(position or 0)).and_("at < ?", before).and_("length(body) > ?", 0)
+            table, at = "callback_bodies", "at"
+            where.and_("at < ?", before)
         case RetentionDuty.PERSONAL_DATA:
             table, at = "transactions", "created_at"
             where.and_("(created_at, gateway_reference) > (?, ?)", *parse_position(position))
@@ -177,7 +177,12 @@ def _number(table: str, position: str) -> SqlQuery[int]:
 
 
 def remove_callback_bodies(before: Instant, position: str, *, limit: int) -> SqlQuery[RetentionStep]:
-    """Remove the bodies of the oldest callbacks; their numbers grow with time."""
+    """Remove the oldest bodies; when none is left, those that earlier versions recorded with their callbacks, whose
+    numbers grow with time."""
+    rows = yield from execute("SELECT at FROM callback_bodies WHERE at < ? ORDER BY at LIMIT ?", before, limit)
+    if rows:
+        removed = yield from execute("DELETE FROM callback_bodies WHERE at <= ? RETURNING 1", rows[-1][0])
+        return RetentionStep(len(removed), position, is_last=False)
     rows = yield from execute(
         "SELECT id, at, gateway_reference, coalesce(length(body), 0) FROM callbacks WHERE id > ? ORDER BY id LIMIT ?",
         (yield from _number("callbacks", position)),
@@ -259,6 +264,7 @@ def _mask_callbacks(where: Where) -> SqlQuery[None]:
     )
     for id, at, reference, url, detail, body_bytes in rows:
         masked = mask_url(url), mask_text(detail)
+        yield from execute("DELETE FROM callback_bodies WHERE at = ? AND gateway_reference = ?", at, reference)
         if masked != (url, detail) or body_bytes:
             yield from execute(
                 "UPDATE callbacks SET url = ?, detail = ?, body = ? WHERE gateway_reference = ? AND id = ? AND at = ?",

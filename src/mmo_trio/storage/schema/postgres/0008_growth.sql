@@ -98,3 +98,22 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- How the payment of a use ended, once it was moved to the archive; NULL while it is stored (C12). A deposit stays, too,
+-- so that its receipt is never booked again (S4).
+ALTER TABLE reference_uses ADD COLUMN ended text;
+ALTER TABLE deposits ADD COLUMN ended text;
+
+-- Where the walks over old rows go on, when they last ended, and the end of the archive.
+CREATE TABLE retention_state (
+    what text PRIMARY KEY,
+    position text NOT NULL
+);
+
+-- The one process that works at it, until when.
+CREATE TABLE retention_lease (
+    holder text NOT NULL,
+    held_until bigint NOT NULL
+);
+
+INSERT INTO retention_lease (holder, held_until) VALUES ('', 0);
