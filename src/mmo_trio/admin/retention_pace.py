@@ -26,7 +26,7 @@ BUSY_PAUSE_S = 1.0
 
 
 class LeaseLost(Exception):
-    """Another process works at it by now."""
+    """Says that another process has taken the lease."""
 
 
 @define(eq=False)

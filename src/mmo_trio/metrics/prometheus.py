@@ -38,7 +38,7 @@ from mmo_trio.system.logs import OUTPUT
 from mmo_trio.workers.delivery.callbacks import CallbackStatistics
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderCounts, ProviderStatistics
-from mmo_trio.workers.retention import RetentionStatistics
+from mmo_trio.workers.retention_schedule import RetentionStatistics
 
 logger = structlog.get_logger(__name__)
 

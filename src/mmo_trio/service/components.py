@@ -27,7 +27,7 @@ from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.availability import ProviderAvailability
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
-from mmo_trio.workers.retention import RetentionWorker
+from mmo_trio.workers.retention_schedule import RetentionWorker
 from mmo_trio.workers.scheduler import Scheduler
 
 

@@ -41,6 +41,7 @@ MAY_REPEAT: Mapping[str, tuple[str, ...]] = {
     "migrations": (_STORES,),
     "startup": (_STORES,),
     "store": (_STORES,),
+    "retention": (_STORES,),
     "ownership": (_STORES, "mmo_sansio.resilience"),
     "queries": (_STORES, "mmo_sansio.messages"),
     "inputs": (_STORES, "mmo_sansio.messages"),

@@ -25,7 +25,7 @@ from mmo_sansio.messages.replies import ClaimDue, Ignored
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.deposit_booking import book_deposit
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.masking import MASKED_PARTY, MASKED_TEXT
+from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT
 from mmo_sansio.payments.receipts import claim_change
 from mmo_sansio.payments.settlement import succeed
 from mmo_sansio.payments.suspense import record_in_suspense

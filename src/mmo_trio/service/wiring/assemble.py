@@ -31,7 +31,7 @@ from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.service.wiring.workers import build_workers
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.workers.audit_head import AuditHeadLogger
-from mmo_trio.workers.retention import RetentionStatistics, RetentionWorker
+from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
 
 RETENTION_QUEUED_MAX = 64
 """Inputs that may wait for the engine while old rows are removed; with more, that waits."""

@@ -1,4 +1,4 @@
-"""The directory of the archive: numbered parts, each complete or absent.
+"""Defines the directory of the archive: it holds numbered parts, each complete or absent.
 
 A part is a directory of compressed CSV files and a manifest with their SHA-256. Each manifest names the SHA-256 of the
 manifest before it, so that no part can be changed, removed or put elsewhere unnoticed: the digest of the last one
@@ -37,7 +37,7 @@ class ArchiveUnusable(Exception):
 
 @frozen
 class ArchivePart:
-    """A verified part of the archive."""
+    """Describes a part of the archive by its manifest."""
 
     head: ArchiveHead
     """Its number, and the digest of its manifest."""

@@ -1,4 +1,4 @@
-r"""The rows of the archive's files: CSV (RFC 4180) in UTF-8 with a head line, which any program can read.
+r"""Writes and reads the rows of the archive's files: CSV (RFC 4180) in UTF-8 with a head line, for any program.
 
 A null is `\N`; a text that begins with a backslash has one more. Times are microseconds since 1970. `object` is the
 transaction object as merchants saw it; `order` and `progress` are the stored rows, from which nothing is missing, each
@@ -63,7 +63,7 @@ _INTEGERS: Final = frozenset(
 
 @define
 class ArchiveRows:
-    """The rows of a part of the archive, by kind."""
+    """Holds the rows of a part of the archive, by kind."""
 
     transactions: list[Transaction] = Factory(list)
     journal: list[tuple[int, JournalEntry]] = Factory(list)

@@ -8,7 +8,7 @@ from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, DepositNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Applied, Rejected
-from mmo_sansio.payments.masking import MASKED_PARTY, MASKED_TEXT, mask_transaction
+from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, mask_transaction
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, submit_batch
@@ -130,7 +130,8 @@ async def check_counts_and_changes_age(open_store: OpenStore) -> None:
 
 
 async def check_archived_payments_are_gone(open_store: OpenStore) -> None:
-    """What is archived is removed with all that belongs to it; what has not ended, or is open, stays."""
+    """A payment that is archived is removed with all that belongs to it; one that is pending or has something open
+    stays."""
     async with open_store() as store:
         for number in range(1, 6):
             await _pay(store, number)
@@ -200,7 +201,7 @@ async def check_archived_reference_is_judged_as_before(open_store: OpenStore) ->
 
 
 async def check_archived_deposit_is_not_booked_again(open_store: OpenStore) -> None:
-    """The receipt of an archived deposit books no money again (S4)."""
+    """No money is booked again by the receipt of an archived deposit (S4)."""
     async with open_store() as store:
         [reply] = await submit_batch(store, (_deposit(1), NOON))
         assert isinstance(reply, Applied)

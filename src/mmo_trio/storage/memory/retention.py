@@ -8,7 +8,7 @@ from typing import TypeVar, assert_never
 
 from attrs import define, evolve, field
 
-from mmo_sansio.payments.masking import mask_claim, mask_members, mask_text, mask_transaction, mask_url
+from mmo_sansio.payments.personal_data import mask_claim, mask_members, mask_text, mask_transaction, mask_url
 from mmo_sansio.values.clock import DAY, Instant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.masking import MASKED_PARTY
+from mmo_sansio.payments.personal_data import MASKED_PARTY
 from mmo_sansio.values.clock import LAST_INSTANT
 from mmo_sansio.values.model import Order, Progress, Transaction, Type
 from mmo_trio.storage.interface.admin_types import PaymentPage

@@ -16,8 +16,8 @@ from mmo_trio.storage.interface.retention import (
     RetentionDuty,
     RetentionStep,
 )
-from mmo_trio.storage.sql import archiving, retention
-from mmo_trio.storage.sql.retention import Forget
+from mmo_trio.storage.sql import aging, archivable
+from mmo_trio.storage.sql.aging import Forget
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery
 
@@ -36,25 +36,25 @@ class SqlRetentionStore:
     forget: Forget = forget_nothing
 
     async def take_lease(self, holder: str, duration: Span) -> bool:
-        return await self.write(lambda: retention.take_lease(self.schema, holder, duration))
+        return await self.write(lambda: aging.take_lease(self.schema, holder, duration))
 
     async def end_lease(self, holder: str) -> None:
-        await self.write(lambda: retention.end_lease(holder))
+        await self.write(lambda: aging.end_lease(holder))
 
     async def last_run(self) -> Instant:
-        return await self.read(retention.last_run)
+        return await self.read(aging.last_run)
 
     async def save_run(self, now: Instant) -> None:
-        await self.write(lambda: retention.save_run(now))
+        await self.write(lambda: aging.save_run(now))
 
     async def position(self, duty: RetentionDuty) -> str:
-        return await self.read(lambda: retention.state(duty.value))
+        return await self.read(lambda: aging.state(duty.value))
 
     async def save_position(self, duty: RetentionDuty, position: str) -> None:
-        await self.write(lambda: retention.save_position(duty, position))
+        await self.write(lambda: aging.save_position(duty, position))
 
     async def count_aged(self, duty: RetentionDuty, before: Instant) -> AgedRows:
-        return await self.read(lambda: retention.count_aged(duty, before))
+        return await self.read(lambda: aging.count_aged(duty, before))
 
     async def age(self, duty: RetentionDuty, before: Instant, position: str, *, limit: int) -> RetentionStep:
         return await self.write(lambda: self._age(duty, before, position, limit))
@@ -62,41 +62,41 @@ class SqlRetentionStore:
     def _age(self, duty: RetentionDuty, before: Instant, position: str, limit: int) -> SqlQuery[RetentionStep]:
         match duty:
             case RetentionDuty.CALLBACK_BODIES:
-                return retention.remove_callback_bodies(before, position, limit=limit)
+                return aging.remove_callback_bodies(before, position, limit=limit)
             case RetentionDuty.PERSONAL_DATA:
-                return retention.mask_payments(self.schema, before, position, limit=limit, forget=self.forget)
+                return aging.mask_payments(self.schema, before, position, limit=limit, forget=self.forget)
             case RetentionDuty.SUSPENSE_DATA:
-                return retention.mask_suspense(before, position, limit=limit)
+                return aging.mask_suspense(before, position, limit=limit)
             case RetentionDuty.HOURLY_COUNTS:
-                return retention.remove_hourly_counts(before)
+                return aging.remove_hourly_counts(before)
             case RetentionDuty.BREAKER_CHANGES:
-                return retention.remove_breaker_changes(before, limit=limit)
+                return aging.remove_breaker_changes(before, limit=limit)
             case RetentionDuty.ARCHIVED_PAYMENTS | RetentionDuty.ARCHIVED_HISTORY:
                 raise ValueError(f"{duty} needs an archive")
             case _:
                 assert_never(duty)
 
     async def archive_head(self) -> ArchiveHead:
-        return await self.read(retention.archive_head)
+        return await self.read(aging.archive_head)
 
     async def advance_archive(self, known: ArchiveHead, head: ArchiveHead) -> bool:
-        return await self.write(lambda: retention.advance_archive(known, head))
+        return await self.write(lambda: aging.advance_archive(known, head))
 
     async def archived_references(self, merchant_reference: str) -> Sequence[str]:
-        return await self.read(lambda: archiving.archived_references(merchant_reference))
+        return await self.read(lambda: archivable.archived_references(merchant_reference))
 
     async def archivable_payments(
         self, before: Instant, position: str, *, limit: int
     ) -> tuple[Sequence[ArchivedPayment], str | None]:
-        return await self.read(lambda: archiving.archivable_payments(self.schema, before, position, limit=limit))
+        return await self.read(lambda: archivable.archivable_payments(self.schema, before, position, limit=limit))
 
     async def archivable_history(
         self, before: Instant, position: str, *, limit: int
     ) -> tuple[ArchivedHistory, str | None]:
-        return await self.read(lambda: archiving.archivable_history(before, position, limit=limit))
+        return await self.read(lambda: archivable.archivable_history(before, position, limit=limit))
 
     async def remove_archived(self, payments: Sequence[ArchivedPayment]) -> int:
-        return await self.write(lambda: archiving.remove_archived(self.schema, payments, self.forget))
+        return await self.write(lambda: archivable.remove_archived(self.schema, payments, self.forget))
 
     async def remove_history(self, history: ArchivedHistory) -> int:
-        return await self.write(lambda: archiving.remove_history(history))
+        return await self.write(lambda: archivable.remove_history(history))

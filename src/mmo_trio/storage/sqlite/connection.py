@@ -24,11 +24,13 @@ _PRAGMAS = """
     PRAGMA foreign_keys = ON;
     PRAGMA cache_size = -16384;
     PRAGMA temp_store = MEMORY;
+    PRAGMA secure_delete = ON;
     PRAGMA wal_autocheckpoint = 2000;
     PRAGMA journal_size_limit = 67108864;
 """
 """Every commit is on the disk before its reply; the write-ahead log is emptied every 2,000 pages (8 MB) and cut back to
-64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of pages."""
+64 MiB after a long reader let it grow. Each connection caches up to 16 MiB of pages. What is removed is
+overwritten with zeros."""
 
 _TRANSIENT_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT}
 _RECONNECT_CODES = {

@@ -11,7 +11,14 @@ from attrs import asdict, evolve
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.masking import MASKED_PARTY, MASKED_TEXT, mask_claim, mask_members, mask_transaction, mask_url
+from mmo_sansio.payments.personal_data import (
+    MASKED_PARTY,
+    MASKED_TEXT,
+    mask_claim,
+    mask_members,
+    mask_transaction,
+    mask_url,
+)
 from mmo_sansio.testing import KES, START, a_deposit, a_party, a_transaction
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
-from mmo_sansio.payments.masking import mask_claim, mask_members, mask_text, mask_transaction, mask_url
+from mmo_sansio.payments.personal_data import mask_claim, mask_members, mask_text, mask_transaction, mask_url
 from mmo_sansio.values.clock import HOUR, Instant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState
@@ -19,6 +19,7 @@ from mmo_trio.storage.interface.retention import (
     RetentionDuty,
     RetentionStep,
 )
+from mmo_trio.storage.sql.payment_history import CONTENT_COLUMN, SUSPENSE_COLUMNS, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import (
     parse_claim,
@@ -307,28 +308,28 @@ def _mask_settled_claim(provider: str, receipt: str | None) -> SqlQuery[None]:
 def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[RetentionStep]:
     """Mask old entries that are closed, and the settled claims of the receipts that they name."""
     rows = yield from execute(
-        "SELECT id, provider, told, note, last_at, closed_at FROM suspense WHERE id > ? ORDER BY id LIMIT ?",
+        f"SELECT {SUSPENSE_COLUMNS} FROM suspense WHERE id > ? ORDER BY id LIMIT ?",
         (yield from _number("suspense", position)),
         limit,
     )
     changed, has_skipped = 0, False
-    for id, provider, told, note, last_at, closed_at in rows:
-        if closed_at is None or last_at >= before:
+    for entry in map(parse_suspense_entry, rows):
+        if entry.closed_at is None or entry.last_at >= before:
             has_skipped = True
             continue
-        masked = mask_members(told), None if note is None else mask_text(note)
-        if masked == (told, note):
+        content, note = mask_members(entry.content), None if entry.note is None else mask_text(entry.note)
+        if (content, note) == (entry.content, entry.note):
             continue
         changed += 1
-        yield from execute("UPDATE suspense SET told = ?, note = ? WHERE id = ?", *masked, id)
-        yield from _mask_settled_claim(provider, _receipt_in(told))
+        yield from execute(f"UPDATE suspense SET {CONTENT_COLUMN} = ?, note = ? WHERE id = ?", content, note, entry.id)
+        yield from _mask_settled_claim(entry.provider, _receipt_in(entry.content))
     came_to = str(rows[-1][0]) if rows else position
     return RetentionStep(changed, came_to, is_last=len(rows) < limit, has_skipped=has_skipped)
 
 
-def _receipt_in(told: str) -> str | None:
+def _receipt_in(content: str) -> str | None:
     """Return the receipt that an entry of the suspense book names."""
-    members: Any = json.loads(told)
+    members: Any = json.loads(content)
     receipt = members.get("providerReference") if isinstance(members, dict) else None
     return receipt if isinstance(receipt, str) else None
 

@@ -78,7 +78,7 @@ class RetentionRun:
     section: RetentionSection
     pace: RetentionPace
     on_change: Callable[[RetentionDuty, int], object]
-    """Is told after each step how many rows it has changed."""
+    """Is called after each step with how many rows it has changed."""
 
     async def run(self, now: Instant) -> RetentionReport:
         """Do every duty. An archive that can't be used stops only what is archived. Raises LeaseLost."""

@@ -11,9 +11,9 @@ from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Flow, Transaction
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment
+from mmo_trio.storage.sql.aging import Forget, by_brand, of_payments, parse_position
 from mmo_trio.storage.sql.console_users import PROPOSAL_COLUMNS, parse_proposal
 from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_callback, parse_suspense_entry
-from mmo_trio.storage.sql.retention import Forget, by_brand, of_payments, parse_position
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_transaction
 from mmo_trio.storage.sql.statements import SqlQuery, execute, returns_row, select

@@ -31,13 +31,10 @@ _KEPT_MEMBERS: Final = frozenset(
 masked, those too that a later version adds."""
 
 
-def is_masked(transaction: Transaction) -> bool:
-    """Tell whether the personal data of this payment was removed. A tax payout has no person as its party (M5)."""
-    return mask_transaction(transaction) == transaction
-
-
 def mask_transaction(transaction: Transaction) -> Transaction:
     """Return the payment without personal data, in its next version; the same payment when it has none.
+
+    A tax payout has no person as its party (M5).
 
     Raises AssertionError for a payment that has not ended: its provider may still need the number.
     """
@@ -88,7 +85,7 @@ def mask_members(content: str) -> str:
     except ValueError:
         members = None
     if not isinstance(members, dict):
-        return json.dumps({"told": MASKED_TEXT})
+        return json.dumps({"content": MASKED_TEXT})
     masked = {name: value if name in _KEPT_MEMBERS or value is None else MASKED_TEXT for name, value in members.items()}
     return content if masked == members else json.dumps(masked, ensure_ascii=False)
 
