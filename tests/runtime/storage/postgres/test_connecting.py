@@ -3,8 +3,8 @@ once, with a sentence that says what to set."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from mmo_trio.storage.postgres.errors import translate_error
 from tests.support.configured_database import execute, live_through_payments, operating_row, with_parameters
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.pgbouncer import pgbouncer
-from tests.support.postgres_process import PostgresProcess, hand_over, postgres_folder
+from tests.support.postgres_process import PostgresProcess, postgres_folder
+from tests.support.tls_proxy import tls_proxy
 
 # isort: split
 import psycopg
@@ -37,27 +38,11 @@ _numbers = count(1)
 
 
 @pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Return who signed the server's certificate."""
-    return trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def server(authority: trustme.CA) -> Iterator[PostgresProcess]:
-    """Run a server with TLS as `localhost`, and with rules who may connect."""
+def server() -> Iterator[PostgresProcess]:
+    """Run a server with rules who may connect."""
     with postgres_folder() as folder:
-        leaf = authority.issue_cert("localhost")
-        leaf.private_key_and_cert_chain_pem.write_to_path(f"{folder / 'server.pem'}")
         (folder / "rules").write_text(RULES, encoding="utf-8")
-        (folder / "server.pem").chmod(0o600)
-        hand_over(folder / "server.pem")
-        settings = {
-            "ssl": "on",
-            "ssl_cert_file": f"{folder / 'server.pem'}",
-            "ssl_key_file": f"{folder / 'server.pem'}",
-            "hba_file": f"{folder / 'rules'}",
-        }
-        running = PostgresProcess(folder, settings=settings)
+        running = PostgresProcess(folder, settings={"hba_file": f"{folder / 'rules'}"})
         running.create()
         running.start()
         try:
@@ -75,9 +60,9 @@ def database(server: PostgresProcess) -> str:
     return name
 
 
-def address(server: PostgresProcess, database: str, user: str = "postgres", host: str = "127.0.0.1") -> str:
+def address(server: PostgresProcess, database: str, user: str = "postgres") -> str:
     """Return the URL of a database."""
-    return f"postgresql://{user}@{host}:{server.port}/{database}"
+    return f"postgresql://{user}@127.0.0.1:{server.port}/{database}"
 
 
 async def refusal(url: str) -> str:
@@ -140,46 +125,49 @@ def test_a_statement_that_another_session_has_is_a_sign_of_a_pooler(lost: type[p
     assert "set pool_mode = session" in str(translated)
 
 
+@pytest.fixture
+def context(tmp_path: Path) -> ssl.SSLContext:
+    """Return the TLS of a server that is named `localhost`; whoever signed its certificate is in `ca.pem`, and another
+    authority in `other.pem`."""
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.cert_pem.write_to_path(f"{tmp_path / 'ca.pem'}")
+    trustme.CA().cert_pem.write_to_path(f"{tmp_path / 'other.pem'}")
+    return context
+
+
 @operating_row("`sslmode=verify-full`")
 async def test_a_server_that_proves_its_name_is_trusted(
-    server: PostgresProcess, database: str, authority: trustme.CA, tmp_path: Path
+    server: PostgresProcess, database: str, context: ssl.SSLContext, tmp_path: Path
 ) -> None:
-    authority.cert_pem.write_to_path(f"{tmp_path / 'ca.pem'}")
-    url = address(server, database, host="localhost")
-    await live_through_payments(with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / 'ca.pem'}"))
+    async with tls_proxy(server.port, context) as port:
+        url = f"postgresql://postgres@localhost:{port}/{database}"
+        await live_through_payments(with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / 'ca.pem'}"))
 
 
 @operating_row("`sslmode=verify-full` with the wrong authority or host name, or a server without TLS")
+@pytest.mark.parametrize(
+    ("host", "file", "has_tls", "reason"),
+    [
+        ("localhost", "other.pem", True, "certificate verify failed"),
+        ("127.0.0.1", "ca.pem", True, "does not match host name"),
+        ("localhost", "missing.pem", True, "does not exist"),
+        ("localhost", "ca.pem", False, "server does not support SSL"),
+    ],
+)
 async def test_a_server_that_does_not_prove_its_name_is_refused(
-    server: PostgresProcess, database: str, authority: trustme.CA, tmp_path: Path
+    server: PostgresProcess,
+    database: str,
+    context: ssl.SSLContext,
+    tmp_path: Path,
+    host: str,
+    file: str,
+    has_tls: bool,
+    reason: str,
 ) -> None:
-    authority.cert_pem.write_to_path(f"{tmp_path / 'ca.pem'}")
-    trustme.CA().cert_pem.write_to_path(f"{tmp_path / 'other.pem'}")
-
-    async def refused(host: str, file: str) -> str:
-        url = address(server, database, host=host)
-        return await refusal(with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / file}"))
-
-    assert "certificate verify failed" in await refused("localhost", "other.pem")
-    assert "does not match host name" in await refused("127.0.0.1", "ca.pem")
-    assert "does not exist" in await refused("localhost", "missing.pem")
-    with _without_tls(server):
-        assert "server does not support SSL" in await refused("localhost", "ca.pem")
-
-
-@contextmanager
-def _without_tls(server: PostgresProcess) -> Iterator[None]:
-    """Let the server offer no TLS during the block."""
-    settings = server.settings
-    server.stop()
-    server.settings = {**settings, "ssl": "off"}
-    server.start()
-    try:
-        yield
-    finally:
-        server.stop()
-        server.settings = settings
-        server.start()
+    async with tls_proxy(server.port, context if has_tls else None) as port:
+        url = f"postgresql://postgres@{host}:{port}/{database}"
+        assert reason in await refusal(with_parameters(url, sslmode="verify-full", sslrootcert=f"{tmp_path / file}"))
 
 
 @operating_row("pgbouncer with `pool_mode = session`")
