@@ -35,7 +35,9 @@ def load_master_keys(path: Path) -> Sequence[bytes]:
     try:
         status, text = path.stat(), path.read_bytes()
     except FileNotFoundError:
-        remedy = "Name the file that the API keys in the store were sealed with."
+        remedy = (
+            "Name the file that the store's API keys were sealed with; for a new store `mmo brands apply` makes one."
+        )
         raise SettingsError(where, "there is no such file.", remedy) from None
     except OSError as error:
         remedy = "Let the gateway's user read it."

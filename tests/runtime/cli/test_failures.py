@@ -115,3 +115,21 @@ def test_every_listing_can_be_printed_on_every_terminal(tmp_path: Path, encoding
     )
     assert code == 0, said
     assert json.loads(file.read_text(encoding="utf-8"))["merchantReference"] == TURNED
+
+
+@pytest.mark.finding("postgres-F11")
+def test_a_gateway_without_a_master_key_says_which_command_makes_one(tmp_path: Path) -> None:
+    config = tmp_path / "mmo.toml"
+    config.write_text(
+        f"""
+        database.url = "sqlite:///{tmp_path}/gateway.db"
+        keys.master_key_file = "{tmp_path}/master.key"
+        listen = {{ api = "127.0.0.1:0", pages = "127.0.0.1:0", console = "127.0.0.1:0" }}
+        provider.sandbox.kind = "sandbox"
+        """,
+        encoding="utf-8",
+    )
+    code, _, said = run("serve", "--config", config)
+    assert code == 2
+    assert "for a new store `mmo brands apply` makes one" in said
+    assert not (tmp_path / "master.key").exists()
