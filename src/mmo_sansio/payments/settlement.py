@@ -37,7 +37,7 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         provider_data=evolve(require_provider_data(before), fee=input_.fee, party_data=input_.party_data),
         final=final,
-        completed_at=now.utc,
+        completed_at=max(now.utc, before.order.created_at),  # Another machine's clock may have dated the creation.
         completion_source=input_.source,
     )
     changes = receipt_changes(ledger, input_, after, now=now)

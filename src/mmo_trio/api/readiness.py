@@ -29,6 +29,8 @@ class Readiness:
     find_key_fault: Callable[[], Awaitable[str | None]]
     """Returns why this process lacks a master key of the store; None when it has all of them. May raise
     StoreUnavailable."""
+    find_clock_fault: Callable[[], str | None] = lambda: None
+    """Returns why this machine's clock forbids to take payments; None when it does not."""
     _error: str | None = None
     _expires_at: float = -math.inf
     _lock: trio.Lock = Factory(trio.Lock)
@@ -36,7 +38,7 @@ class Readiness:
 
     async def require_ready(self) -> None:
         """Return when this process is ready. Raises StoreUnavailable."""
-        error = self._recent_failure()
+        error = self._recent_failure() or self.find_clock_fault()
         if error is None:
             async with self._lock:
                 if trio.current_time() >= self._expires_at:

@@ -1,4 +1,5 @@
-"""Watches the machine's clocks, and saves the gateway's own time for the process after this one (S3)."""
+"""Watches the machine's clocks, compares them with the store's, and saves the gateway's own time for the process after
+this one (S3)."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ import trio
 from attrs import define
 
 from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.values.clock import SECOND
+from mmo_sansio.resilience.store_clock import ClockComparison, StoreClock, compare_clocks
+from mmo_sansio.values.clock import SECOND, earlier
 from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.system.clock import GatewayClock
+from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.system.clock import GatewayClock, boot_id
 
 logger = structlog.get_logger(__name__)
 
@@ -22,9 +25,14 @@ SAVE_INTERVAL_S = 60.0
 """Seconds between two records of the clocks, while nothing steps."""
 
 
+COMPARISON_INTERVAL_S = 10.0
+"""Seconds between two comparisons with the store's clock."""
+
+
 class ClockStore(Protocol):
     """The store as the clock monitor needs it; see :class:`mmo_trio.storage.interface.store.BatchStore`."""
 
+    async def read_clock(self, boot_id: str) -> StoreClock | None: ...
     async def save_clock_record(self, record: ClockRecord) -> None: ...
 
 
@@ -36,6 +44,13 @@ class ClockMonitor:
     store: ClockStore
     _save_at: float = 0.0
     """Trio's time of the next record."""
+    _compare_at: float = 0.0
+    """Trio's time of the next comparison with the store's clock."""
+    _fault: str | None = None
+
+    def fault(self) -> str | None:
+        """Return why this process should get no requests, as far as its clock is concerned; None when it may."""
+        return self._fault
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Compare the clocks every second until cancelled, and save a record at the start, every minute, and when wall
@@ -54,6 +69,29 @@ class ClockMonitor:
                 self._save_at = 0.0
             if trio.current_time() >= self._save_at:
                 await self._save()
+            if trio.current_time() >= self._compare_at:
+                await self._compare_with_store()
+
+    async def _compare_with_store(self) -> None:
+        """Compare with the store's clock; when that fails, the last result stays in force."""
+        self._compare_at = trio.current_time() + COMPARISON_INTERVAL_S
+        try:
+            found = await compare_with_store(self.clock, self.store)
+        except Exception as error:
+            log_store_failure(logger, "clock_comparison_failed", error)
+            return
+        self._fault = None
+        if found is None or not found.is_notable:
+            return
+        if found.forbids_service:
+            self._fault = describe_difference(found)
+        logger.warning(
+            "clock_differs_from_store",
+            seconds_ahead=round(found.ahead / SECOND, 3),
+            machines_agreeing_with_store=found.agreeing,
+            machines_differing=found.differing,
+            once_a_minute=True,
+        )
 
     async def _save(self) -> None:
         """Save a record; when that fails, a later one does as well."""
@@ -62,3 +100,30 @@ class ClockMonitor:
             await self.store.save_clock_record(self.clock.record())
         except Exception as error:
             log_store_failure(logger, "clock_record_failed", error)
+
+
+async def compare_with_store(clock: GatewayClock, store: ClockStore) -> ClockComparison | None:
+    """Compare the wall time that is recorded with the store's clock; None when it has none. Raises what the store
+    raises."""
+    before = clock.now()
+    found = await store.read_clock(boot_id())
+    if found is None:
+        return None
+    offset = clock.offset
+    return compare_clocks(found, before=earlier(before, offset), after=earlier(clock.now(), offset))
+
+
+async def require_right_clock(clock: GatewayClock, store: ClockStore) -> None:
+    """Return when this machine's wall time is near enough to the store's. Raises StoreUnusable, and what the store
+    raises."""
+    found = await compare_with_store(clock, store)
+    if found is not None and found.forbids_start:
+        raise StoreUnusable(
+            f"{describe_difference(found)}: set the clock of this machine right, or that of the database's server"
+        )
+
+
+def describe_difference(comparison: ClockComparison) -> str:
+    """Return a sentence about a difference between the clocks."""
+    side = "ahead of" if comparison.ahead > 0 else "behind"
+    return f"this machine's clock is {abs(comparison.ahead) / SECOND:.0f} s {side} the clock of the database"

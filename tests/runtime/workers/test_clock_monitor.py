@@ -12,12 +12,13 @@ from attrs import Factory, define
 from trio.testing import MockClock
 
 from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.resilience.store_clock import StoreClock
 from mmo_sansio.testing import START
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.workers.clock_monitor import ClockMonitor
+from mmo_trio.workers.clock_monitor import COMPARISON_INTERVAL_S, ClockMonitor
 
 S = clock.SECOND
 
@@ -41,6 +42,16 @@ class Monitored:
     clock: SteppingClock = Factory(SteppingClock)
     saved: list[ClockRecord] = Factory(list)
     is_available: bool = True
+    store_behind: Span | None = None
+    """By how much the store's clock is behind true time; None for a store without a clock."""
+    agreeing: int = 0
+
+    async def read_clock(self, boot_id: str) -> StoreClock | None:
+        await trio.lowlevel.checkpoint()
+        if self.store_behind is None:
+            return None
+        now = earlier(later(START, Span(self.clock.monotonic())), self.store_behind)
+        return StoreClock(now, self.agreeing, differing=1 - min(self.agreeing, 1))
 
     async def save_clock_record(self, record: ClockRecord) -> None:
         await trio.lowlevel.checkpoint()
@@ -107,3 +118,27 @@ async def test_a_store_that_cannot_serve_is_tried_again_after_a_minute(autojump_
         world.is_available = True
         await trio.sleep(31)
         assert len(world.saved) == 1
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.finding("postgres-F5")
+@pytest.mark.parametrize(
+    ("behind_s", "agreeing", "is_logged", "gets_requests"),
+    [(1, 1, False, True), (-3, 0, True, True), (40, 1, True, False), (-40, 1, True, False), (40, 0, True, True)],
+)
+async def test_a_clock_that_differs_from_the_stores_is_told_and_where_others_agree_gets_no_requests(
+    behind_s: int, agreeing: int, is_logged: bool, gets_requests: bool, autojump_clock: MockClock
+) -> None:
+    world = Monitored(store_behind=Span(behind_s * S), agreeing=agreeing)
+    with structlog.testing.capture_logs() as lines:
+        async with trio.open_nursery() as nursery:
+            monitor = ClockMonitor(world.clock, world)
+            await nursery.start(monitor.run)
+            await trio.sleep(3 * COMPARISON_INTERVAL_S)
+            assert (monitor.fault() is None) == gets_requests
+            world.store_behind = Span(0)
+            await trio.sleep(3 * COMPARISON_INTERVAL_S)
+            assert monitor.fault() is None
+            nursery.cancel_scope.cancel()
+    told = [each["seconds_ahead"] for each in lines if each["event"] == "clock_differs_from_store"]
+    assert set(told) == ({behind_s} if is_logged else set())

@@ -58,7 +58,7 @@ def assemble(resources: Resources) -> Components:
     return Components(
         engine=engine,
         workers=workers,
-        api=_api_handler(resources, accounts, authenticator, engine, scenarios),
+        api=_api_handler(resources, accounts, authenticator, engine, workers, scenarios),
         listener_limits=limits.listener_limits,
         pages_context=PagesContext(
             resources.store, engine.submit, resources.clock.time, resources.urls.error_docs, closing=trio.Event()
@@ -82,6 +82,7 @@ def _api_handler(
     accounts: ConfiguredAccounts,
     authenticator: Authenticator,
     engine: Engine,
+    workers: Workers,
     sandbox_scenarios: tuple[str, ...] | None,
 ) -> ApiHandler:
     """Build the handler of the API listener."""
@@ -111,7 +112,9 @@ def _api_handler(
     return ApiHandler(
         merchant_api,
         webhooks,
-        Readiness(store, engine.statistics, partial(resources.master_key_file.find_fault, store)),
+        Readiness(
+            store, engine.statistics, partial(resources.master_key_file.find_fault, store), workers.clock_monitor.fault
+        ),
     )
 
 

@@ -23,6 +23,7 @@ from mmo_trio.settings.urls import PublicUrls
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import GatewayClock, read_offset
 from mmo_trio.system.ids import ReferenceGenerator
+from mmo_trio.workers.clock_monitor import require_right_clock
 
 
 @frozen
@@ -62,8 +63,10 @@ class Resources:
 async def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Resources:
     """Build the resources of a gateway on this store and these addresses.
 
-    Raises SettingsError, also when the master key is not that of the store."""
+    Raises SettingsError, also when the master key is not that of the store, and StoreUnusable when the machine's clock
+    differs too much from the store's."""
     clock = GatewayClock(offset=_stored_clock_offset(config))
+    await require_right_clock(clock, store)
     master_key_file = config.settings.keys.master_key_file
     keyring = await open_keyring(store, master_key_file, may_create=config.is_sandbox, now=clock.now())
     urls = PublicUrls.from_settings(config.settings, addresses)

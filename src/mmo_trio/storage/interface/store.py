@@ -19,7 +19,8 @@ from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
-from mmo_sansio.values.clock import DAY, Instant, Span
+from mmo_sansio.resilience.store_clock import StoreClock
+from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
@@ -59,6 +60,10 @@ CLOCK_RECORDS_KEPT_FOR: Span = Span(30 * DAY)
 """How long the record of a machine stays that runs no gateway any more."""
 
 
+CLOCK_RECORDS_RECENT_FOR: Span = Span(3 * MINUTE)
+"""How old the record of a machine may be that tells whether its clock agrees with the store's."""
+
+
 @frozen
 class StoredClockRecord:
     """A record of the clocks, from which a process continues the gateway's own time."""
@@ -95,6 +100,11 @@ class BatchStore(Protocol):
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
         """Return what was saved of the clocks during this start of the machine, or else the latest of another start or
         machine; None when nothing was saved."""
+        ...
+
+    async def read_clock(self, boot_id: str) -> StoreClock | None:
+        """Return the store's time, and how many machines other than the one of this start lately agreed with it; None
+        when the store has no clock of its own."""
         ...
 
     async def save_clock_record(self, record: ClockRecord) -> None:

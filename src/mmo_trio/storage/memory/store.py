@@ -16,6 +16,7 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
+from mmo_sansio.resilience.store_clock import StoreClock
 from mmo_sansio.values.clock import Instant, earlier
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
@@ -90,6 +91,10 @@ class MemoryStore:
         records = (await self._open_state()).clock_records
         found = max(records.values(), key=lambda each: (each.boot_id == boot_id, each.time), default=None)
         return None if found is None else StoredClockRecord(found, age=None)
+
+    async def read_clock(self, boot_id: str) -> StoreClock | None:
+        await self._open_state()
+        return None
 
     async def save_clock_record(self, record: ClockRecord) -> None:
         memory = await self._open_state()

@@ -14,9 +14,17 @@ from mmo_sansio.messages.intents import IntentKey, IntentKind
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
+from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord
-from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import (
+    CHECK_TIMEOUT_S,
+    CLOCK_RECORDS_RECENT_FOR,
+    DecideBatch,
+    OutcomeUnknown,
+    StoreUnavailable,
+    WorkItem,
+)
 from mmo_trio.storage.postgres import ownership, partitions, queries, records_horizon
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
@@ -43,6 +51,15 @@ from mmo_trio.storage.sql.store import SqlStore
 
 T = TypeVar("T")
 
+_READ_CLOCK = f"""
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+        count(*) FILTER (WHERE abs(ahead) <= {DIFFERENCE_MAX}), count(*) FILTER (WHERE abs(ahead) > {DIFFERENCE_MAX})
+    FROM (
+        SELECT utc - extract(epoch FROM saved_at) * 1000000 AS ahead FROM clock_records
+        WHERE boot_id <> ? AND saved_at > clock_timestamp() - interval '{CLOCK_RECORDS_RECENT_FOR // SECOND} s'
+    ) AS recent
+"""
+
 POSTGRES_SCHEMA = SqlSchema(
     transaction_key=("brand", "gateway_reference"),
     held_until=(("clock_records", "served_until"), ("horizon", "at"), ("batches", "stamp")),
@@ -51,6 +68,7 @@ POSTGRES_SCHEMA = SqlSchema(
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
     clock_record_age="(extract(epoch FROM clock_timestamp() - saved_at) * 1000000)::bigint",
     now="(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+    clock_query=_READ_CLOCK,
     touch_clock_record=", saved_at = clock_timestamp()",
     invariant_violations={
         "durable intents without their holder": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.resilience.store_clock import StoreClock
 from mmo_sansio.values.clock import Instant, earlier
 from mmo_trio.storage.interface.store import CLOCK_RECORDS_KEPT_FOR, StoredClockRecord
 from mmo_trio.storage.sql.schema import SqlSchema
@@ -21,6 +22,14 @@ def clock_record(schema: SqlSchema, boot_id: str) -> SqlQuery[StoredClockRecord 
         return None
     *columns, age = rows[0]
     return StoredClockRecord(ClockRecord(*columns), age)
+
+
+def read_clock(schema: SqlSchema, boot_id: str) -> SqlQuery[StoreClock | None]:
+    """Return the database's own time, if it has any, and what other machines say of it."""
+    if not schema.clock_query:
+        return None
+    ((now, agreeing, differing),) = yield from execute(schema.clock_query, boot_id)
+    return StoreClock(Instant(now), agreeing, differing)
 
 
 def save_clock_record(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]:

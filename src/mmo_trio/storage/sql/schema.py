@@ -25,6 +25,9 @@ class SqlSchema:
     """The expression for the microseconds since a clock record was saved, by the database's own clock."""
     now: str
     """The expression for the present in microseconds, by the database's own clock."""
+    clock_query: str
+    """The query that returns the database's own time and how many recent clock records of another start than the bound
+    one agree with it, and how many differ; empty where the database has no clock of its own."""
     touch_clock_record: str
     """What a repeated save of a clock record sets besides its columns."""
     invariant_violations: Mapping[str, str]

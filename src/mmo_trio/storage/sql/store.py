@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.resilience.store_clock import StoreClock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
@@ -48,6 +49,9 @@ class SqlStore(ABC):
 
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
         return await self._run_query(lambda: clock_records.clock_record(self._schema, boot_id))
+
+    async def read_clock(self, boot_id: str) -> StoreClock | None:
+        return await self._run_query(lambda: clock_records.read_clock(self._schema, boot_id))
 
     async def save_clock_record(self, record: ClockRecord) -> None:
         await self._run_write(lambda: clock_records.save_clock_record(self._schema, record))

@@ -37,6 +37,7 @@ SQLITE_SCHEMA = SqlSchema(
     breaker_table="breakers",
     clear_breaker="DELETE FROM breakers WHERE brand = ?",
     clock_record_age="NULL",
+    clock_query="",
     now="CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
     touch_clock_record="",
     invariant_violations={},
