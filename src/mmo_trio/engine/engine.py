@@ -1,7 +1,8 @@
 """The engine takes waiting inputs, decides them, makes the decisions durable, replies, then acts. A process has one.
 
 While a batch is being made durable, inputs for the next one collect, so group commit needs no timer. Where the store
-allows it, the next batch begins before the end of the first, as soon as enough inputs wait that share no key with it.
+allows it, further batches begin before the end of the first, as soon as enough inputs wait that share no key with it:
+enough is a share of those that are being made durable, so batches are small under low load and large under high load.
 The store calls the payment rules with a working set that contains exactly what the batch reads; they are pure, so it
 doesn't matter in which thread, or how often, that happens.
 """
@@ -37,9 +38,9 @@ from mmo_trio.system.parking import ParkingSpot
 
 logger = structlog.get_logger(__name__)
 
-CONCURRENT_BATCH_MIN = 24
-"""Inputs that must wait before a second batch begins: a small batch would cost as much as a large one, and its callers
-would hardly get their replies sooner."""
+ACTIVE_PER_WAITING = 2
+"""Inputs in active batches for each one that must wait before a further batch begins. Beside large batches a small one
+would cost much for the few who get their replies sooner; beside small ones to wait would cost more."""
 
 
 @define(eq=False)
@@ -127,10 +128,10 @@ class Engine:
     outbox: Outbox
     queue_max: int = ENGINE_QUEUE_MAX
     batch_max: int = ENGINE_BATCH_MAX
-    concurrent_batch_min: int = CONCURRENT_BATCH_MIN
+    active_per_waiting: int = ACTIVE_PER_WAITING
     _queue: InputQueue[PendingInput] = Factory(InputQueue)
-    _active_batches: int = 0
-    """Batches."""
+    _active_inputs: int = 0
+    """Inputs in batches that are not yet durable."""
     _idle: list[ParkingSpot[None]] = Factory(list)
     """Where tasks of this engine wait for inputs."""
     _batches: int = 0
@@ -195,14 +196,15 @@ class Engine:
             with trio.CancelScope(shield=True):
                 await self._commit_batch(calls)
             self._queue.finish(calls)
-            self._active_batches -= 1
+            self._active_inputs -= len(calls)
 
     def _can_start_batch(self) -> bool:
-        return len(self._queue) >= (self.concurrent_batch_min if self._active_batches else 1)
+        waiting = len(self._queue)
+        return waiting > 0 and waiting * self.active_per_waiting >= self._active_inputs
 
     def _next_batch(self) -> Sequence[PendingInput]:
         calls = self._queue.take_batch(self.batch_max) if self._can_start_batch() else ()
-        self._active_batches += bool(calls)
+        self._active_inputs += len(calls)
         return calls
 
     async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> None:

@@ -235,7 +235,7 @@ async def unsteady_engine(seed: int) -> AsyncIterator[tuple[Engine, Unsteady]]:
             GatewayClock(),
             Outbox(),
             batch_max=5,
-            concurrent_batch_min=1,
+            active_per_waiting=10,
         )
         await nursery.start(engine.run)
         with trio.fail_after(30):
@@ -299,7 +299,15 @@ async def test_of_creates_with_one_reference_the_first_posted_is_accepted(seed: 
         assert store.side_by_side, "batches were under way beside each other"
 
 
-async def test_a_small_batch_waits_for_the_one_under_way_and_a_large_one_doesnt() -> None:
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (1, (2, 2, 2)),  # One beside another, and as many batches as the store allows.
+        (4, (1, 2, 2)),
+        (5, (1, 1, 2)),
+    ],
+)
+async def test_a_batch_begins_beside_another_that_is_at_most_twice_as_large(first: int, later: tuple[int, ...]) -> None:
     async with open_memory() as memory, trio.open_nursery() as nursery:
         store = Unsteady(memory, 1)
         store.hold = trio.Event()
@@ -307,20 +315,19 @@ async def test_a_small_batch_waits_for_the_one_under_way_and_a_large_one_doesnt(
             store,  # type: ignore[arg-type]
             GatewayClock(),
             Outbox(),
-            concurrent_batch_min=3,
         )
         await nursery.start(engine.run)
         with trio.fail_after(10):
-            calls = [engine.enqueue(a_payment(1))]
+            calls = [engine.enqueue(a_payment(number)) for number in range(first)]
             await trio.testing.wait_all_tasks_blocked()
-            for number, expected in ((2, 1), (3, 1), (4, 2), (5, 2)):
+            for number, expected in enumerate(later, first):
                 calls.append(engine.enqueue(a_payment(number)))
                 await trio.testing.wait_all_tasks_blocked()
                 assert store.under_way == expected
             store.hold.set()
             for call in calls:
                 assert isinstance(await call.reply(), Accepted)
-        assert sorted(store.batches) == [1, 1, 3]
+        assert sum(store.batches) == first + len(later)
         nursery.cancel_scope.cancel()
 
 
@@ -339,7 +346,6 @@ async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
             GatewayClock(),
             Outbox(),
             batch_max=1,
-            concurrent_batch_min=1,
         )
         await nursery.start(engine.run)
         with trio.fail_after(10):

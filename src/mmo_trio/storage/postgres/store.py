@@ -26,7 +26,7 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.postgres import ownership, partitions, queries, records_horizon
-from mmo_trio.storage.postgres.batch_load import load_batch
+from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
 from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
@@ -40,6 +40,7 @@ from mmo_trio.storage.postgres.commits import (
 )
 from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_with_retry
 from mmo_trio.storage.postgres.distribution import commit_brand
+from mmo_trio.storage.postgres.new_references import NewReferences
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
 from mmo_trio.storage.shared.net_effect import net_effect
@@ -111,6 +112,7 @@ class PostgresStore(SqlStore):
         self._is_closed = False
         self._records_horizon = Instant(0)
         """No new transaction appears below it."""
+        self._new_references = NewReferences(self._known_brands)
         self._in_doubt: list[tuple[CommitKey, Sequence[IntentKey]]] = []
         """Commits in doubt for their callers, and the durable intents that nobody in this process acts upon."""
 
@@ -128,6 +130,11 @@ class PostgresStore(SqlStore):
             nonlocal is_repeated
             if is_repeated:
                 await commit.begin_loading(connection, records_horizon.ACQUIRE_WRITER_LOCK)
+            elif (assumed := self._new_references.working_set(reads)) is not None:
+                with self._new_references.discard_if_wrong(commit):
+                    decisions = await write(connection, commit, decide(assumed.ledger), assumed)
+                    if commit.results:  # Otherwise nothing has checked what was assumed.
+                        return decisions
             is_repeated = True
             try:
                 loaded = await load_batch(connection, reads, self._known_brands, is_distributed=self._is_distributed)
@@ -135,6 +142,15 @@ class PostgresStore(SqlStore):
             except Exception:
                 await commit.roll_back(connection)
                 raise
+            self._new_references.learn(reads, loaded)
+            return await write(connection, commit, decisions, loaded)
+
+        async def write(
+            connection: PostgresConnection,
+            commit: Commit[Sequence[Decision]],
+            decisions: Sequence[Decision],
+            loaded: LoadedBatch,
+        ) -> Sequence[Decision]:
             batch = net_effect(decisions)
             scheduled[:] = batch.scheduled
             for created in batch.created.values():

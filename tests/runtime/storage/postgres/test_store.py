@@ -149,7 +149,7 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
     random, wanted = Random(seed), 6
     async with nodes(database, Span(0), Span(0)) as both:
         for node in both:
-            node.engine.batch_max, node.engine.concurrent_batch_min = 4, 1
+            node.engine.batch_max = 4
         with trio.fail_after(60):
             calls = []
             for number in range(80):
