@@ -39,8 +39,8 @@ from mmo_trio.system.parking import ParkingSpot
 logger = structlog.get_logger(__name__)
 
 ACTIVE_PER_WAITING = 2
-"""Inputs in active batches for each one that must wait before a further batch begins. Beside large batches a small one
-would cost much for the few who get their replies sooner; beside small ones to wait would cost more."""
+"""Inputs in active batches for each one that must wait before a further batch begins. During large batches a small one
+would cost much for the few who get their replies sooner; during small ones to wait would cost more."""
 
 
 @define(eq=False)

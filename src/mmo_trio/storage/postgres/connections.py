@@ -26,10 +26,10 @@ Pool = AsyncConnectionPool[PostgresConnection]
 STORE_TIMEOUT_S = 10.0
 """Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5)."""
 
-WRITER_CONNECTIONS = 3
-"""Connections for commits: the engine's two batches, and other writes at the same time."""
+WRITER_CONNECTIONS = 4
+"""Connections for commits: the engine's three batches, and other writes at the same time."""
 
-READER_CONNECTIONS = 4
+READER_CONNECTIONS = 3
 """Connections for reads; a commit never waits for them."""
 
 _POOL_LOG_LIMIT = LogRateLimit(per_second=1, burst=1)

@@ -86,8 +86,8 @@ class PostgresStore(SqlStore):
     """See :class:`mmo_trio.storage.interface.store.Store`; made by
     :func:`mmo_trio.storage.postgres.open_postgres`."""
 
-    batches_in_flight = 2
-    """Two: while one commits, the next one is loaded and decided, as if by another process."""
+    batches_in_flight = 3
+    """While some commit, the next one is loaded and decided, as if by another process."""
 
     def __init__(
         self,
