@@ -11,6 +11,7 @@ from mmo_sansio.messages.intents import Intent, IntentKind
 from mmo_sansio.messages.replies import Ignored, Rejected, Reply
 from mmo_sansio.payments.brand_usage import released_usage
 from mmo_sansio.payments.states import target_stages
+from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_sansio.values.problems import Problem
 
@@ -44,6 +45,12 @@ def advance(before: Transaction, input_: object, stage: Stage, **progress: Any) 
     after = evolve(before.progress, stage=stage, version=before.progress.version + 1, **progress)
     assert (after.wake_at is None) == stage.is_terminal
     return Transaction(before.order, after)
+
+
+def completion_time(before: Transaction, now: Moment) -> Instant:
+    """Return the wall time at which a payment completes now: not before its creation, which another machine may have
+    dated by a clock that was ahead."""
+    return max(now.utc, before.order.created_at)
 
 
 def transition_changes(before: Transaction, after: Transaction) -> tuple[Change, ...]:

@@ -8,7 +8,7 @@ from mmo_sansio.messages.changes import Change, SuspenseReason
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderSucceeded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied
-from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
+from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.receipts import receipt_changes
 from mmo_sansio.payments.states import is_legal
@@ -37,7 +37,7 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         provider_data=evolve(require_provider_data(before), fee=input_.fee, party_data=input_.party_data),
         final=final,
-        completed_at=max(now.utc, before.order.created_at),  # Another machine's clock may have dated the creation.
+        completed_at=completion_time(before, now),
         completion_source=input_.source,
     )
     changes = receipt_changes(ledger, input_, after, now=now)

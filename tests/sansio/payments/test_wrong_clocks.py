@@ -16,7 +16,7 @@ from mmo_sansio.messages.changes import (
     TransactionAdvanced,
     TransactionCreated,
 )
-from mmo_sansio.messages.inputs import CorrectTimes
+from mmo_sansio.messages.inputs import CorrectTimes, ProviderFailed, ProviderSucceeded, TransactionWoke
 from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Reply
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -36,7 +36,8 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, MonotonicInstant, Span, earlier, later
-from mmo_sansio.values.model import Order, Stage, Transaction
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Order, Source, Stage, Transaction
 from tests.sansio.payments.test_decide_properties import Stamped, histories
 
 TIMEOUT = 3 * clock.DAY
@@ -183,3 +184,27 @@ def test_times_that_are_right_are_not_corrected() -> None:
     assert decide(ledger_with(), CorrectTimes(REFERENCE, "ada"), now=START) == Decision(
         Ignored("There is no such transaction.")
     )
+
+
+@pytest.mark.spec("T2", "S3")
+@pytest.mark.finding("postgres-F5")
+@pytest.mark.parametrize(
+    "end",
+    [
+        ProviderSucceeded(REFERENCE, "sandbox", Source.WEBHOOK, "P1"),
+        ProviderFailed(REFERENCE, "sandbox", Source.WEBHOOK, ErrorCode.USER_CANCELLED),
+        TransactionWoke(REFERENCE),
+    ],
+    ids=lambda end: type(end).__name__,
+)
+def test_a_payment_that_a_clock_ahead_has_dated_completes_at_its_creation_at_the_earliest(
+    end: ProviderSucceeded | ProviderFailed | TransactionWoke,
+) -> None:
+    payment = a_transaction(Stage.AWAITING_RESULT)
+    now = later(START, Span(TIMEOUT + clock.HOUR))
+    if not isinstance(end, TransactionWoke):
+        end = evolve(end, provider=payment.order.provider)
+    decision = decide(ledger_with(payment), end, now=now, utc=earlier(payment.order.created_at, clock.HOUR))
+    (advanced,) = [each.after for each in decision.changes if isinstance(each, TransactionAdvanced)]
+    assert advanced.progress.stage.is_terminal
+    assert advanced.progress.completed_at == payment.order.created_at

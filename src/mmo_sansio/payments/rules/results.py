@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
-from mmo_sansio.payments.decision import Decision, advance, ignore
+from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.settlement import complete, reject_result, require_provider_data, why_not_applied
 from mmo_sansio.payments.states import target_stages
@@ -29,7 +29,7 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
         provider_data=evolve(
             require_provider_data(before), error_code=input_.native_code, error_message=input_.native_message
         ),
-        completed_at=now.utc,
+        completed_at=completion_time(before, now),
         completion_source=input_.source,
         error_code=input_.error_code,
         error_message=EXPLANATIONS[input_.error_code].meaning,
@@ -55,7 +55,7 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
         wake_at=None,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         final=final if to is Stage.SUCCEEDED else None,
-        completed_at=now.utc,
+        completed_at=completion_time(before, now),
         completion_source=Source.MANUAL,
         error_code=input_.error_code,
         error_message=_message(input_.error_code),

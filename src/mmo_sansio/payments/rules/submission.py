@@ -12,7 +12,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
-from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
+from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import SUBMISSION_TIMEOUT, next_poll_at, poll_interval
 from mmo_sansio.payments.states import is_legal
@@ -59,7 +59,7 @@ def _stop(before: Transaction, input_: BeginSubmission | StopPayment, *, now: Mo
         input_,
         Stage.FAILED,
         wake_at=None,
-        completed_at=now.utc,
+        completed_at=completion_time(before, now),
         completion_source=Source.MANUAL,
         error_code=ErrorCode.PAYMENT_STOPPED,
         error_message=EXPLANATIONS[ErrorCode.PAYMENT_STOPPED].meaning,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.messages.intents import DeliverCallback, PollProvider
 from mmo_sansio.messages.replies import Applied
-from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
+from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
@@ -65,7 +65,7 @@ def _fail(before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now:
         input_,
         Stage.FAILED,
         wake_at=None,
-        completed_at=now.utc,
+        completed_at=completion_time(before, now),
         completion_source=Source.EXPIRY,
         error_code=code,
         error_message=EXPLANATIONS[code].meaning,
