@@ -86,7 +86,7 @@ def mask_members(content: str) -> str:
         members = None
     if not isinstance(members, dict):
         return json.dumps({"content": MASKED_TEXT})
-    masked = {name: value if name in _KEPT_MEMBERS or value is None else MASKED_TEXT for name, value in members.items()}
+    masked = {name: value if name in _KEPT_MEMBERS or not value else MASKED_TEXT for name, value in members.items()}
     return content if masked == members else json.dumps(masked, ensure_ascii=False)
 
 

@@ -77,6 +77,7 @@ class Archiver:
                 head = await self._adopt(part, head)
                 async for each in self._remove(part):
                     yield each
+        await self.pace.step(partial(self.store.release_space, before))
 
     async def _known_part(self, head: ArchiveHead) -> ArchivePart:
         """Return the part that the store knows as the last. Raises ArchiveUnusable where another archive, or none, is

@@ -47,14 +47,14 @@ class RetentionPace:
         return await self.store.take_lease(self.holder, LEASE)
 
     async def step(self, work: Callable[[], Awaitable[StepT]]) -> StepT:
-        """Do one step, and rest as much longer as the share says, and while the store is busy. Raises LeaseLost."""
-        began = time.monotonic()
-        result = await work()
-        await trio.sleep((time.monotonic() - began) * (1 / self.share - 1))
+        """Do one step once the store is not busy, and rest as much longer as the share says. Raises LeaseLost."""
+        await self._renew()
         while self.is_busy():
             await trio.sleep(BUSY_PAUSE_S)
             await self._renew()
-        await self._renew()
+        began = time.monotonic()
+        result = await work()
+        await trio.sleep((time.monotonic() - began) * (1 / self.share - 1))
         return result
 
     async def _renew(self) -> None:

@@ -110,7 +110,13 @@ def test_a_pending_payment_keeps_the_number_that_its_provider_needs() -> None:
 
 
 def test_texts_of_people_and_providers_are_masked_and_codes_stay() -> None:
-    before = {"source": "poll", "errorCode": None, "nativeCode": "17", "nativeMessage": f"{NUMBER} is barred"}
+    before = {
+        "source": "poll",
+        "errorCode": None,
+        "nativeCode": "17",
+        "nativeMessage": f"{NUMBER} is barred",
+        "detail": "",
+    }
     masked = mask_members(json.dumps(before))
     assert json.loads(masked) == {**before, "nativeMessage": MASKED_TEXT}
     assert mask_members(masked) == masked

@@ -170,6 +170,10 @@ class RetentionStore(Protocol):
         The uses of their merchantReferences stay, with how the payments ended (C12), and so do receipts (S4)."""
         ...
 
+    async def release_space(self, before: Instant) -> None:
+        """Give back the space of what is archived, as far as that can be done without a pause for others."""
+        ...
+
     async def remove_history(self, history: ArchivedHistory) -> int:
         """Remove these lines and entries; return how many there were."""
         ...

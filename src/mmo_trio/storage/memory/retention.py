@@ -149,6 +149,9 @@ class MemoryRetentionStore:
             memory.admin.proposals = _without(memory.admin.proposals, each.proposals)
         return len(removed)
 
+    async def release_space(self, before: Instant) -> None:
+        """Do nothing: there are no files."""
+
     async def remove_history(self, history: ArchivedHistory) -> int:
         memory = await self._memory()
         before = len(memory.journal) + len(memory.suspense)

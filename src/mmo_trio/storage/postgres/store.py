@@ -42,6 +42,7 @@ from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_with_
 from mmo_trio.storage.postgres.distribution import commit_brand
 from mmo_trio.storage.postgres.new_references import NewReferences
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
+from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
@@ -100,6 +101,13 @@ class PostgresStore(SqlStore):
         is_distributed: bool = False,
     ) -> None:
         super().__init__(POSTGRES_SCHEMA, self._read_query, self._write_query)
+        self.retention = PostgresRetentionStore(
+            schema=POSTGRES_SCHEMA,
+            read=self._read_query,
+            write=self._write_query,
+            run=self._read,
+            is_distributed=is_distributed,
+        )
         self._bridge = bridge
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool

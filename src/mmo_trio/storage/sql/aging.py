@@ -185,16 +185,14 @@ def remove_callback_bodies(before: Instant, position: str, *, limit: int) -> Sql
         removed = yield from execute("DELETE FROM callback_bodies WHERE at <= ? RETURNING 1", rows[-1][0])
         return RetentionStep(len(removed), position, is_last=False)
     rows = yield from execute(
-        "SELECT id, at, gateway_reference, coalesce(length(body), 0) FROM callbacks WHERE id > ? ORDER BY id LIMIT ?",
+        "SELECT id, at, brand, coalesce(length(body), 0) FROM callbacks WHERE id > ? ORDER BY id LIMIT ?",
         (yield from _number("callbacks", position)),
         limit,
     )
     old = list(takewhile(lambda row: row[1] < before, rows))
     changed = [row for row in old if row[3]]
-    for id, at, reference, _ in changed:
-        yield from execute(
-            "UPDATE callbacks SET body = ? WHERE gateway_reference = ? AND id = ? AND at = ?", b"", reference, id, at
-        )
+    for id, at, brand, _ in changed:
+        yield from execute("UPDATE callbacks SET body = ? WHERE brand = ? AND id = ? AND at = ?", b"", brand, id, at)
     came_to = str(old[-1][0]) if old else position
     return RetentionStep(len(changed), came_to, is_last=len(old) < limit)
 
@@ -221,8 +219,8 @@ def mask_payments(
     forget([each.reference for each in ended])
     for brand, references in by_brand(ended).items():
         where = of_payments(schema, brand, references)
-        yield from _mask_journal(where)
-        yield from _mask_callbacks(where)
+        yield from _mask_journal(brand, where)
+        yield from _mask_callbacks(brand, where)
         yield from _mask_proposals(references)
     last = found[-1] if found else None
     came_to = position if last is None else f"{last.order.created_at}/{last.reference}"
@@ -244,37 +242,47 @@ def _replace(before: Transaction, after: Transaction) -> SqlQuery[bool]:
     )
 
 
-def _mask_journal(where: Where) -> SqlQuery[None]:
+def _mask_journal(brand: str, where: Where) -> SqlQuery[None]:
     rows = yield from execute(f"SELECT id, at, gateway_reference, detail FROM journal {where}", *where.values)
     for id, at, reference, detail in rows:
         masked = mask_members(detail)
         if masked != detail:
             yield from execute(
-                "UPDATE journal SET detail = ? WHERE gateway_reference = ? AND id = ? AND at = ?",
+                "UPDATE journal SET detail = ? WHERE brand = ? AND gateway_reference = ? AND id = ? AND at = ?",
                 masked,
+                brand,
                 reference,
                 id,
                 at,
             )
 
 
-def _mask_callbacks(where: Where) -> SqlQuery[None]:
+def _mask_callbacks(brand: str, where: Where) -> SqlQuery[None]:
     rows = yield from execute(
         f"SELECT id, at, gateway_reference, url, detail, coalesce(length(body), 0) FROM callbacks {where}",
         *where.values,
     )
     for id, at, reference, url, detail, body_bytes in rows:
         masked = mask_url(url), mask_text(detail)
-        yield from execute("DELETE FROM callback_bodies WHERE at = ? AND gateway_reference = ?", at, reference)
+        yield from remove_body(brand, reference, at)
         if masked != (url, detail) or body_bytes:
             yield from execute(
-                "UPDATE callbacks SET url = ?, detail = ?, body = ? WHERE gateway_reference = ? AND id = ? AND at = ?",
+                "UPDATE callbacks SET url = ?, detail = ?, body = ?"
+                " WHERE brand = ? AND gateway_reference = ? AND id = ? AND at = ?",
                 *masked,
                 b"",
+                brand,
                 reference,
                 id,
                 at,
             )
+
+
+def remove_body(brand: str, gateway_reference: str, at: Instant) -> SqlQuery[None]:
+    """Remove the body of one callback, if it is there still."""
+    yield from execute(
+        "DELETE FROM callback_bodies WHERE at = ? AND brand = ? AND gateway_reference = ?", at, brand, gateway_reference
+    )
 
 
 def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:

@@ -3,22 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import takewhile
+from typing import Final, TypeVar
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Flow, Transaction
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment
-from mmo_trio.storage.sql.aging import Forget, by_brand, of_payments, parse_position
+from mmo_trio.storage.sql.aging import Forget, by_brand, of_payments, parse_position, remove_body
 from mmo_trio.storage.sql.console_users import PROPOSAL_COLUMNS, parse_proposal
 from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_callback, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_transaction
-from mmo_trio.storage.sql.statements import SqlQuery, execute, returns_row, select
+from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row, select
 
 T = TypeVar("T")
+
+_OPEN: Final = ProposalState.OPEN.value
 
 JOURNAL_COLUMNS = "at, what, actor, gateway_reference, nullif(brand, ''), stage_before, stage_after, detail"
 
@@ -37,31 +40,41 @@ def archivable_payments(
 ) -> SqlQuery[tuple[Sequence[ArchivedPayment], str | None]]:
     """Return the oldest payments of one day that have ended, with nothing open about them."""
     rows = yield from execute(
-        "SELECT t.order_row, t.progress, t.status <> 'pending'"
-        " AND NOT EXISTS (SELECT 1 FROM intents AS i WHERE i.gateway_reference = t.gateway_reference)"
-        " AND NOT EXISTS (SELECT 1 FROM suspense AS s"
-        " WHERE s.gateway_reference = t.gateway_reference AND (s.closed_at IS NULL OR s.last_at >= ?))"
-        " AND NOT EXISTS (SELECT 1 FROM proposals AS p WHERE p.gateway_reference = t.gateway_reference AND p.state = ?)"
-        " FROM transactions AS t WHERE t.created_at < ? AND (t.created_at, t.gateway_reference) > (?, ?)"
-        " ORDER BY t.created_at, t.gateway_reference LIMIT ?",
-        before,
-        ProposalState.OPEN.value,
+        "SELECT order_row, progress FROM transactions WHERE created_at < ? AND (created_at, gateway_reference) > (?, ?)"
+        " ORDER BY created_at, gateway_reference LIMIT ?",
         before,
         *parse_position(position),
         limit,
     )
-    chosen: list[Transaction] = []
-    end = len(rows) < limit
-    came_to = position
-    for order_row, progress, is_over in rows:
-        transaction = parse_transaction(order_row, progress)
-        if chosen and transaction.order.created_at // DAY != chosen[0].order.created_at // DAY:
-            end = False
-            break
-        came_to = f"{transaction.order.created_at}/{transaction.reference}"
-        if is_over:
-            chosen.append(transaction)
-    return (yield from _with_history(schema, chosen)), None if end else came_to
+    read = [parse_transaction(*row) for row in rows]
+    page = list(takewhile(lambda each: _day_of(each) == _day_of(read[0]), read))
+    is_last = len(page) == len(rows) < limit
+    open_ones = yield from _open_payments(schema, page, before)
+    over = [each for each in page if each.progress.stage.is_terminal and each.reference not in open_ones]
+    came_to = f"{page[-1].order.created_at}/{page[-1].reference}" if page else position
+    return (yield from _with_history(schema, over)), None if is_last else came_to
+
+
+def _day_of(transaction: Transaction) -> int:
+    return transaction.order.created_at // DAY
+
+
+def _open_payments(schema: SqlSchema, payments: Sequence[Transaction], before: Instant) -> SqlQuery[Set[str]]:
+    """Return which of these payments have something open, or something in the suspense book that is too new."""
+    found: set[str] = set()
+    for brand, references in by_brand(payments).items():
+        where = of_payments(schema, brand, references)
+        for condition, about in (
+            ("SELECT gateway_reference FROM intents {}", where),
+            ("SELECT gateway_reference FROM proposals {}", named(references).and_("state = ?", _OPEN)),
+            (
+                "SELECT gateway_reference FROM suspense {}",
+                named(references).and_("(closed_at IS NULL OR last_at >= ?)", before),
+            ),
+        ):
+            rows = yield from execute(condition.format(about), *about.values)
+            found.update(reference for (reference,) in rows)
+    return found
 
 
 def _with_history(schema: SqlSchema, transactions: Sequence[Transaction]) -> SqlQuery[Sequence[ArchivedPayment]]:
@@ -84,18 +97,11 @@ def _with_history(schema: SqlSchema, transactions: Sequence[Transaction]) -> Sql
             )
         ):
             callbacks.setdefault(row[1], []).append((row[0], parse_callback(row[1:])))
-        marks = _marks(references)
-        for row in (
-            yield from execute(
-                f"SELECT {SUSPENSE_COLUMNS} FROM suspense WHERE gateway_reference IN ({marks}) ORDER BY id", *references
-            )
-        ):
+        about = named(references)
+        for row in (yield from execute(f"SELECT {SUSPENSE_COLUMNS} FROM suspense {about} ORDER BY id", *about.values)):
             suspense.setdefault(row[4], []).append(parse_suspense_entry(row))
         for row in (
-            yield from execute(
-                f"SELECT id, {PROPOSAL_COLUMNS} FROM proposals WHERE gateway_reference IN ({marks}) ORDER BY id",
-                *references,
-            )
+            yield from execute(f"SELECT id, {PROPOSAL_COLUMNS} FROM proposals {about} ORDER BY id", *about.values)
         ):
             proposals.setdefault(row[1], []).append(parse_proposal(row))
     return [
@@ -106,6 +112,11 @@ def _with_history(schema: SqlSchema, transactions: Sequence[Transaction]) -> Sql
 
 def _of(rows: Mapping[str, Sequence[T]], transaction: Transaction) -> Sequence[T]:
     return tuple(rows.get(transaction.reference, ()))
+
+
+def named(references: Sequence[str]) -> Where:
+    """Return the condition for rows about these payments in tables that are not divided by brand."""
+    return Where().and_(f"gateway_reference IN ({_marks(references)})", *references)
 
 
 def _marks(values: Sequence[object]) -> str:
@@ -145,10 +156,9 @@ def remove_archived(schema: SqlSchema, payments: Sequence[ArchivedPayment], forg
                 progress.provider_reference,
             )
     forget([each.transaction.reference for each in removed])
-    named = {brand: set(references) for brand, references in by_brand(each.transaction for each in removed).items()}
-    for brand, references in named.items():
-        of_brand = [each for each in removed if each.transaction.reference in references]
-        where = of_payments(schema, brand, sorted(references))
+    for brand, references in by_brand(each.transaction for each in removed).items():
+        of_brand = [each for each in removed if each.transaction.order.brand == brand]
+        where = of_payments(schema, brand, references)
         for table, ids in (
             ("journal", [id for each in of_brand for id, _ in each.journal]),
             ("callbacks", [id for each in of_brand for id, _ in each.callbacks]),
@@ -157,11 +167,7 @@ def remove_archived(schema: SqlSchema, payments: Sequence[ArchivedPayment], forg
                 yield from execute(f"DELETE FROM {table} {where} AND id IN ({_marks(ids)})", *where.values, *ids)
     for each in removed:
         for _, callback in each.callbacks:
-            yield from execute(
-                "DELETE FROM callback_bodies WHERE at = ? AND gateway_reference = ?",
-                callback.at,
-                callback.gateway_reference,
-            )
+            yield from remove_body(callback.brand, callback.gateway_reference, callback.at)
     yield from _remove_by_id("suspense", (entry.id for each in removed for entry in each.suspense))
     yield from _remove_by_id("proposals", (entry.id for each in removed for entry in each.proposals))
     return len(removed)
@@ -174,30 +180,50 @@ def _remove_by_id(table: str, numbers: Iterable[int]) -> SqlQuery[None]:
 
 
 def archivable_history(before: Instant, position: str, *, limit: int) -> SqlQuery[tuple[ArchivedHistory, str | None]]:
-    """Return the oldest lines of the journal whose payment is not stored; with the first of them, such closed entries
-    of the suspense book."""
+    """Return old lines of the journal whose payment is not stored; after those, such closed entries of the suspense
+    book."""
+    if position.startswith(SUSPENSE_POSITION):
+        return (yield from archivable_suspense(before, position, limit=limit))
     rows = yield from execute(
-        f"SELECT id, {JOURNAL_COLUMNS}, EXISTS"
-        " (SELECT 1 FROM transactions AS t WHERE t.gateway_reference = j.gateway_reference)"
-        " FROM journal AS j WHERE id > ? ORDER BY id LIMIT ?",
-        int(position or 0),
-        limit,
+        f"SELECT id, {JOURNAL_COLUMNS} FROM journal WHERE id > ? ORDER BY id LIMIT ?", int(position or 0), limit
     )
-    old = [row for row in rows if row[1] < before]
-    journal = [(row[0], JournalEntry(*row[1:9])) for row in old if not row[9]]
-    suspense = () if position else (yield from orphaned_suspense(before, limit=limit))
-    return ArchivedHistory(journal, suspense), None if len(old) < limit else str(rows[-1][0])
+    old = [(row[0], JournalEntry(*row[1:])) for row in takewhile(lambda row: row[1] < before, rows)]
+    lines = yield from without_payment(old)
+    return ArchivedHistory(lines), str(rows[-1][0]) if len(old) == limit else SUSPENSE_POSITION
 
 
-def orphaned_suspense(before: Instant, *, limit: int) -> SqlQuery[Sequence[SuspenseEntry]]:
+SUSPENSE_POSITION: Final = "suspense:"
+"""What the positions in the suspense book begin with; by itself it is the first."""
+
+
+def without_payment(numbered: Sequence[tuple[int, JournalEntry]]) -> SqlQuery[Sequence[tuple[int, JournalEntry]]]:
+    """Return those of these lines whose payment is not stored, or that name none."""
+    stored = yield from _stored({line.gateway_reference for _, line in numbered})
+    return [each for each in numbered if each[1].gateway_reference not in stored]
+
+
+def _stored(references: Iterable[str | None]) -> SqlQuery[Set[str]]:
+    wanted = named(sorted(each for each in references if each is not None))
+    rows = (
+        ()
+        if not wanted.values
+        else (yield from execute(f"SELECT gateway_reference FROM transactions {wanted}", *wanted.values))
+    )
+    return {reference for (reference,) in rows}
+
+
+def archivable_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[tuple[ArchivedHistory, str | None]]:
     """Return old closed entries of the suspense book whose payment is not stored."""
     rows = yield from execute(
-        f"SELECT {SUSPENSE_COLUMNS} FROM suspense AS s WHERE closed_at IS NOT NULL AND last_at < ? AND NOT EXISTS"
-        " (SELECT 1 FROM transactions AS t WHERE t.gateway_reference = s.gateway_reference) ORDER BY id LIMIT ?",
-        before,
+        f"SELECT {SUSPENSE_COLUMNS} FROM suspense WHERE id > ? ORDER BY id LIMIT ?",
+        int(position.removeprefix(SUSPENSE_POSITION) or 0),
         limit,
     )
-    return [parse_suspense_entry(row) for row in rows]
+    entries = [parse_suspense_entry(row) for row in rows]
+    old = [each for each in entries if each.closed_at is not None and each.last_at < before]
+    stored = yield from _stored(each.gateway_reference for each in old)
+    kept = [each for each in old if each.gateway_reference not in stored]
+    return ArchivedHistory((), kept), f"{SUSPENSE_POSITION}{entries[-1].id}" if len(rows) == limit else None
 
 
 def remove_history(history: ArchivedHistory) -> SqlQuery[int]:

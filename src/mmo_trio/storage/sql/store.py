@@ -43,7 +43,7 @@ class SqlStore(ABC):
         self._run_query = read
         self._run_write = write
         self.admin = SqlAdminStore(read, write, schema.clear_breaker)
-        self.retention = SqlRetentionStore(schema, read, write, forget_payments)
+        self.retention = SqlRetentionStore(schema=schema, read=read, write=write, forget=forget_payments)
         self._look_up_coalescer = Coalescer[AnyLookUp, bytes | None](self._look_up_all)
         self._brand_coalescer = Coalescer[str, BrandRecord | None](self._find_brands)
 

@@ -1,0 +1,235 @@
+"""Old payments move to the archive: each is in the store or in a verified part, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+
+from mmo_sansio.payments.personal_data import MASKED_PARTY
+from mmo_trio.admin import archiving
+from mmo_trio.admin.retention_pace import RetentionPace
+from mmo_trio.admin.retention_run import RetentionReport, RetentionRun
+from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
+from mmo_trio.storage.conformance.inputs import reference
+from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead, RetentionDuty
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sqlite import SqliteStore, open_sqlite
+from tests.support.aged_payments import NOW, pay, places, retention_section
+
+QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
+PAYMENTS = 12
+IN_THE_ARCHIVE = dict.fromkeys(range(1, PAYMENTS + 1), (False, 1))
+IN_THE_STORE = dict.fromkeys(range(1, PAYMENTS + 1), (True, 0))
+
+
+async def archive_all(store: Store, archive: Path) -> RetentionReport:
+    """Do one run."""
+    pace = RetentionPace(store.retention, share=1)
+    assert await pace.begin()
+    try:
+        return await RetentionRun(store.retention, retention_section(archive), pace, lambda duty, changed: None).run(
+            NOW
+        )
+    finally:
+        await pace.end()
+
+
+def run_process(path: Path, archive: Path, killed_at: int) -> subprocess.CompletedProcess[str]:
+    """Archive in a process of its own, which kills itself at a point; 0: at none."""
+    script = Path(__file__).parents[2] / "support" / "archive_process.py"
+    command = [sys.executable, str(script), str(path), str(archive), str(killed_at)]
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root), *sys.path))}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_a_kill_at_any_point_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    """After the kill each payment is in the store or in the archive; after the next run it is in the archive once."""
+    rehearsal = tmp_path / "rehearsal.db"
+    async with open_sqlite(rehearsal, serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+    content = rehearsal.read_bytes()
+    finished = await trio.to_thread.run_sync(run_process, rehearsal, tmp_path / "rehearsal", 0)
+    assert finished.returncode == 0, finished.stderr
+    points = range(1, int(finished.stdout) + 1)
+    assert len(points) > 60
+    for point in sorted(Random(11).sample(points, 5)) if QUICK else points:
+        path, archive = tmp_path / f"{point}.db", tmp_path / f"archive-{point}"
+        path.write_bytes(content)
+        killed = await trio.to_thread.run_sync(run_process, path, archive, point)
+        assert killed.returncode == -signal.SIGKILL, (point, killed.stderr)
+        async with open_sqlite(path, serving=True) as store:
+            for number, (is_stored, archived) in (await places(store, archive, PAYMENTS)).items():
+                assert is_stored or archived, (point, number)
+                assert archived <= 1, (point, number)
+            await store.retention.end_lease("one")
+            assert (await archive_all(store, archive)).archive_fault is None
+            assert await places(store, archive, PAYMENTS) == IN_THE_ARCHIVE, point
+            assert not await store.integrity_errors()
+            assert not list(archive.glob(".part-*"))
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_postgresql_archives_as_well(database: str, tmp_path: Path) -> None:
+    async with open_postgres(database, serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+        report = await archive_all(store, tmp_path / "archive")
+        assert report.archive_fault is None
+        assert report.changed[RetentionDuty.ARCHIVED_PAYMENTS] == PAYMENTS
+        assert await places(store, tmp_path / "archive", PAYMENTS) == IN_THE_ARCHIVE
+        assert not await store.integrity_errors()
+        again = await archive_all(store, tmp_path / "archive")
+        assert again.archive_fault is None
+        assert not again.rows()
+
+
+async def test_the_archive_holds_what_was_stored(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await pay(store, 1, 3)
+        timelines = {number: await store.admin.timeline(reference(number)) for number in (1, 2, 3)}
+        await archive_all(store, tmp_path / "archive")
+    directory = ArchiveDirectory(tmp_path / "archive")
+    for each in directory.read(directory.part(1)).payments():
+        number = int(each.transaction.reference[-4:])
+        assert [line for _, line in each.journal] == timelines[number]
+        assert each.transaction.order.merchant_reference == f"order-{number}"
+        assert each.transaction.order.party == MASKED_PARTY
+        assert each.transaction.progress.stage.is_terminal
+        assert len(each.callbacks) == 1
+
+
+@pytest.mark.parametrize("nth", [1, 2, 4, 6])
+async def test_a_full_disk_stops_the_archive_and_removes_nothing(
+    nth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    sync = os.fsync
+
+    def fill_up(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls >= nth:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    archive = tmp_path / "archive"
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", fill_up)
+            report = await archive_all(store, archive)
+        assert report.archive_fault is not None
+        assert "No space left" in report.archive_fault
+        assert report.changed[RetentionDuty.PERSONAL_DATA] == PAYMENTS, "the other duties are done"
+        assert all(is_stored for is_stored, _ in (await places(store, archive, PAYMENTS)).values())
+        assert (await archive_all(store, archive)).archive_fault is None
+        assert await places(store, archive, PAYMENTS) == IN_THE_ARCHIVE
+
+
+async def test_another_directory_is_refused(tmp_path: Path) -> None:
+    """The mount point of a disk that is not mounted is empty, too."""
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await pay(store, 1, 3)
+        await archive_all(store, tmp_path / "archive")
+        await pay(store, 4, 6)
+        report = await archive_all(store, tmp_path / "elsewhere")
+        assert report.archive_fault is not None
+        assert "holds another archive" in report.archive_fault
+        assert await store.transaction(reference(5)) is not None
+        assert not ArchiveDirectory(tmp_path / "elsewhere").numbers()
+
+
+def _verify_all(directory: ArchiveDirectory) -> None:
+    previous = EMPTY_ARCHIVE
+    for number in directory.numbers():
+        part = directory.part(number)
+        directory.verify(part, previous)
+        previous = part.head
+
+
+@pytest.mark.parametrize("name", ["transactions.csv.gz", "journal.csv.gz", "manifest.json"])
+async def test_a_changed_part_is_noticed(name: str, tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+        await archive_all(store, tmp_path / "archive")
+    directory = ArchiveDirectory(tmp_path / "archive")
+    _verify_all(directory)
+    file = tmp_path / "archive" / "part-000000001" / name
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(ArchiveUnusable):
+        _verify_all(directory)
+
+
+async def test_a_part_that_the_store_never_learnt_of_is_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restore of an older backup of the store: what is archived is removed, and not archived again."""
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+    backup = (tmp_path / "gateway.db").read_bytes()
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await archive_all(store, tmp_path / "archive")
+        head = await store.retention.archive_head()
+    (tmp_path / "restored.db").write_bytes(backup)
+    async with open_sqlite(tmp_path / "restored.db", serving=True) as store:
+        assert await places(store, tmp_path / "archive", PAYMENTS) == dict.fromkeys(range(1, PAYMENTS + 1), (True, 1))
+        assert (await archive_all(store, tmp_path / "archive")).archive_fault is None
+        assert await store.retention.archive_head() == head
+        left = await places(store, tmp_path / "archive", PAYMENTS)
+        assert all(archived == 1 and not is_stored for is_stored, archived in left.values())
+
+
+async def test_two_archivers_never_write_the_same_part(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+        assert await store.retention.advance_archive(EMPTY_ARCHIVE, ArchiveHead(1, "f" * 64))
+        report = await archive_all(store, tmp_path / "archive")
+        assert report.archive_fault is not None
+        assert await places(store, tmp_path / "archive", PAYMENTS) == IN_THE_STORE
+
+
+async def test_no_byte_of_a_masked_person_is_left_in_the_file(tmp_path: Path) -> None:
+    """SQLite overwrites what it removes, and its log is empty once the gateway has stopped."""
+    path = tmp_path / "gateway.db"
+    secrets = (b"254700000000", b"customer-1", b"zoe@example.com", "Zoë".encode(), b"Zo\\u00eb")
+    async with open_sqlite(path, serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+        assert isinstance(store, SqliteStore)
+    assert any(each in path.read_bytes() for each in secrets)
+    async with open_sqlite(path, serving=True) as store:
+        pace = RetentionPace(store.retention, share=1)
+        assert await pace.begin()
+        await RetentionRun(store.retention, retention_section(None), pace, lambda duty, changed: None).run(NOW)
+    assert _found_in_files(tmp_path, secrets) == []
+
+
+def _found_in_files(folder: Path, secrets: Sequence[bytes]) -> list[tuple[str, bytes]]:
+    """Return which of these bytes are in the files of a folder: the database, and its log if there is one."""
+    return [(file.name, each) for file in folder.iterdir() for each in secrets if each in file.read_bytes()]
+
+
+async def test_a_part_holds_one_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archiving, "PAGE_ROWS", 2)
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+        await archive_all(store, tmp_path / "archive")
+    directory = ArchiveDirectory(tmp_path / "archive")
+    parts = [directory.part(number) for number in directory.numbers()]
+    assert [(each.day, each.manifest["payments"]["count"]) for each in parts] == [
+        ("2023-11-14", 4),
+        ("2023-11-15", 5),
+        ("2023-11-16", 3),
+    ]

@@ -1,0 +1,152 @@
+"""Old rows are removed once a day, by one process at a time, and not while payments wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import evolve
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from mmo_sansio.values.clock import DAY, Instant, Span, later
+from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.admin.retention_run import cutoffs
+from mmo_trio.settings.sections import RetentionSection
+from mmo_trio.storage.conformance.inputs import PAYER, reference
+from mmo_trio.storage.interface.admin_types import AuditKey
+from mmo_trio.storage.interface.retention import RetentionDuty
+from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.workers.retention_schedule import FIRST_LOOK_AFTER_S, LOOK_INTERVAL_S, RetentionWorker
+from tests.support.aged_payments import NOW, pay
+
+KEY = AuditKey("k1", bytes(32))
+SECTION = RetentionSection()
+
+
+def worker(
+    memory: MemoryState, *, now: Callable[[], Instant] = lambda: NOW, is_busy: Callable[[], bool] = bool
+) -> RetentionWorker:
+    """A worker of a process of its own on this store."""
+    store = MemoryStore(memory)
+    return RetentionWorker(store.retention, SECTION, AuditLog(store.admin, KEY, now), now, is_busy)
+
+
+async def actions(memory: MemoryState) -> list[str]:
+    """Return what the audit log says."""
+    return [row.event.action for row in await MemoryStore(memory).admin.audit_after(0, limit=99)]
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_one_of_several_processes_removes_old_rows_once_a_day(autojump_clock: MockClock) -> None:
+    memory, began = MemoryState(is_shared=True), trio.current_time()
+    await pay(MemoryStore(memory), 1, 4)
+
+    def now() -> Instant:
+        return later(NOW, Span(round((trio.current_time() - began) * 1_000_000)))
+
+    workers = [worker(memory, now=now) for _ in range(3)]
+    with trio.move_on_after(FIRST_LOOK_AFTER_S + 10 * LOOK_INTERVAL_S):
+        async with trio.open_nursery() as nursery:
+            for each in workers:
+                nursery.start_soon(each.run)
+    assert await actions(memory) == ["retention_begun", "retention_ended"]
+    assert sum(each.statistics.changed[RetentionDuty.PERSONAL_DATA] for each in workers) == 4
+    with trio.move_on_after(25 * 3600):
+        await workers[0].run()
+    assert len(await actions(memory)) == 4, "a day later"
+
+
+async def test_nothing_is_removed_while_payments_wait(autojump_clock: MockClock) -> None:
+    memory = MemoryState()
+    await pay(MemoryStore(memory), 1, 4)
+    looks = 0
+
+    def is_busy() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks < 200
+
+    waiting = worker(memory, is_busy=is_busy)
+    with trio.move_on_after(100) as pending:
+        await waiting.run_if_due()
+    assert pending.cancelled_caught
+    stored = await MemoryStore(memory).transaction(reference(1))
+    assert stored is not None
+    assert stored.order.party == PAYER
+    assert not waiting.statistics.is_running
+    await waiting.run_if_due()
+    assert waiting.statistics.changed[RetentionDuty.PERSONAL_DATA] == 4
+
+
+async def test_another_process_takes_over_when_the_lease_is_lost(autojump_clock: MockClock) -> None:
+    memory = MemoryState(is_shared=True)
+    await pay(MemoryStore(memory), 1, 4)
+
+    def steal() -> bool:
+        memory.retention.holder = "another"
+        memory.retention.held_until = 10**15
+        return memory.retention.last_run == 0 and trio.current_time() < autojump_end
+
+    autojump_end = trio.current_time() + 60
+    with capture_logs() as lines:
+        await worker(memory, is_busy=steal).run_if_due()
+    assert "retention_interrupted" in [each["event"] for each in lines]
+    assert memory.retention.holder == "another", "the lease of another is not ended"
+
+
+async def test_a_store_that_cannot_serve_ends_a_run_and_no_process(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = MemoryState()
+    failing = worker(memory)
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise StoreUnavailable("it is away")
+
+    with capture_logs() as lines, monkeypatch.context() as patched:
+        patched.setattr(type(failing.store), "age", refuse)
+        await failing.run_if_due()
+    assert [each["event"] for each in lines] == ["retention_begun", "retention_interrupted"]
+    assert failing.statistics.failed_runs == 1
+    assert memory.retention.last_run == 0
+
+
+async def test_a_fault_of_ours_ends_a_run_and_no_process(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = worker(MemoryState())
+
+    async def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault")
+
+    with capture_logs() as lines, monkeypatch.context() as patched:
+        patched.setattr(type(failing.store), "age", fail)
+        await failing.run_if_due()
+    assert [each["event"] for each in lines] == ["retention_begun", "retention_failed"]
+
+
+async def test_an_archive_that_cannot_be_used_is_reported(autojump_clock: MockClock, tmp_path: Path) -> None:
+    memory = MemoryState()
+    await pay(MemoryStore(memory), 1, 2)
+    (tmp_path / "archive").write_text("a file")
+    made = worker(memory)
+    made = evolve(made, section=evolve(SECTION, archive_directory=tmp_path / "archive"))
+    with capture_logs() as lines:
+        await made.run_if_due()
+    assert "archive_unusable" in [each["event"] for each in lines]
+    assert await MemoryStore(memory).transaction(reference(1)) is not None
+
+
+def test_what_is_switched_off_has_no_cutoff() -> None:
+    off = RetentionSection(callback_bodies=None, personal_data=None, hourly_counts=None, archive_after=None)
+    assert cutoffs(off, NOW) == {}
+    assert RetentionDuty.ARCHIVED_PAYMENTS not in cutoffs(SECTION, NOW), "without a directory"
+
+
+def test_cutoffs_are_whole_days() -> None:
+    for before in cutoffs(SECTION, NOW).values():
+        assert before % DAY == 0
