@@ -205,7 +205,12 @@ def _total(sizes: dict[str, tuple[int, int]]) -> int:
 
 def _size_table(grown: Growth, file_bytes: int) -> Table:
     rows = [
-        [name, f"{grown.each(table):,.0f}", f"{grown.each(indexes):,.0f}", f"{grown.each(sum(grown.packed[name])):,.0f}"]
+        [
+            name,
+            f"{grown.each(table):,.0f}",
+            f"{grown.each(indexes):,.0f}",
+            f"{grown.each(sum(grown.packed[name])):,.0f}",
+        ]
         for name, (table, indexes) in grown.sizes.items()
         if grown.each(table + indexes) >= 1
     ]
@@ -228,5 +233,8 @@ def _cost_table(grown: Growth) -> Table:
         ["updates", f"{grown.each(every):.2f}"],
         ["share of HOT updates", f"{hot / max(1, every):.0%}"],
     ]
-    rows += [[f"... of {name}", f"{part / count:.0%} of {grown.each(count):.2f}"] for name, (count, part) in grown.updates.items()]
+    rows += [
+        [f"... of {name}", f"{part / count:.0%} of {grown.each(count):.2f}"]
+        for name, (count, part) in grown.updates.items()
+    ]
     return Table("PostgreSQL, for each payment", ("what", "amount"), rows, "indexes with random keys.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
@@ -13,29 +14,25 @@ from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK
 from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
+from mmo_trio.storage.shared.payment_index import provider_receipt_key
 from mmo_trio.storage.sql.columns import UPSERT_USAGE, callback_body_rows, order_columns, progress_columns, usage_rows
 from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim, serialize_order
 
 _CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
 _INSERT_TRANSACTIONS = InsertStatement("""
     INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,
-        msisdn, reconciliation_reference, order_row, status, version, wake_at, provider_receipt,
-        progress, object)
+        msisdn, reconciliation_reference, order_row, status, version, progress, object)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
-        %s::text[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bigint[], %s::text[],
-        %s::bytea[], %s::bytea[])
+        %s::text[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bytea[], %s::bytea[])
 """)
 _UPDATE_TRANSACTIONS = BrandStatement("""
     WITH moved AS (
         UPDATE transactions AS t SET status = new.status, version = new.version,
-            wake_at = new.wake_at, provider_receipt = new.provider_receipt,
             progress = new.progress, object = new.object
-        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::integer[], %s::bigint[],
-            %s::text[], %s::bytea[], %s::bytea[])
-            AS new (brand, gateway_reference, was, status, version, wake_at, provider_receipt,
-                progress, object)
+        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::integer[], %s::bytea[], %s::bytea[])
+            AS new (brand, gateway_reference, was, status, version, progress, object)
         WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
-            AND t.version = new.was [AND t.brand = ($1)[1]]
+            AND coalesce(t.version, t.version_before) = new.was [AND t.brand = ($1)[1]]
         RETURNING 1
     )
     SELECT still_so(count(*) = %s::bigint) FROM moved
@@ -45,6 +42,32 @@ _REDATE_TRANSACTIONS = BrandStatement("""
     FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bytea[])
         AS new (brand, gateway_reference, created_at, order_row)
     WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference [AND t.brand = ($1)[1]]
+""")
+_INSERT_WAKES = InsertStatement("""
+    INSERT INTO wakes (brand, gateway_reference, created_at, wake_at)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])
+""")
+_UPDATE_WAKES = BrandStatement("""
+    UPDATE wakes AS w SET created_at = new.created_at, wake_at = new.wake_at
+    FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
+        AS new (brand, gateway_reference, was, created_at, wake_at)
+    WHERE w.wake_at = new.was AND w.gateway_reference = new.gateway_reference AND w.brand = new.brand
+        [AND w.brand = ($1)[1]]
+""")
+_DELETE_WAKES = BrandStatement("""
+    DELETE FROM wakes AS w USING unnest(%s::text[], %s::text[], %s::bigint[]) AS old (brand, gateway_reference, was)
+    WHERE w.wake_at = old.was AND w.gateway_reference = old.gateway_reference AND w.brand = old.brand
+        [AND w.brand = ($1)[1]]
+""")
+_INSERT_RECEIPTS = InsertStatement("""
+    INSERT INTO receipts (brand, gateway_reference, receipt)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::text[])
+""")
+_DELETE_RECEIPTS = BrandStatement("""
+    DELETE FROM receipts AS r
+    USING unnest(%s::text[], %s::text[], %s::text[]) AS old (brand, gateway_reference, receipt)
+    WHERE r.receipt = old.receipt AND r.gateway_reference = old.gateway_reference AND r.brand = old.brand
+        [AND r.brand = ($1)[1]]
 """)
 _INSERT_REFERENCE_USES = InsertStatement("""
     INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier)
@@ -119,12 +142,9 @@ _UPSERT_SUSPENSE = PreparedStatement("""
             last_at = greatest(suspense.last_at, excluded.last_at)
 """)
 
-_UPSERT_COUNTS = InsertStatement("""
-    INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)
-    SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
-        %s::integer[], %s::bigint[], %s::bigint[])
-    ON CONFLICT (span, began_at, brand, method, provider, status, latency_s, holder)
-        DO UPDATE SET times = figures.times + excluded.times
+_INSERT_COUNTS = InsertStatement("""
+    INSERT INTO figure_deltas (began_at, brand, method, provider, status, latency_s, times)
+    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::integer[], %s::integer[])
 """)
 _UPSERT_USAGE = InsertStatement(
     UPSERT_USAGE.format(source="SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])")
@@ -166,7 +186,7 @@ def batch_statements(
         yield from _creation_statements(effect, loaded, is_distributed=is_distributed)
     if effect.advanced:
         moved = [
-            (now.order.brand, reference, was, *progress_columns(now))
+            (now.order.brand, reference, was.progress.version, *progress_columns(now))
             for reference, (was, now) in sorted(effect.advanced.items())
         ]
         yield from _UPDATE_TRANSACTIONS.bind_counted_rows(moved, is_distributed=is_distributed)
@@ -176,6 +196,7 @@ def batch_statements(
             for reference, each in sorted(effect.redated.items())
         ]
         yield from _REDATE_TRANSACTIONS.bind_rows(redated, is_distributed=is_distributed)
+    yield from _wake_statements(effect, is_distributed=is_distributed)
     if effect.claims:
         yield from _claim_statements(effect)
     yield from _intent_statements(effect, loaded, holder, is_distributed=is_distributed)
@@ -201,8 +222,8 @@ def batch_statements(
         if limits:
             yield from _CHECK_USAGE.bind_rows(limits, is_distributed=is_distributed)
     if figures := batch_counts(effect):
-        counted = [(*key, holder, times) for key, times in sorted(figures.items())]
-        yield from _UPSERT_COUNTS.bind_rows(counted, is_distributed=is_distributed)
+        counted = [(*key, times) for key, times in figures.items()]
+        yield from _INSERT_COUNTS.bind_rows(counted, is_distributed=is_distributed)
 
 
 def _creation_statements(effect: NetEffect, loaded: LoadedBatch, *, is_distributed: bool) -> Iterator[BoundStatement]:
@@ -229,6 +250,41 @@ def _creation_statements(effect: NetEffect, loaded: LoadedBatch, *, is_distribut
         )
     rows_created = [(*order_columns(each), *progress_columns(each)) for each in created.values()]
     yield from _INSERT_TRANSACTIONS.bind_rows(rows_created, is_distributed=is_distributed)
+
+
+def _wake_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator[BoundStatement]:
+    """Write when transactions wake, and the receipts of providers that are new. The row of a wake is found by the time
+    that it has been decided from; the version of the transaction says that nobody has changed it since."""
+    inserted: list[tuple[object, ...]] = []
+    updated: list[tuple[object, ...]] = []
+    deleted: list[tuple[object, ...]] = []
+    receipts: list[tuple[object, ...]] = []
+    replaced: list[tuple[object, ...]] = []
+    befores = ((None, each) for each in effect.created.values())
+    for before, now in chain(befores, effect.advanced.values()):
+        order, wake_at = now.order, now.progress.wake_at
+        key = (order.brand, order.gateway_reference)
+        was = None if before is None else before.progress.wake_at
+        if was is None and wake_at is not None:
+            inserted.append((*key, order.created_at, wake_at))
+        elif was is not None and wake_at is None:
+            deleted.append((*key, was))
+        elif before is not None and (was != wake_at or before.order.created_at != order.created_at):
+            updated.append((*key, was, order.created_at, wake_at))
+        receipt, earlier = provider_receipt_key(now.progress), before and provider_receipt_key(before.progress)
+        if receipt != earlier:
+            receipts += [(*key, receipt)] if receipt is not None else []
+            replaced += [(*key, earlier)] if earlier is not None else []
+    statements: Sequence[tuple[BrandStatement | InsertStatement, Sequence[tuple[Any, ...]]]] = (
+        (_INSERT_WAKES, inserted),
+        (_UPDATE_WAKES, updated),
+        (_DELETE_WAKES, deleted),
+        (_DELETE_RECEIPTS, replaced),
+        (_INSERT_RECEIPTS, receipts),
+    )
+    for statement, rows in statements:
+        if rows:
+            yield from statement.bind_rows(rows, is_distributed=is_distributed)
 
 
 def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:

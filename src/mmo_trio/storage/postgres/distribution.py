@@ -26,7 +26,10 @@ DISTRIBUTED_TABLES: Sequence[str] = (
     "callbacks",
     "callback_bodies",
     "journal",
+    "wakes",
+    "receipts",
     "figures",
+    "figure_deltas",
     "brand_usage",
 )
 """All have a column `brand`, which is in each unique key of theirs. The first one exists; of the others, those that the

@@ -148,11 +148,11 @@ _LIVE_HOLDERS = """
     )
 """
 _NEXT_WAKE = f"""
-    {_LIVE_HOLDERS} SELECT wake_at FROM transactions WHERE wake_at IS NOT NULL AND {_IN_SHARE}
+    {_LIVE_HOLDERS} SELECT wake_at FROM wakes WHERE {_IN_SHARE}
     ORDER BY wake_at LIMIT 1
 """
 _DUE = f"""
-    {_LIVE_HOLDERS} SELECT brand, gateway_reference FROM transactions
+    {_LIVE_HOLDERS} SELECT brand, gateway_reference FROM wakes
     WHERE wake_at <= %(now)s AND (wake_at <= %(overdue)s OR {_IN_SHARE})
     ORDER BY wake_at, created_at LIMIT %(limit)s
 """
@@ -311,11 +311,7 @@ async def claim_abandoned(connection: PostgresConnection, holder: int, limit: in
 
 
 async def purge(connection: PostgresConnection) -> None:
-    """Delete the rows of commits that are no longer in doubt, and leases that ended long ago and hold nothing."""
-    await connection.execute(
-        "DELETE FROM batches WHERE touched_at < clock_timestamp() - interval '1 hour'"
-        " AND stamp < (SELECT max(stamp) FROM batches)"
-    )
+    """Delete leases that ended long ago and hold nothing."""
     await connection.execute(
         "DELETE FROM holders AS h WHERE h.alive_until < clock_timestamp() - interval '30 days'"
         " AND h.id > 0 AND NOT EXISTS (SELECT FROM intents AS i WHERE i.holder = h.id)"

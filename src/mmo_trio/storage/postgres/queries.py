@@ -13,7 +13,7 @@ from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
-from mmo_trio.storage.sql.serialization import parse_transaction
+from mmo_trio.storage.sql.serialization import OBJECT_COLUMNS, parse_transaction
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 
 T = TypeVar("T")
@@ -45,13 +45,13 @@ def parse_work_item(row: Row) -> WorkItem:
     return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
 
 
-_BY_GATEWAY_REFERENCE = """
-    SELECT place, object
+_BY_GATEWAY_REFERENCE = f"""
+    SELECT place, {OBJECT_COLUMNS}
     FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS wanted (place, brand, gateway_reference)
     JOIN transactions USING (brand, gateway_reference)
 """
-_BY_MERCHANT_REFERENCE = """
-    SELECT place, object
+_BY_MERCHANT_REFERENCE = f"""
+    SELECT place, {OBJECT_COLUMNS}
     FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS wanted (place, brand, merchant_reference)
     CROSS JOIN LATERAL (
         SELECT gateway_reference FROM reference_uses AS used
@@ -62,19 +62,20 @@ _BY_MERCHANT_REFERENCE = """
 """
 
 
-async def look_up(connection: PostgresConnection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
-    """Return for each query the transaction object of the brand's transaction, still with its checksum."""
+async def look_up(connection: PostgresConnection, queries: Sequence[AnyLookUp]) -> Sequence[Row | None]:
+    """Return for each query a row of OBJECT_COLUMNS of the brand's transaction."""
     by_gateway, by_merchant = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
     for place, query in enumerate(queries):
         if isinstance(query, LookUp):
             by_gateway.append((place, query.brand, query.gateway_reference))
         else:
             by_merchant.append((place, query.brand, query.merchant_reference))
-    found: dict[int, bytes] = {}
+    found: dict[int, Row] = {}
     for statement, named in ((_BY_GATEWAY_REFERENCE, by_gateway), (_BY_MERCHANT_REFERENCE, by_merchant)):
         storable = [each for each in named if is_storable(each[2])]
         if storable:
-            found.update(await fetch_rows(connection, statement, *map(list, zip(*storable, strict=True))))
+            rows = await fetch_rows(connection, statement, *map(list, zip(*storable, strict=True)))
+            found.update((row[0], row[1:]) for row in rows)
     return [found.get(place) for place in range(len(queries))]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -33,6 +34,8 @@ logger = structlog.get_logger(__name__)
 
 _PURGE_INTERVAL_S = 300.0
 
+_ROLL_UP_INTERVAL_S = 60.0
+
 _MIGRATION_TIMEOUT_S = 24 * 3600.0
 """Seconds that a migration may take: an index of a large table is built while the gateway serves."""
 
@@ -61,7 +64,8 @@ async def open_postgres(
                 )
                 async with trio.open_nursery() as nursery:
                     if store.ownership is not None:
-                        nursery.start_soon(_maintain, store, store.ownership)
+                        nursery.start_soon(_renew_lease, store.ownership)
+                        nursery.start_soon(_maintain, store)
                     try:
                         yield store
                     finally:
@@ -155,15 +159,25 @@ async def _close_pools(writer_pool: Pool, reader_pool: Pool) -> None:
     await reader_pool.close()
 
 
-async def _maintain(store: PostgresStore, lease: ownership.PostgresChannelOwnership) -> None:
-    """While the store is open, renew the lease where no channel owner does, and purge what has expired."""
-    purged_at = trio.current_time()
+async def _renew_lease(lease: ownership.PostgresChannelOwnership) -> None:
+    """While the store is open, renew the lease where no channel owner does."""
     while True:
         await trio.sleep(ownership.LEASE_RENEWAL_INTERVAL_S)
         try:
             await lease.renew_lease_without_owner()
+        except Exception as error:
+            log_store_failure(logger, "lease_renewal_failed", error)
+
+
+async def _maintain(store: PostgresStore) -> None:
+    """While the store is open, keep its tables small."""
+    purged_at = -math.inf
+    while True:
+        await trio.sleep(_ROLL_UP_INTERVAL_S)
+        try:
+            await store.roll_up_counts()
             if trio.current_time() - purged_at > _PURGE_INTERVAL_S:
                 purged_at = trio.current_time()
                 await store.purge()
         except Exception as error:
-            log_store_failure(logger, "lease_renewal_failed", error)
+            log_store_failure(logger, "store_maintenance_failed", error)

@@ -25,7 +25,7 @@ from mmo_trio.storage.interface.store import (
     StoreUnavailable,
     WorkItem,
 )
-from mmo_trio.storage.postgres import ownership, partitions, queries, records_horizon
+from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries, records_horizon
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
@@ -64,10 +64,12 @@ _READ_CLOCK = f"""
 
 POSTGRES_SCHEMA = SqlSchema(
     transaction_key=("brand", "gateway_reference"),
+    version_column="coalesce(version, version_before)",
     held_until=(("clock_records", "served_until"), ("horizon", "at"), ("batches", "stamp")),
     reference_suffix="right(gateway_reference, 12)",
     breaker_table="channels",
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
+    remove_receipt="DELETE FROM receipts WHERE receipt = ? AND brand = ? AND gateway_reference = ?",
     clock_record_age="(extract(epoch FROM clock_timestamp() - saved_at) * 1000000)::bigint",
     now="(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
     clock_query=_READ_CLOCK,
@@ -75,7 +77,19 @@ POSTGRES_SCHEMA = SqlSchema(
     invariant_violations={
         "durable intents without their holder": (
             "intents WHERE NOT EXISTS (SELECT FROM holders WHERE holders.id = intents.holder)"
-        )
+        ),
+        "pending transactions that never wake": (
+            "transactions AS t WHERE status = 'pending' AND NOT EXISTS (SELECT FROM wakes AS w"
+            " WHERE w.brand = t.brand AND w.gateway_reference = t.gateway_reference)"
+        ),
+        "wakes of transactions that are final or wake at another time": (
+            "wakes AS w LEFT JOIN transactions AS t USING (brand, gateway_reference)"
+            " WHERE t.status IS DISTINCT FROM 'pending' OR w.created_at <> t.created_at"
+            " OR split_part(encode(t.progress, 'escape'), ',', 3) <> w.wake_at::text"
+        ),
+        "transactions that wake twice": (
+            "(SELECT FROM wakes GROUP BY brand, gateway_reference HAVING count(*) > 1) AS twice"
+        ),
     },
 )
 
@@ -220,7 +234,7 @@ class PostgresStore(SqlStore):
     async def _is_committed(self, key: CommitKey) -> bool:
         return await is_committed(self._writer_pool, key, loop_time_s() + self._timeout_s)
 
-    async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+    async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
         return await self._read(lambda c: queries.look_up(c, look_ups))
 
     async def list_records(self, query: ListRecords) -> Records:
@@ -264,7 +278,12 @@ class PostgresStore(SqlStore):
     async def purge(self) -> None:
         """Delete what no process needs any more, and make the partitions that are needed soon."""
         await self._read(ownership.purge)
+        await self._read(maintenance.purge_commit_records)
         await self._read(partitions.maintain_partitions)
+
+    async def roll_up_counts(self) -> None:
+        """Add what commits have counted of late to the figures."""
+        await self._read(partial(maintenance.roll_up_counts, is_distributed=self._is_distributed))
 
     async def aclose(self) -> None:
         """Let others claim at once what this process holds; later calls raise StoreUnavailable."""

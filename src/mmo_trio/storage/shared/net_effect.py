@@ -24,8 +24,8 @@ class NetEffect:
 
     created: dict[str, Transaction] = Factory(dict)
     """New transactions by gatewayReference, as they are at the end of the batch."""
-    advanced: dict[str, tuple[int, Transaction]] = Factory(dict)
-    """Stored transactions that moved: the version that must be stored, and how they are at the end of the batch."""
+    advanced: dict[str, tuple[Transaction, Transaction]] = Factory(dict)
+    """Stored transactions that moved: as they must be stored, and as they are at the end of the batch."""
     redated: dict[str, Transaction] = Factory(dict)
     """Those of the advanced whose order has changed as well, as its times were corrected."""
     references: list[changes.ReferenceConsumed] = Factory(list)
@@ -122,7 +122,7 @@ class NetEffect:
             assert earlier.progress.version == before
             self.advanced[reference] = (stored, after_change)
         else:
-            self.advanced[reference] = (before, after_change)
+            self.advanced[reference] = (before_change, after_change)
 
 
 def net_effect(decisions: Iterable[Decision]) -> NetEffect:

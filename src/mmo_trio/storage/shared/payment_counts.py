@@ -12,22 +12,29 @@ from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS, LATENCY_BOUNDS_S
 from mmo_trio.storage.shared.net_effect import NetEffect
 
+FineKey: TypeAlias = tuple[Instant, str, str, str, str, int]
+"""The beginning of the shortest span, brand, method, provider, status and class of latency."""
+
 CountKey: TypeAlias = tuple[Span, Instant, str, str, str, str, int]
 """Span, its beginning, brand, method, provider, status and class of latency."""
 
 
-def batch_counts(effect: NetEffect) -> Counter[CountKey]:
-    """Count new payments by when they were created, and those that end by when they end."""
+def batch_counts(effect: NetEffect) -> Counter[FineKey]:
+    """Count new payments by when they were created, and those that end by when they end, in the shortest spans."""
     advanced = (after for _, after in effect.advanced.values())
     created = effect.created.values()
     ended = [each for each in (*advanced, *created) if each.progress.stage.is_terminal]
-    return count_by_span(created, ended)
+    return _count(created, ended)
 
 
 def count_by_span(created: Iterable[Transaction], ended: Iterable[Transaction]) -> Counter[CountKey]:
     """Count both in spans of each length."""
+    return sum_by_span(_count(created, ended))
+
+
+def _count(created: Iterable[Transaction], ended: Iterable[Transaction]) -> Counter[FineKey]:
     shortest = COUNT_SPANS[0]
-    fine: Counter[tuple[Instant, str, str, str, str, int]] = Counter()
+    fine: Counter[FineKey] = Counter()
     for each in created:
         order = each.order
         began_at = Instant(order.created_at - order.created_at % shortest)
@@ -38,6 +45,11 @@ def count_by_span(created: Iterable[Transaction], ended: Iterable[Transaction]) 
         latency_s = latency_class(elapsed(order.created_at, ended_at))
         began_at = Instant(ended_at - ended_at % shortest)
         fine[began_at, order.brand, order.method, order.provider, each.status.value, latency_s] += 1
+    return fine
+
+
+def sum_by_span(fine: Counter[FineKey]) -> Counter[CountKey]:
+    """Add up counts of the shortest spans in spans of each length."""
     counts: Counter[CountKey] = Counter()
     for (began_at, brand, method, provider, status, latency_s), count in fine.items():
         for span in COUNT_SPANS:

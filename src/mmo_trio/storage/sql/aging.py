@@ -213,7 +213,7 @@ def mask_payments(
     changed = 0
     for each in ended:
         masked = mask_transaction(each)
-        if masked is not each and (yield from _replace(each, masked)):
+        if masked is not each and (yield from _replace(schema, each, masked)):
             changed += 1
             yield from _mask_settled_claim(each.order.provider, each.progress.provider_reference)
     forget([each.reference for each in ended])
@@ -227,11 +227,11 @@ def mask_payments(
     return RetentionStep(changed, came_to, is_last=len(found) < limit, has_skipped=len(ended) < len(found))
 
 
-def _replace(before: Transaction, after: Transaction) -> SqlQuery[bool]:
+def _replace(schema: SqlSchema, before: Transaction, after: Transaction) -> SqlQuery[bool]:
     """Store the masked payment, unless it has changed meanwhile."""
     return returns_row(
         "UPDATE transactions SET msisdn = NULL, version = ?, order_row = ?, progress = ?, object = ?"
-        " WHERE brand = ? AND gateway_reference = ? AND version = ? RETURNING 1",
+        f" WHERE brand = ? AND gateway_reference = ? AND {schema.version_column} = ? RETURNING 1",
         after.progress.version,
         serialize_order(after.order),
         serialize_progress(after.progress),

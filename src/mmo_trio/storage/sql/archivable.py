@@ -12,6 +12,7 @@ from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Flow, Transaction
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment
+from mmo_trio.storage.shared.payment_index import provider_receipt_key
 from mmo_trio.storage.sql.aging import Forget, by_brand, of_payments, parse_position, remove_body
 from mmo_trio.storage.sql.console_users import PROPOSAL_COLUMNS, parse_proposal
 from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_callback, parse_suspense_entry
@@ -130,7 +131,8 @@ def remove_archived(schema: SqlSchema, payments: Sequence[ArchivedPayment], forg
         order, progress = each.transaction.order, each.transaction.progress
         if not (
             yield from returns_row(
-                "DELETE FROM transactions WHERE brand = ? AND gateway_reference = ? AND version = ? RETURNING 1",
+                "DELETE FROM transactions WHERE brand = ? AND gateway_reference = ?"
+                f" AND {schema.version_column} = ? RETURNING 1",
                 order.brand,
                 order.gateway_reference,
                 progress.version,
@@ -148,6 +150,9 @@ def remove_archived(schema: SqlSchema, payments: Sequence[ArchivedPayment], forg
                 order.merchant_reference,
                 order.gateway_reference,
             )
+        receipt = provider_receipt_key(progress)
+        if receipt is not None and schema.remove_receipt is not None:
+            yield from execute(schema.remove_receipt, receipt, order.brand, order.gateway_reference)
         if order.flow is Flow.PUSH:
             yield from execute(
                 "UPDATE deposits SET ended = ? WHERE provider = ? AND provider_reference = ?",

@@ -9,7 +9,7 @@ from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.shared.net_effect import NetEffect
-from mmo_trio.storage.shared.payment_index import msisdn_key, provider_receipt_key, reconciliation_reference_key
+from mmo_trio.storage.shared.payment_index import msisdn_key, reconciliation_reference_key
 from mmo_trio.storage.sql.serialization import (
     parse_transaction,
     serialize_object,
@@ -19,10 +19,9 @@ from mmo_trio.storage.sql.serialization import (
 )
 
 CHECKED_COLUMNS = (
-    "gateway_reference, brand, type, method, status, created_at, version, wake_at, page_token,"
-    " order_row, progress, object"
+    "gateway_reference, brand, type, method, status, created_at, {version}, page_token, order_row, progress, object"
 )
-"""The columns that `transaction_row_error` checks, in its order."""
+"""The columns that `transaction_row_error` checks, in its order; the schemas differ in that of the version."""
 
 UNSUMMED_USES_MAX = 1_000
 """Uses of a merchantReference that are looked at where a version before `reference_uses.earlier` has written the
@@ -71,22 +70,15 @@ def order_columns(transaction: Transaction) -> tuple[object, ...]:
 
 
 def progress_columns(transaction: Transaction) -> tuple[object, ...]:
-    """Return status, version, wake_at, provider_receipt, progress and object, which each step writes."""
+    """Return status, version, progress and object, which each step writes."""
     progress = transaction.progress
-    return (
-        progress.stage.status.value,
-        progress.version,
-        progress.wake_at,
-        provider_receipt_key(progress),
-        serialize_progress(progress),
-        serialize_object(transaction),
-    )
+    return (progress.stage.status.value, progress.version, serialize_progress(progress), serialize_object(transaction))
 
 
 def transaction_row_error(row: Sequence[Any]) -> str | None:
     """Return what is wrong with a stored transaction, a row of CHECKED_COLUMNS; None if nothing is."""
     try:
-        transaction = parse_transaction(row[9], row[10])
+        transaction = parse_transaction(row[8], row[9])
         order, progress = transaction.order, transaction.progress
         columns = (
             order.gateway_reference,
@@ -96,10 +88,10 @@ def transaction_row_error(row: Sequence[Any]) -> str | None:
             transaction.status,
             order.created_at,
             progress.version,
-            progress.wake_at,
             order.page.token if order.page else None,
         )
-        if tuple(row[:9]) == columns and without_checksum(row[11]) == transaction_object(transaction):
+        rendered = not row[10] and not progress.stage.is_terminal
+        if tuple(row[:8]) == columns and (rendered or without_checksum(row[10]) == transaction_object(transaction)):
             return None
         return f"transaction {row[0]}: its columns or its object differ from it"
     except (StoreCorrupt, ValueError, TypeError, LookupError) as error:

@@ -18,10 +18,11 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
     found: list[str] = []
     key = ", ".join(schema.transaction_key)
     marks = ", ".join("?" for _ in schema.transaction_key)
+    columns = CHECKED_COLUMNS.format(version=schema.version_column)
     at = ["" for _ in schema.transaction_key]
     while page := (
         yield from execute(
-            f"SELECT {key}, {CHECKED_COLUMNS} FROM transactions WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
+            f"SELECT {key}, {columns} FROM transactions WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
             *at,
             _PAGE_SIZE,
         )
@@ -58,12 +59,10 @@ def _violations(schema: SqlSchema) -> Mapping[str, str]:
     same = " AND ".join(f"t.{column} = one.{column}" for column in schema.transaction_key)
     missing = f"WHERE NOT EXISTS (SELECT 1 FROM transactions AS t WHERE {same})"
     return {
-        "transactions that are final and still wake, or pending and never do": (
-            "transactions WHERE (status = 'pending') = (wake_at IS NULL)"
-        ),
         "durable intents without their transaction": f"intents AS one {missing}",
         "merchantReferences without their transaction": f"reference_uses AS one {missing} AND ended IS NULL",
         "deposits without their transaction": f"deposits AS one {missing} AND ended IS NULL",
+        "receipts without their transaction": f"receipts AS one {missing}",
         "transactions without a line in the journal": (
             "transactions AS t WHERE NOT EXISTS"
             " (SELECT 1 FROM journal AS j WHERE j.gateway_reference = t.gateway_reference)"

@@ -32,7 +32,7 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
         " (SELECT count(*) FROM intents WHERE kind = 'callback'),"
         " (SELECT count(*) FROM suspense WHERE closed_at IS NULL),"
         " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL), (SELECT count(*) FROM brand_holds)"
-        " FROM transactions WHERE wake_at IS NOT NULL",
+        " FROM wakes",
         overdue_before,
     )
     pending, overdue, callbacks, suspense, claims, held_brands = rows[0]
@@ -49,7 +49,7 @@ def count_payments(query: CountQuery, *, by: CountDimension | None) -> SqlQuery[
         dimension, value = query.only
         where.and_(f"{dimension.value} = ?", value)
     rows = yield from execute(
-        f"SELECT {key}, status, latency_s, CAST(sum(times) AS bigint) FROM figures {where}"
+        f"SELECT {key}, status, latency_s, CAST(sum(times) AS bigint) FROM counts {where}"
         f" GROUP BY {key}, status, latency_s",
         *where.values,
     )

@@ -46,6 +46,15 @@ def search_payments(
         limit + 1,
     )
     found = _parse_transactions(rows)
+    rows = yield from execute(
+        "SELECT t.order_row, t.progress FROM receipts AS given JOIN transactions AS t"
+        " ON t.gateway_reference = given.gateway_reference AND t.brand = given.brand"
+        f" WHERE given.receipt = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
+        text,
+        *_position_values(before),
+        limit + 1,
+    )
+    found += _parse_transactions(rows)
     for column, value in (
         ("gateway_reference", text.upper()),
         ("reconciliation_reference", text),
@@ -109,11 +118,14 @@ def stuck_transactions(
     at = after or Position(Instant(0), "")
     while len(found) < limit:
         rows = yield from execute(
-            f"{_SELECT} WHERE t.wake_at IS NOT NULL"
-            " AND (t.created_at <= ? OR t.created_at > ?) AND (t.created_at, t.gateway_reference) > (?, ?)"
-            " ORDER BY t.created_at, t.gateway_reference LIMIT ?",
+            "SELECT t.order_row, t.progress FROM wakes AS w JOIN transactions AS t"
+            " ON t.gateway_reference = w.gateway_reference AND t.brand = w.brand"
+            " WHERE (w.created_at <= ? OR w.created_at > ?)"
+            " AND w.created_at >= ? AND (w.created_at, w.gateway_reference) > (?, ?)"
+            " ORDER BY w.created_at, w.gateway_reference LIMIT ?",
             earlier(now, STUCK_AFTER),
             now,  # What a wrong clock has dated in the future may be older than it looks.
+            at.created_at,
             at.created_at,
             at.gateway_reference,
             limit,

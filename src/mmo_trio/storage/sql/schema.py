@@ -14,6 +14,8 @@ class SqlSchema:
 
     transaction_key: Sequence[str]
     """The columns of other tables that name a transaction; they are its key."""
+    version_column: str
+    """The expression of a transaction's version."""
     held_until: Sequence[tuple[str, str]]
     """The tables and columns of wall times before which nothing new may be dated."""
     reference_suffix: str
@@ -21,6 +23,8 @@ class SqlSchema:
     breaker_table: str
     clear_breaker: str
     """The statement that removes a brand's breaker."""
+    remove_receipt: str | None
+    """The statement that removes a provider's receipt of a payment; None where the payment itself holds it."""
     clock_record_age: str
     """The expression for the microseconds since a clock record was saved, by the database's own clock."""
     now: str

@@ -22,7 +22,7 @@ from mmo_trio.storage.sql.aging import Forget
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention_store import SqlRetentionStore, forget_nothing
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import parse_brand, parse_claim, parse_transaction, without_checksum
+from mmo_trio.storage.sql.serialization import object_of_row, parse_brand, parse_claim, parse_transaction
 from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class SqlStore(ABC):
         self._run_write = write
         self.admin = SqlAdminStore(read, write, schema.clear_breaker)
         self.retention = SqlRetentionStore(schema=schema, read=read, write=write, forget=forget_payments)
-        self._look_up_coalescer = Coalescer[AnyLookUp, bytes | None](self._look_up_all)
+        self._look_up_coalescer = Coalescer[AnyLookUp, Row | None](self._look_up_all)
         self._brand_coalescer = Coalescer[str, BrandRecord | None](self._find_brands)
 
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
@@ -67,7 +67,7 @@ class SqlStore(ABC):
 
     async def look_up(self, query: AnyLookUp) -> bytes | None:
         row = await self._look_up_coalescer(query)
-        return None if row is None else without_checksum(row)
+        return None if row is None else object_of_row(row)
 
     async def list_records(self, query: ListRecords) -> Records:
         return await self._run_query(lambda: list_records(query))
@@ -106,8 +106,8 @@ class SqlStore(ABC):
         """Return the parsed rows of one statement, without the cost of a conversation."""
 
     @abstractmethod
-    async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
-        """Return for each look-up the transaction object of the brand's transaction, still with its checksum."""
+    async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
+        """Return for each look-up a row of OBJECT_COLUMNS of the brand's transaction."""
 
     @abstractmethod
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:

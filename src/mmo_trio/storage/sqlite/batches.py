@@ -13,9 +13,10 @@ from mmo_sansio.messages.intents import IntentKind, durable_intent
 from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads, ReferenceUse, UsageCount
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Status
+from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
-from mmo_trio.storage.shared.payment_counts import batch_counts
+from mmo_trio.storage.shared.payment_counts import batch_counts, sum_by_span
+from mmo_trio.storage.shared.payment_index import provider_receipt_key
 from mmo_trio.storage.sql.columns import (
     UNSUMMED_USES_MAX,
     UPSERT_USAGE,
@@ -118,16 +119,22 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
     if effect.created:
         connection.executemany(
             "INSERT INTO transactions (gateway_reference, brand, type, method, created_at,"
-            " page_token, msisdn, reconciliation_reference, order_row, status, version, wake_at,"
-            " provider_receipt, progress, object)"
+            " page_token, msisdn, reconciliation_reference, order_row, wake_at, provider_receipt,"
+            " status, version, progress, object)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(*order_columns(each), *progress_columns(each)) for each in effect.created.values()],
+            [
+                (*order_columns(each), *_search_columns(each), *progress_columns(each))
+                for each in effect.created.values()
+            ],
         )
     if effect.advanced:
         moved = connection.executemany(
-            "UPDATE transactions SET status = ?, version = ?, wake_at = ?, provider_receipt = ?,"
+            "UPDATE transactions SET wake_at = ?, provider_receipt = ?, status = ?, version = ?,"
             " progress = ?, object = ? WHERE gateway_reference = ? AND version = ?",
-            [(*progress_columns(now), reference, was) for reference, (was, now) in effect.advanced.items()],
+            [
+                (*_search_columns(now), *progress_columns(now), reference, was.progress.version)
+                for reference, (was, now) in effect.advanced.items()
+            ],
         )
         assert moved.rowcount == len(effect.advanced), "a transaction isn't in the version of its decision"
     if effect.redated:
@@ -157,6 +164,11 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
     _write_history(connection, effect)
     _write_counts(connection, effect)
     advance_latest_stamp(connection, effect.latest_stamp)
+
+
+def _search_columns(transaction: Transaction) -> tuple[object, ...]:
+    """Return wake_at and provider_receipt, which each step writes."""
+    return transaction.progress.wake_at, provider_receipt_key(transaction.progress)
 
 
 def advance_latest_stamp(connection: sqlite3.Connection, stamp: Instant) -> None:
@@ -265,7 +277,7 @@ def _write_callback(connection: sqlite3.Connection, callback: CallbackRecorded) 
 
 
 def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:
-    figures = batch_counts(effect)
+    figures = sum_by_span(batch_counts(effect))
     if figures:
         connection.executemany(
             "INSERT INTO figures"

@@ -12,7 +12,8 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
-from mmo_trio.storage.sql.serialization import parse_transaction
+from mmo_trio.storage.sql.serialization import OBJECT_COLUMNS, parse_transaction
+from mmo_trio.storage.sql.statements import Row
 
 
 def next_wake(connection: sqlite3.Connection) -> Instant | None:
@@ -59,20 +60,19 @@ def _parse_work_item(row: tuple[Any, ...]) -> WorkItem:
     return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
 
 
-def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
-    """Return for each query the transaction object of the brand's transaction, still with its checksum."""
-    found = (connection.execute(*_look_up_statement(each)).fetchone() for each in queries)
-    return [row and row[0] for row in found]
+def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[Row | None]:
+    """Return for each query a row of OBJECT_COLUMNS of the brand's transaction."""
+    return [connection.execute(*_look_up_statement(each)).fetchone() for each in queries]
 
 
 def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
     if isinstance(query, LookUp):
         return (
-            "SELECT object FROM transactions WHERE gateway_reference = ? AND brand = ?",
+            f"SELECT {OBJECT_COLUMNS} FROM transactions WHERE gateway_reference = ? AND brand = ?",
             (query.gateway_reference, query.brand),
         )
     return (
-        "SELECT object FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
+        f"SELECT {OBJECT_COLUMNS} FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
         " WHERE used.merchant_reference = ? AND used.brand = ? ORDER BY used.at DESC LIMIT 1",
         (query.merchant_reference, query.brand),
     )

@@ -32,15 +32,21 @@ T = TypeVar("T")
 
 SQLITE_SCHEMA = SqlSchema(
     transaction_key=("gateway_reference",),
+    version_column="version",
     held_until=(("clock_records", "served_until"), ("latest_stamp", "at")),
     reference_suffix="substr(gateway_reference, -12)",
     breaker_table="breakers",
     clear_breaker="DELETE FROM breakers WHERE brand = ?",
+    remove_receipt=None,
     clock_record_age="NULL",
     clock_query="",
     now="CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
     touch_clock_record="",
-    invariant_violations={},
+    invariant_violations={
+        "transactions that are final and still wake, or pending and never do": (
+            "transactions WHERE (status = 'pending') = (wake_at IS NULL)"
+        )
+    },
 )
 
 STORE_TIMEOUT_S = 10.0
@@ -120,7 +126,7 @@ class SqliteStore(SqlStore):
         self._last_claimed_id = max((last_id, *(id for id, _ in found)))
         return [work for _, work in found]
 
-    async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[bytes | None]:
+    async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
         return await self._read(lambda c: queries.look_up(c, look_ups))
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:

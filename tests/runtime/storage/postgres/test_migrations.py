@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 import trio
 
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.messages.queries import ListRecords, LookUp, Position
 from mmo_sansio.testing.builders import START, a_transaction, numbered_reference
@@ -15,7 +16,7 @@ from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.sql.serialization import serialize_object, serialize_order, serialize_progress, without_checksum
+from mmo_trio.storage.sql.serialization import serialize_order, serialize_progress, with_checksum
 from tests.support.postgres_schema import migrate_to
 
 # isort: split
@@ -55,7 +56,7 @@ def write_as_before(connection: psycopg.Connection, each: Transaction) -> None:
             order.party.msisdn.removeprefix("+"),
             progress.provider_reference,
             serialize_progress(progress),
-            serialize_object(each),
+            with_checksum(transaction_object(each)),
         ),
     )
     connection.execute(
@@ -94,7 +95,7 @@ async def test_a_database_of_before_is_migrated_with_all_its_rows(database: str)
             for each in kept:
                 brand = each.order.brand
                 assert await store.transaction(each.reference) == each
-                assert await store.look_up(LookUp(brand, each.reference)) == without_checksum(serialize_object(each))
+                assert await store.look_up(LookUp(brand, each.reference)) == transaction_object(each)
                 assert await store.admin.timeline(each.reference) == [
                     JournalEntry(
                         each.order.created_at, "CreatePayment", "merchant", each.reference, brand, None, None, ""

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.testing import a_transaction, numbered_reference
 from mmo_sansio.values.model import Stage
-from mmo_trio.storage.sql.serialization import serialize_object, serialize_order, serialize_progress
+from mmo_trio.storage.sql.serialization import serialize_order, serialize_progress, with_checksum
 from mmo_trio.storage.sqlite import migrations, open_sqlite
 from mmo_trio.storage.sqlite.connection import connect
 from mmo_trio.storage.sqlite.files import create_file
@@ -43,7 +44,7 @@ async def test_payments_of_before_are_found_by_number_and_receipt(
                 progress.version,
                 progress.wake_at,
                 serialize_progress(progress),
-                serialize_object(kept),
+                with_checksum(transaction_object(kept)),
             ),
         )
     connection.close()

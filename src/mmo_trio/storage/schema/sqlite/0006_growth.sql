@@ -27,3 +27,13 @@ CREATE TABLE retention_lease (
 ) STRICT;
 
 INSERT INTO retention_lease (holder, held_until) VALUES ('', 0);
+
+-- What PostgreSQL has as tables of their own, by the same names.
+CREATE VIEW wakes AS
+    SELECT brand, gateway_reference, created_at, wake_at FROM transactions WHERE wake_at IS NOT NULL;
+
+CREATE VIEW receipts AS
+    SELECT provider_receipt AS receipt, brand, gateway_reference FROM transactions WHERE provider_receipt IS NOT NULL;
+
+CREATE VIEW counts AS
+    SELECT span, began_at, brand, method, provider, status, latency_s, times FROM figures;

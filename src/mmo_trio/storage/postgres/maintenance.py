@@ -1,0 +1,69 @@
+"""Keeps the tables small to which every commit adds a row: what serving processes do now and then."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from mmo_sansio.values.clock import HOUR, Instant, earlier
+from mmo_trio.storage.interface.admin_types import COUNT_SPANS
+from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.commits import first_commit_id
+from mmo_trio.storage.postgres.queries import fetch_rows
+
+COMMIT_RECORDS_KEPT_FOR = HOUR
+"""Longer than any process asks for the outcome of a commit: until the lease has ended under which it was made."""
+
+_ROLL_UP_LOCK = (0x4D4D4F, 4)
+
+_LATEST_STAMP_ID = UUID(int=0)
+"""The id of the row that holds the latest stamp of the deleted ones."""
+
+_SELECT_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+_PURGE_COMMIT_RECORDS = """
+    WITH gone AS (
+        DELETE FROM batches
+        WHERE id > %(kept)s AND id < %(before)s AND touched_at < clock_timestamp() - make_interval(secs => %(age_s)s)
+        RETURNING stamp
+    )
+    INSERT INTO batches (id, stamp) SELECT %(kept)s, max(stamp) FROM gone HAVING count(*) > 0
+    ON CONFLICT (id) DO UPDATE SET stamp = greatest(batches.stamp, excluded.stamp)
+"""
+"""The id tells by the clock of the process that made it, `touched_at` by this server's."""
+
+_ROLL_UP_COUNTS = f"""
+    WITH gone AS (
+        DELETE FROM figure_deltas {{brand}} RETURNING *
+    )
+    INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)
+    SELECT span, began_at - mod(began_at, span) AS at, brand, method, provider, status, latency_s, 0, sum(times)
+    FROM gone CROSS JOIN unnest(ARRAY[{", ".join(map(str, COUNT_SPANS))}]::bigint[]) AS span
+    GROUP BY span, at, brand, method, provider, status, latency_s
+    ON CONFLICT (span, began_at, brand, method, provider, status, latency_s, holder)
+        DO UPDATE SET times = figures.times + excluded.times
+"""
+
+
+async def purge_commit_records(connection: PostgresConnection) -> None:
+    """Delete the rows of commits that are no longer in doubt, and keep the latest stamp of them."""
+    ((now,),) = await fetch_rows(connection, _SELECT_NOW)
+    before = first_commit_id(earlier(Instant(now), COMMIT_RECORDS_KEPT_FOR))
+    values = {"kept": _LATEST_STAMP_ID, "before": before, "age_s": COMMIT_RECORDS_KEPT_FOR / 1_000_000}
+    await connection.execute(_PURGE_COMMIT_RECORDS.encode(), values)
+
+
+async def roll_up_counts(connection: PostgresConnection, *, is_distributed: bool = False) -> None:
+    """Add what commits have counted to the figures of each span, unless another process is at it.
+
+    Commits only insert rows of their own, so that none waits for another, and a row that a long snapshot keeps alive
+    makes no commit slower. Where tables are distributed, each brand's counts are added up in their shard.
+    """
+    async with connection.transaction():
+        ((is_ours,),) = await fetch_rows(connection, "SELECT pg_try_advisory_xact_lock(%s, %s)", *_ROLL_UP_LOCK)
+        if not is_ours:
+            return
+        if not is_distributed:
+            await connection.execute(_ROLL_UP_COUNTS.format(brand="").encode())
+            return
+        for (brand,) in await fetch_rows(connection, "SELECT DISTINCT brand FROM figure_deltas"):
+            await connection.execute(_ROLL_UP_COUNTS.format(brand="WHERE brand = %s").encode(), (brand,))

@@ -1,0 +1,132 @@
+"""What a payment leaves behind: its steps are HOT updates, and what commits count is inserted and added up later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from mmo_sansio.messages.inputs import BeginSubmission, Input, ProviderAccepted
+from mmo_sansio.messages.queries import LookUp
+from mmo_sansio.values.clock import DAY, HOUR, LAST_INSTANT, Instant, Span, later
+from mmo_sansio.values.model import Source, Status
+from mmo_trio.storage.conformance.driver import NOON, submit_batch
+from mmo_trio.storage.conformance.inputs import creation, failed, reference, succeeded
+from mmo_trio.storage.interface.admin_types import CountQuery, PaymentCount
+from mmo_trio.storage.postgres import PostgresStore, maintenance, open_postgres
+from mmo_trio.storage.postgres.commits import first_commit_id, make_commit_id
+
+# isort: split
+import psycopg
+
+PAYMENTS = range(3)
+"""As many as have room on one page."""
+
+
+async def live(store: PostgresStore) -> None:
+    """Lead a few payments through all steps."""
+    step = iter(range(100))
+
+    async def together(make: Callable[[int], Input]) -> None:
+        moment = later(NOON, Span(next(step)))
+        await submit_batch(store, *((make(number), moment) for number in PAYMENTS))
+
+    await together(creation)
+    await together(lambda n: BeginSubmission(reference(n)))
+    await together(lambda n: ProviderAccepted(reference(n), "sandbox", Source.WEBHOOK))
+    await together(lambda n: failed(n) if n else succeeded(n))
+
+
+def updates(database: str, table: str) -> tuple[int, int]:
+    """Count the updates of a table by sessions that have ended, and those of them that were HOT."""
+    with psycopg.connect(database) as connection:
+        query = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = %s"
+        row = connection.execute(query, (table,)).fetchone()
+        assert row is not None
+        return row
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_every_step_of_a_payment_is_a_hot_update(database: str) -> None:
+    with trio.fail_after(60):
+        async with open_postgres(database, serving=True) as store:
+            await live(store)
+            assert not await store.integrity_errors()
+        while updates(database, "transactions")[0] < 3 * len(PAYMENTS):  # noqa: ASYNC110  (sessions report at their end)
+            await trio.sleep(0.05)
+    assert updates(database, "transactions") == (3 * len(PAYMENTS), 3 * len(PAYMENTS))
+
+
+@pytest.mark.finding("postgres-F8")
+async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll_up(database: str) -> None:
+    """No commit updates a row that another one updates, so a long snapshot makes none slower."""
+    with trio.fail_after(60):
+        async with open_postgres(database, serving=True) as store:
+            await live(store)
+
+            async def counts(span: Span) -> set[PaymentCount]:
+                query = CountQuery(span, Instant(0), LAST_INSTANT)
+                return set(await store.admin.count_payments(query, by=None))
+
+            before = {span: await counts(span) for span in (HOUR, DAY)}
+            for found in before.values():
+                assert {(each.status, each.count) for each in found} == {
+                    (Status.PENDING, 3),
+                    (Status.SUCCESS, 1),
+                    (Status.FAILED, 2),
+                }
+            with psycopg.connect(database) as connection:
+                rows = "SELECT (SELECT count(*) FROM figures), (SELECT count(*) FROM figure_deltas)"
+                assert connection.execute(rows).fetchone() == (0, 3)
+                await store.roll_up_counts()
+                await store.roll_up_counts()
+                connection.rollback()
+                assert connection.execute(rows).fetchone() == (6, 0)
+            assert {span: await counts(span) for span in (HOUR, DAY)} == before
+            await submit_batch(store, (creation(7), NOON))
+            await store.roll_up_counts()
+            assert {each.count for each in await counts(DAY) if each.status is Status.PENDING} == {4}
+
+
+async def test_the_object_of_a_pending_payment_is_rendered_and_that_of_one_that_has_ended_is_kept(
+    database: str,
+) -> None:
+    with trio.fail_after(60), psycopg.connect(database, autocommit=True) as connection:
+        async with open_postgres(database, serving=True) as store:
+            begin = (BeginSubmission(reference(2)), later(NOON, Span(1)))
+            await submit_batch(store, (creation(1), NOON), (creation(2), NOON), begin)
+            await submit_batch(store, (succeeded(2), later(NOON, Span(2))))
+            kept = "SELECT gateway_reference FROM transactions WHERE length(object) > 0"
+            assert connection.execute(kept).fetchall() == [(reference(2),)]
+            for number, status in ((1, b'"status":"pending"'), (2, b'"status":"success"')):
+                shown = await store.look_up(LookUp("acme", reference(number)))
+                assert shown is not None
+                assert status in shown
+
+
+def test_ids_of_commits_are_in_the_order_of_time() -> None:
+    made = [make_commit_id() for _ in range(100)]
+    assert len(set(made)) == 100
+    assert {each.version for each in made} == {7}
+    assert {each.variant for each in made} == {"specified in RFC 4122"}
+    at = Instant(made[0].int // 2**80 * 1_000)
+    assert first_commit_id(at) <= made[0] < first_commit_id(later(at, Span(1_000)))
+
+
+async def test_rows_of_commits_are_deleted_when_nobody_asks_and_the_latest_stamp_stays(database: str) -> None:
+    with trio.fail_after(60), psycopg.connect(database, autocommit=True) as connection:
+        async with open_postgres(database, serving=True) as store:
+            for number in range(3):
+                await submit_batch(store, (creation(number), later(NOON, Span(9 - number))))
+            await store.purge()
+            assert connection.execute("SELECT count(*) FROM batches").fetchone() == (3,)
+            age_s = maintenance.COMMIT_RECORDS_KEPT_FOR / 1_000_000 + 60
+            for name, stamp in (("a", NOON + 9), ("b", NOON + 8)):
+                connection.execute(
+                    "UPDATE batches SET touched_at = touched_at - make_interval(secs => %s), id = %s WHERE stamp = %s",
+                    (age_s, f"0000000{name}-0000-7000-8000-000000000000", stamp),
+                )
+            await store.purge()
+            assert connection.execute("SELECT count(*) FROM batches").fetchone() == (2,)
+            assert await store.held_until() == NOON + 9
