@@ -20,7 +20,7 @@ NOW = Instant(NOON + 500 * DAY)
 
 def retention_section(archive: Path | None) -> RetentionSection:
     """The settings of a test: the archive has no pauses."""
-    return RetentionSection(archive_directory=archive, time_share=1)
+    return RetentionSection(archive_directory=archive, audit=None if archive is None else Span(DAY), time_share=1)
 
 
 async def pay(store: Store, first: int, last: int) -> None:

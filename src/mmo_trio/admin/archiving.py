@@ -7,7 +7,7 @@ store still has is removed first.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 
 import trio
@@ -17,6 +17,7 @@ from mmo_sansio.values.clock import DAY, Instant
 from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchivePart, ArchiveUnusable
 from mmo_trio.storage.archive.rows import ArchiveRows
+from mmo_trio.storage.interface.admin_types import AuditRow
 from mmo_trio.storage.interface.retention import (
     EMPTY_ARCHIVE,
     ArchivedHistory,
@@ -32,6 +33,9 @@ PAGE_ROWS = 100
 PART_PAYMENTS = 2_000
 """Payments of one part, all created on one day; it has all their rows in memory."""
 
+AUDIT_ROWS = 500
+"""Rows of the audit log of one part."""
+
 REMOVED_AT_ONCE = 25
 """Payments that one step removes."""
 
@@ -44,9 +48,9 @@ class Archiver:
     directory: ArchiveDirectory
     pace: RetentionPace
 
-    async def run(self, before: Instant, now: Instant) -> AsyncIterator[tuple[RetentionDuty, int]]:
-        """Archive all that is older than this; yield how many rows each step has removed. Raises ArchiveUnusable, and
-        LeaseLost."""
+    async def run(self, due: Mapping[RetentionDuty, Instant], now: Instant) -> AsyncIterator[tuple[RetentionDuty, int]]:
+        """Archive what is older than this says for each duty; yield how many rows each step has removed. Raises
+        ArchiveUnusable, and LeaseLost."""
         await trio.to_thread.run_sync(self.directory.prepare)
         head = await self.store.archive_head()
         if head != EMPTY_ARCHIVE:
@@ -58,26 +62,39 @@ class Archiver:
                 head = await self._adopt(part, head)
                 async for each in self._remove(part):
                     yield each
-        position: str | None = ""
-        while position is not None:
-            payments, position = await self._gather(before, position)
-            if payments:
-                day = payments[0].transaction.order.created_at
-                part = await self._write(ArchiveRows.of_payments(payments), head, day, now)
-                head = await self._adopt(part, head)
-                async for each in self._remove(part):
-                    yield each
-        position = ""
-        while position is not None:
-            read = partial(self.store.archivable_history, before, position, limit=PAGE_ROWS)
-            history, position = await self.pace.step(read)
-            if history.journal or history.suspense:
+        async for rows, day in self._parts(due):
+            part = await self.pace.step(
+                partial(trio.to_thread.run_sync, partial(self.directory.write, rows, head, day=day, now=now))
+            )
+            head = await self._adopt(part, head)
+            async for each in self._remove(part):
+                yield each
+        if RetentionDuty.ARCHIVED_HISTORY in due:
+            await self.pace.step(partial(self.store.release_space, due[RetentionDuty.ARCHIVED_HISTORY]))
+
+    async def _parts(self, due: Mapping[RetentionDuty, Instant]) -> AsyncIterator[tuple[ArchiveRows, Instant]]:
+        """Yield the rows of each part that is to be written, with the time of the oldest."""
+        if RetentionDuty.ARCHIVED_PAYMENTS in due:
+            position: str | None = ""
+            while position is not None:
+                payments, position = await self._gather(due[RetentionDuty.ARCHIVED_PAYMENTS], position)
+                if payments:
+                    yield ArchiveRows.of_payments(payments), payments[0].transaction.order.created_at
+        if RetentionDuty.ARCHIVED_HISTORY in due:
+            before, position = due[RetentionDuty.ARCHIVED_HISTORY], ""
+            while position is not None:
+                read = partial(self.store.archivable_history, before, position, limit=PAGE_ROWS)
+                history, position = await self.pace.step(read)
                 times = [line.at for _, line in history.journal] + [each.last_at for each in history.suspense]
-                part = await self._write(ArchiveRows.of_history(history), head, min(times), now)
-                head = await self._adopt(part, head)
-                async for each in self._remove(part):
-                    yield each
-        await self.pace.step(partial(self.store.release_space, before))
+                if times:
+                    yield ArchiveRows.of_history(history), min(times)
+        if RetentionDuty.ARCHIVED_AUDIT in due:
+            before = due[RetentionDuty.ARCHIVED_AUDIT]
+            rows: Sequence[AuditRow] | None = None
+            while rows is None or len(rows) == AUDIT_ROWS:
+                rows = await self.pace.step(partial(self.store.archivable_audit, before, limit=AUDIT_ROWS))
+                if rows:
+                    yield ArchiveRows.of_audit(rows), rows[0].event.at
 
     async def _known_part(self, head: ArchiveHead) -> ArchivePart:
         """Return the part that the store knows as the last. Raises ArchiveUnusable where another archive, or none, is
@@ -104,10 +121,6 @@ class Archiver:
             at = following
         return gathered, at
 
-    async def _write(self, rows: ArchiveRows, head: ArchiveHead, day: Instant, now: Instant) -> ArchivePart:
-        write = partial(self.directory.write, rows, head, day=day, now=now)
-        return await self.pace.step(partial(trio.to_thread.run_sync, write))
-
     async def _adopt(self, part: ArchivePart, head: ArchiveHead) -> ArchiveHead:
         """Verify a part, and let the store know it as the last. Raises ArchiveUnusable."""
         await trio.to_thread.run_sync(self.directory.verify, part, head)
@@ -122,7 +135,10 @@ class Archiver:
         for at in range(0, len(payments), REMOVED_AT_ONCE):
             some = payments[at : at + REMOVED_AT_ONCE]
             yield RetentionDuty.ARCHIVED_PAYMENTS, await self.pace.step(partial(self.store.remove_archived, some))
-        if not payments:
+        if rows.audit:
+            remove = partial(self.store.remove_audit, rows.audit[-1].number)
+            yield RetentionDuty.ARCHIVED_AUDIT, await self.pace.step(remove)
+        elif not payments:
             history = ArchivedHistory(rows.journal, rows.suspense)
             yield RetentionDuty.ARCHIVED_HISTORY, await self.pace.step(partial(self.store.remove_history, history))
 

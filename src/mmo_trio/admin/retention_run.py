@@ -19,6 +19,8 @@ STEP_ROWS = 50
 
 POSITION_SAVED_AFTER_STEPS = 100
 
+_ARCHIVED = frozenset({RetentionDuty.ARCHIVED_PAYMENTS, RetentionDuty.ARCHIVED_HISTORY, RetentionDuty.ARCHIVED_AUDIT})
+
 
 @frozen
 class AgedDuty:
@@ -55,6 +57,7 @@ def cutoffs(section: RetentionSection, now: Instant) -> Mapping[RetentionDuty, I
         RetentionDuty.BREAKER_CHANGES: section.hourly_counts,
         RetentionDuty.ARCHIVED_PAYMENTS: archive_after,
         RetentionDuty.ARCHIVED_HISTORY: archive_after,
+        RetentionDuty.ARCHIVED_AUDIT: section.audit if section.archive_directory is not None else None,
     }
     return {
         duty: Instant(earlier(now, span) // DAY * DAY)
@@ -85,12 +88,12 @@ class RetentionRun:
         report = RetentionReport()
         due = cutoffs(self.section, now)
         for duty, before in due.items():
-            if duty not in (RetentionDuty.ARCHIVED_PAYMENTS, RetentionDuty.ARCHIVED_HISTORY):
+            if duty not in _ARCHIVED:
                 report.changed[duty] = await self._age(duty, before)
-        if self.section.archive_directory is not None and RetentionDuty.ARCHIVED_PAYMENTS in due:
+        if self.section.archive_directory is not None and not _ARCHIVED.isdisjoint(due):
             archiver = Archiver(self.store, ArchiveDirectory(self.section.archive_directory), self.pace)
             try:
-                async for duty, count in archiver.run(due[RetentionDuty.ARCHIVED_PAYMENTS], now):
+                async for duty, count in archiver.run(due, now):
                     report.changed[duty] = report.changed.get(duty, 0) + count
                     self.on_change(duty, count)
             except ArchiveUnusable as error:

@@ -186,6 +186,8 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
             fault = f"is more than limits.{total_key} ({total})."
             reject(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
     retention = settings.retention
+    if retention.audit is not None and retention.archive_directory is None:
+        reject("retention.audit", "needs an archive.", 'Set retention.archive_directory, or leave it "off".')
     if (
         retention.archive_directory is not None
         and retention.archive_after is not None

@@ -335,6 +335,9 @@ class RetentionSection:
     archive_directory: Path | None = setting(
         FILE, None, "The directory of the archive, the same on every node.", default_text="nothing is archived"
     )
+    audit: Span | None = setting(
+        SPAN_OR_OFF, None, 'How long rows of the audit log stay in the store before they are archived; "off": for ever.'
+    )
     time_share: float = setting(RATIO, 0.1, "Share of the time that the removal of old rows may take while it runs.")
 
 

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mmo_sansio.api.incoming.routes import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.problems import PROBLEM_TYPES
+from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.workers.providers.counters import REPORT_LABELS
 from tests.support.merchant import ask
 from tests.support.sandbox_gateway import Running
@@ -22,6 +23,7 @@ LABELS: dict[str, set[str]] = {
     "provider": {"sandbox"},
     "report": set(REPORT_LABELS.values()),
     "outcome": {each.value for each in DeliveryOutcome},
+    "duty": {each.value for each in RetentionDuty},
     "state": {"closed", "open", "half_open"},
 }
 """What each label may be; those not here are free of bounds by their nature: `le`, `version`,

@@ -24,6 +24,7 @@ from attrs import frozen
 
 from mmo_sansio.values.clock import SECOND, Instant, format_with_microseconds
 from mmo_trio.storage.archive.rows import ArchiveRows, decode_rows, encode_rows
+from mmo_trio.storage.interface.admin_types import AuditRow
 from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead
 
 FORMAT: Final = 1
@@ -98,6 +99,13 @@ class ArchiveDirectory:
             for row in decode_rows(kind, content):
                 rows.add(kind, row)
         return rows
+
+    def audit_rows(self) -> Iterator[Sequence[AuditRow]]:
+        """Yield the archived rows of the audit log in order, some at a time. Raises ArchiveUnusable."""
+        for number in self.numbers():
+            part = self.part(number)
+            if part.manifest["auditRows"]["first"] is not None:
+                yield self.read(part).audit
 
     def verify(self, part: ArchivePart, previous: ArchiveHead) -> None:
         """Check that a part is whole and follows the one before it. Raises ArchiveUnusable."""

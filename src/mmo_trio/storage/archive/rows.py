@@ -89,6 +89,11 @@ class ArchiveRows:
         """Return the rows of these lines and entries."""
         return cls(journal=list(history.journal), suspense=list(history.suspense))
 
+    @classmethod
+    def of_audit(cls, rows: Iterable[AuditRow]) -> ArchiveRows:
+        """Return these rows of the audit log."""
+        return cls(audit=list(rows))
+
     def payments(self) -> Sequence[ArchivedPayment]:
         """Return the payments of the part, each with what belongs to it."""
         return [

@@ -13,7 +13,7 @@ from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, PAYER, brand, creation, failed, reference, succeeded
-from mmo_trio.storage.interface.admin_types import Proposal, ProposalState, SuspenseEntry
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchiveHead, RetentionDuty, RetentionStep
 from mmo_trio.storage.interface.store import Store
 
@@ -241,6 +241,24 @@ async def check_history_without_payment_is_archived(open_store: OpenStore) -> No
     async with open_store() as store:
         assert not await store.admin.suspense(with_closed=True)
         assert len(await store.admin.timeline(reference(1))) == 4
+
+
+async def check_archived_audit_rows_are_gone(open_store: OpenStore) -> None:
+    """The oldest rows of the audit log are removed, never the last one, and the numbers go on."""
+    key = AuditKey("k1", bytes(32))
+    async with open_store() as store:
+        for number in range(1, 5):
+            await store.admin.append_audit(AuditEvent(after_noon(number), "cli:ada", "looked"), key)
+        rows = await store.retention.archivable_audit(after_noon(3), limit=9)
+        assert [row.number for row in rows] == [1, 2]
+        rows = await store.retention.archivable_audit(YEAR_LATER, limit=9)
+        assert [row.number for row in rows] == [1, 2, 3]
+        assert await store.retention.remove_audit(4) == 3
+        assert await store.retention.remove_audit(4) == 0
+    async with open_store() as store:
+        row = await store.admin.append_audit(AuditEvent(after_noon(9), "cli:ada", "looked"), key)
+        assert row.number == 5
+        assert [each.number for each in await store.admin.audit_after(0, limit=9)] == [4, 5]
 
 
 async def check_retention_state(open_store: OpenStore) -> None:

@@ -15,7 +15,7 @@ from attrs import frozen
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.admin_types import Proposal, SuspenseEntry
+from mmo_trio.storage.interface.admin_types import AuditRow, Proposal, SuspenseEntry
 
 COUNTED_MAX = 1_000_000
 """Rows that a count of what is old looks at."""
@@ -38,6 +38,8 @@ class RetentionDuty(StrEnum):
     """Payments that have ended, with all that belongs to them."""
     ARCHIVED_HISTORY = "archived_history"
     """Lines of the journal and closed entries of the suspense book whose payment is archived, or that name none."""
+    ARCHIVED_AUDIT = "archived_audit"
+    """Rows of the audit log."""
 
 
 @frozen
@@ -168,6 +170,15 @@ class RetentionStore(Protocol):
     async def remove_archived(self, payments: Sequence[ArchivedPayment]) -> int:
         """Remove these payments and what belongs to them, as far as they are still as they were read; return how many.
         The uses of their merchantReferences stay, with how the payments ended (C12), and so do receipts (S4)."""
+        ...
+
+    async def archivable_audit(self, before: Instant, *, limit: int) -> Sequence[AuditRow]:
+        """Return the first rows of the audit log, in order, as far as all of them are older than this; never the last
+        one."""
+        ...
+
+    async def remove_audit(self, through: int) -> int:
+        """Remove the rows of the audit log up to this number, but never the last one; return how many."""
         ...
 
     async def release_space(self, before: Instant) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import TypeVar, assert_never
 
 from attrs import define, evolve, field
@@ -11,7 +12,7 @@ from attrs import define, evolve, field
 from mmo_sansio.payments.personal_data import mask_claim, mask_members, mask_text, mask_transaction, mask_url
 from mmo_sansio.values.clock import DAY, Instant, Span
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.admin_types import ProposalState
+from mmo_trio.storage.interface.admin_types import AuditRow, ProposalState
 from mmo_trio.storage.interface.retention import (
     AgedRows,
     ArchivedHistory,
@@ -76,7 +77,7 @@ class MemoryRetentionStore:
                 changed = 0  # Payments are counted when somebody asks.
             case RetentionDuty.BREAKER_CHANGES:
                 changed = _remove_breaker_changes(memory, before)
-            case RetentionDuty.ARCHIVED_PAYMENTS | RetentionDuty.ARCHIVED_HISTORY:
+            case RetentionDuty.ARCHIVED_PAYMENTS | RetentionDuty.ARCHIVED_HISTORY | RetentionDuty.ARCHIVED_AUDIT:
                 raise ValueError(f"{duty} needs an archive")
             case _:
                 assert_never(duty)
@@ -149,6 +150,16 @@ class MemoryRetentionStore:
             memory.admin.proposals = _without(memory.admin.proposals, each.proposals)
         return len(removed)
 
+    async def archivable_audit(self, before: Instant, *, limit: int) -> Sequence[AuditRow]:
+        log = (await self._memory()).admin.audit[:-1][:limit]
+        return list(takewhile(lambda row: row.event.at < before, log))
+
+    async def remove_audit(self, through: int) -> int:
+        state = (await self._memory()).admin
+        kept = [row for row in state.audit[:-1] if row.number > through] + state.audit[-1:]
+        removed, state.audit = len(state.audit) - len(kept), kept
+        return removed
+
     async def release_space(self, before: Instant) -> None:
         """Do nothing: there are no files."""
 
@@ -178,6 +189,8 @@ def _times(memory: MemoryState, duty: RetentionDuty) -> Iterable[Instant]:
             return [each.order.created_at for each in ended]
         case RetentionDuty.ARCHIVED_HISTORY:
             return [each.at for each in memory.journal if each.gateway_reference is None]
+        case RetentionDuty.ARCHIVED_AUDIT:
+            return [row.event.at for row in memory.admin.audit[:-1]]
         case _:
             assert_never(duty)
 

@@ -139,6 +139,9 @@ def count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
         case RetentionDuty.ARCHIVED_HISTORY:
             table, at = "journal", "at"
             where.and_("at < ?", before).and_("gateway_reference IS NULL")
+        case RetentionDuty.ARCHIVED_AUDIT:
+            table, at = "audit", "at"
+            where.and_("at < ?", before)
     [(rows, first, last)] = yield from execute(
         f"SELECT count(*), min(at), max(at) FROM (SELECT {at} AS at FROM {table} {where} LIMIT ?) AS aged",
         *where.values,

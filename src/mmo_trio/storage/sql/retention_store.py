@@ -8,6 +8,7 @@ from typing import assert_never
 from attrs import frozen
 
 from mmo_sansio.values.clock import Instant, Span
+from mmo_trio.storage.interface.admin_types import AuditRow
 from mmo_trio.storage.interface.retention import (
     AgedRows,
     ArchivedHistory,
@@ -16,7 +17,7 @@ from mmo_trio.storage.interface.retention import (
     RetentionDuty,
     RetentionStep,
 )
-from mmo_trio.storage.sql import aging, archivable
+from mmo_trio.storage.sql import aging, archivable, audit_log
 from mmo_trio.storage.sql.aging import Forget
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery
@@ -71,7 +72,7 @@ class SqlRetentionStore:
                 return aging.remove_hourly_counts(before)
             case RetentionDuty.BREAKER_CHANGES:
                 return aging.remove_breaker_changes(before, limit=limit)
-            case RetentionDuty.ARCHIVED_PAYMENTS | RetentionDuty.ARCHIVED_HISTORY:
+            case RetentionDuty.ARCHIVED_PAYMENTS | RetentionDuty.ARCHIVED_HISTORY | RetentionDuty.ARCHIVED_AUDIT:
                 raise ValueError(f"{duty} needs an archive")
             case _:
                 assert_never(duty)
@@ -97,6 +98,12 @@ class SqlRetentionStore:
 
     async def remove_archived(self, payments: Sequence[ArchivedPayment]) -> int:
         return await self.write(lambda: archivable.remove_archived(self.schema, payments, self.forget))
+
+    async def archivable_audit(self, before: Instant, *, limit: int) -> Sequence[AuditRow]:
+        return await self.read(lambda: audit_log.archivable_audit(before, limit=limit))
+
+    async def remove_audit(self, through: int) -> int:
+        return await self.write(lambda: audit_log.remove_audit(through))
 
     async def release_space(self, before: Instant) -> None:
         """Do nothing: new rows take the space."""
