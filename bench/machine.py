@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -30,14 +31,18 @@ def check() -> None:
 
 def pin(pid: int, core: int) -> None:
     """Keep a process and its later children on one core."""
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        os.sched_setaffinity(int(thread), {core})
+    _set_cores(pid, {core})
 
 
 def spread(pid: int) -> None:
     """Let a process and its later children use both cores."""
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        os.sched_setaffinity(int(thread), {SERVER_CORE, LOAD_CORE})
+    _set_cores(pid, {SERVER_CORE, LOAD_CORE})
+
+
+def _set_cores(pid: int, cores: set[int]) -> None:
+    with suppress(FileNotFoundError, ProcessLookupError):  # A process of the database may end at any time.
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            os.sched_setaffinity(int(thread), cores)
 
 
 def family(pid: int) -> list[int]:

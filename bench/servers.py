@@ -107,22 +107,25 @@ class Database:
     def version(self) -> str:
         """Return its version and the settings that determine durability."""
         results = self.ask(self.uri, "show server_version; show fsync; show synchronous_commit")
-        number, fsync, commit = results.split()
+        number, fsync, commit = results.splitlines()
         return f"PostgreSQL {number} (fsync {fsync}, synchronous_commit {commit})"
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[Database]:
-    """Run the PostgreSQL that the tests use too, with its data in this folder."""
+def postgres(folder: Path, *, is_spread: bool = False, settings: Mapping[str, str] | None = None) -> Iterator[Database]:
+    """Run the PostgreSQL that the tests use too, with its data in this folder: on the second core, or free on both."""
     home = folder / "postgres"
     home.mkdir(exist_ok=True)
     hand_over(home)
-    server = PostgresProcess(home)
+    server = PostgresProcess(home, settings=settings or {})
     server.create()
     server.start()
     try:
         for each in machine.family(server.pid):
-            machine.pin(each, machine.LOAD_CORE)
+            if is_spread:
+                machine.spread(each)
+            else:
+                machine.pin(each, machine.LOAD_CORE)
         yield Database(server.pid, server.socket_url, Path(server.programs.path("psql")).parent)
     finally:
         server.stop()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from bench.options import Options
 from bench.report import Outcome
 from bench.suite import (
+    capacity,
     console,
     creates,
     decide,
@@ -18,13 +19,17 @@ from bench.suite import (
     life,
     look_ups,
     records,
+    rest,
     rising,
     slow_readers,
+    small_loads,
+    waits,
 )
 
 SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "creates": creates.run,
     "rising": rising.run,
+    "small_loads": small_loads.run,
     "look_ups": look_ups.run,
     "records": records.run,
     "slow_readers": slow_readers.run,
@@ -32,6 +37,9 @@ SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "life": life.run,
     "hanging": hanging.run,
     "flood": flood.run,
+    "rest": rest.run,
+    "waits": waits.run,
+    "capacity": capacity.run,
     "expiry": expiry.run,
     "footprint": footprint.run,
     "engine": engine.run,

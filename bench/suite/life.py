@@ -11,9 +11,10 @@ from attrs import frozen
 
 from bench import load, machine, merchants, servers
 from bench.load import DIRECT
-from bench.merchants import ReceivedCallbacks
+from bench.merchants import ReceivedCallbacks, Receivers
 from bench.options import Options
 from bench.report import Goal, Outcome, Table
+from bench.servers import Server
 
 WINDOW = 256
 """Simultaneous payments: a new one starts when a callback arrives. Each takes at least 0.2 s, like
@@ -98,30 +99,38 @@ def live(folder: Path, seconds: float, *, rate: float | None = None) -> LifeResu
         merchants.receivers(folder, keys) as receivers,
         servers.gateway(folder, brands=merchants.brands(MERCHANTS)) as server,
     ):
-        results = [(key, receivers.well, "w") for key in keys]
-        file = merchants.write(folder / "merchants", results)
-        memory_mib = [machine.resident_kib(server.pid) / 1024]
-        before, begin = machine.cpu_s(server.pid), time.monotonic()
-        child = load.start(
-            server,
-            DIRECT,
-            seconds=seconds,
-            connections=CONNECTIONS,
-            merchants=file,
-            rate=rate,
-            window=(WINDOW, receivers.counter),
-        )
-        while child.poll() is None:
-            time.sleep(min(0.25, SAMPLE_S))
-            if time.monotonic() >= begin + SAMPLE_S * len(memory_mib):
-                memory_mib.append(machine.resident_kib(server.pid) / 1024)
-        measured = load.finish(child)
-        took_s, so_far = time.monotonic() - begin, receivers.so_far()
-        assert measured.bad == 0, f"{measured.bad} creates were refused"
-        machine.wait_until_quiet(server.pid)
-        used_s = machine.cpu_s(server.pid) - before
-        came = receivers.end()["w"]
-        assert came.count == measured.requests, f"{came.count} callbacks for {measured.requests} payments"
+        return live_on(server, receivers, folder, seconds, rate=rate)
+
+
+def live_on(
+    server: Server, receivers: Receivers, folder: Path, seconds: float, *, rate: float | None = None
+) -> LifeResult:
+    """Do the same with a running gateway, whose receivers end."""
+    keys = [merchants.key_of(number) for number in range(MERCHANTS)]
+    results = [(key, receivers.well, "w") for key in keys]
+    file = merchants.write(folder / "merchants", results)
+    memory_mib = [machine.resident_kib(server.pid) / 1024]
+    before, begin = machine.cpu_s(server.pid), time.monotonic()
+    child = load.start(
+        server,
+        DIRECT,
+        seconds=seconds,
+        connections=CONNECTIONS,
+        merchants=file,
+        rate=rate,
+        window=(WINDOW, receivers.counter),
+    )
+    while child.poll() is None:
+        time.sleep(min(0.25, SAMPLE_S))
+        if time.monotonic() >= begin + SAMPLE_S * len(memory_mib):
+            memory_mib.append(machine.resident_kib(server.pid) / 1024)
+    measured = load.finish(child)
+    took_s, so_far = time.monotonic() - begin, receivers.so_far()
+    assert measured.bad == 0, f"{measured.bad} creates were refused"
+    machine.wait_until_quiet(server.pid)
+    used_s = machine.cpu_s(server.pid) - before
+    came = receivers.end()["w"]
+    assert came.count == measured.requests, f"{came.count} callbacks for {measured.requests} payments"
     return LifeResult(took_s, came, came.count - so_far, used_s / came.count * 1e6, memory_mib)
 
 
