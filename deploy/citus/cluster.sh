@@ -9,7 +9,8 @@
 #   CITUS_USER      user that runs the servers when this is run as root
 #
 # The database `postgres` of the coordinator has the extension and knows the workers. Connections need no password, so
-# this is no way to run a cluster that holds payments.
+# this is no way to run a cluster that holds payments. Neither is `fsync = off`: what a killed process has written stays,
+# but not what a machine has that loses its power.
 set -eu
 
 PG_MAJOR=${PG_MAJOR:-15}
@@ -45,6 +46,7 @@ citus.node_conninfo = 'sslmode=disable'
 citus.recover_2pc_interval = '5s'
 citus.enable_statistics_collection = off
 max_connections = 200
+fsync = off
 CONF
     fi
     as_user "$bin/pg_ctl" -s -w -D "$folder/$1" -l "$folder/$1.log" start

@@ -68,15 +68,13 @@ class CitusCluster:
     def migrated(self) -> str:
         """The address of a new database with distributed, empty tables."""
         name = f"mmo_test_{os.getpid()}_{next(_numbers)}"
-        for node in range(3):
-            self.run(node, f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE}")
+        self._run_everywhere(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE}")
         return self.address(0, name)
 
     def drop(self, url: str) -> None:
         """Remove a database of `fresh` from all servers, even if clients are connected."""
         name = urlsplit(url).path.removeprefix("/")
-        for node in range(3):
-            self.run(node, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self._run_everywhere(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def on_worker(self, url: str, worker: int) -> str:
         """The address of the same database on a worker, 1 or 2."""
@@ -107,6 +105,10 @@ class CitusCluster:
         with psycopg.connect(self.address(node, database), autocommit=True) as connection:
             cursor = connection.execute(sql.SQL(statement))
             return cursor.fetchall() if cursor.description else []
+
+    def _run_everywhere(self, statement: str) -> None:
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(lambda node: self.run(node, statement), range(3)))
 
     def kill_worker(self, worker: int) -> None:
         """Kill all processes of a worker at once."""

@@ -28,12 +28,18 @@ DISTRIBUTED_TABLES: Sequence[str] = (
     "journal",
     "wakes",
     "receipts",
+    "wakes",
+    "receipts",
     "figures",
+    "figure_deltas",
     "figure_deltas",
     "brand_usage",
 )
 """All have a column `brand`, which is in each unique key of theirs. The first one exists; of the others, those that the
 schema has."""
+
+BRAND_BATCHES = "brand_batches"
+"""The rows of commits that write only rows of brands."""
 
 _CREATE_BRAND_BATCHES = """
     CREATE TABLE IF NOT EXISTS brand_batches (

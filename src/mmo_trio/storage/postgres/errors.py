@@ -31,14 +31,23 @@ class PostgresErrorKind(Enum):
 
 
 class UnconfirmedCommit(psycopg.OperationalError):
-    """The server warned during a commit: somebody has cancelled its wait for the synchronous standby."""
+    """The server warned during a commit: somebody has cancelled its wait for the synchronous standby, or a worker of
+    Citus was lost."""
 
 
 @contextmanager
 def require_confirmation(connection: PostgresConnection) -> Iterator[None]:
-    """Raise UnconfirmedCommit when the server warns while the block commits."""
+    """Raise UnconfirmedCommit when the server warns while the block commits.
+
+    Citus warns, too, before it fails with an internal error, when it has lost a worker while that one committed.
+    """
     connection.warnings.clear()
-    yield
+    try:
+        yield
+    except psycopg.errors.InternalError_ as error:
+        if connection.warnings:
+            raise UnconfirmedCommit(connection.warnings[0]) from error
+        raise
     if connection.warnings:
         raise UnconfirmedCommit(connection.warnings[0])
 

@@ -8,6 +8,7 @@ from mmo_sansio.values.clock import HOUR, Instant, earlier
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS
 from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.commits import first_commit_id
+from mmo_trio.storage.postgres.distribution import BRAND_BATCHES
 from mmo_trio.storage.postgres.queries import fetch_rows
 
 COMMIT_RECORDS_KEPT_FOR = HOUR
@@ -44,12 +45,35 @@ _ROLL_UP_COUNTS = f"""
 """
 
 
-async def purge_commit_records(connection: PostgresConnection) -> None:
+_KEEP_LATEST_STAMP = """
+    INSERT INTO batches (id, stamp) VALUES (%s, %s)
+    ON CONFLICT (id) DO UPDATE SET stamp = greatest(batches.stamp, excluded.stamp)
+"""
+
+
+async def purge_commit_records(connection: PostgresConnection, *, is_distributed: bool = False) -> None:
     """Delete the rows of commits that are no longer in doubt, and keep the latest stamp of them."""
     ((now,),) = await fetch_rows(connection, _SELECT_NOW)
     before = first_commit_id(earlier(Instant(now), COMMIT_RECORDS_KEPT_FOR))
+    if is_distributed:
+        await _purge_on_shards(connection, before)
+        return
     values = {"kept": _LATEST_STAMP_ID, "before": before, "age_s": COMMIT_RECORDS_KEPT_FOR / 1_000_000}
     await connection.execute(_PURGE_COMMIT_RECORDS.encode(), values)
+
+
+async def _purge_on_shards(connection: PostgresConnection, before: UUID) -> None:
+    """Do the same where tables are distributed, in small steps, in which Citus allows no look at the clock."""
+    ((untouched_since,),) = await fetch_rows(
+        connection, "SELECT clock_timestamp() - make_interval(secs => %s)", COMMIT_RECORDS_KEPT_FOR / 1_000_000
+    )
+    for table in ("batches", BRAND_BATCHES):
+        aged = f"FROM {table} WHERE id > %s AND id < %s AND touched_at < %s"
+        values = (_LATEST_STAMP_ID, before, untouched_since)
+        ((latest,),) = await fetch_rows(connection, f"SELECT max(stamp) {aged}", *values)
+        if latest is not None:
+            await connection.execute(_KEEP_LATEST_STAMP.encode(), (_LATEST_STAMP_ID, latest))
+            await connection.execute(f"DELETE {aged}".encode(), values)
 
 
 async def roll_up_counts(connection: PostgresConnection, *, is_distributed: bool = False) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import psycopg
@@ -26,11 +27,13 @@ from mmo_sansio.resilience.ownership import (
 )
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.postgres import distributed_claims
 from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
 from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_on_connection
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction
+from mmo_trio.storage.sql.statements import Row
 
 T = TypeVar("T")
 
@@ -78,15 +81,21 @@ _COUNT_OWNERSHIP = """
     FROM holders AS h LEFT JOIN channels AS c ON c.holder = h.id
     WHERE NOT h.is_over AND h.alive_until > clock_timestamp()
 """
-_CLAIM_CHANNELS = """
-    WITH RECURSIVE waiting (brand) AS (
+_WAITING = """
+    RECURSIVE waiting (brand) AS (
         (SELECT brand FROM intents WHERE kind = 'callback' ORDER BY brand LIMIT 1)
         UNION ALL
         SELECT (
             SELECT i.brand FROM intents AS i WHERE i.kind = 'callback' AND i.brand > w.brand
             ORDER BY i.brand LIMIT 1
         ) FROM waiting AS w WHERE w.brand IS NOT NULL
-    ), free AS (
+    )
+"""
+"""The recursion skips from brand to brand, along one callback of each."""
+
+_WAITING_ON_SHARDS = "waiting (brand) AS (SELECT unnest(%(waiting)s::text[]))"
+_CLAIM_CHANNELS = """
+    WITH {waiting}, free AS (
         SELECT w.brand, coalesce(c.fence, 0) AS fence
         FROM waiting AS w LEFT JOIN channels AS c ON c.brand = w.brand
         WHERE w.brand IS NOT NULL AND w.brand <> ALL (%(excluding)s::text[]) AND CASE
@@ -104,8 +113,7 @@ _CLAIM_CHANNELS = """
         WHERE c.fence = excluded.fence - 1
     RETURNING brand, fence, breaker
 """
-"""The fence detects a process that was quicker, and counts also what this process claims again. The recursion skips
-from brand to brand, along one callback of each."""
+"""The fence detects a process that was quicker, and counts also what this process claims again."""
 
 _CLAIM_CALLBACKS = """
     WITH found AS (
@@ -166,6 +174,8 @@ class PostgresChannelOwnership:
     pool: Pool
     lease_number: int
     """The number of this process's lease."""
+    is_distributed: bool = False
+    """Whether tables are distributed by brand."""
     _has_ended_lease: bool = False
     _owner_renewed_at: float = -math.inf
     """When the channel owner renewed the lease last, by Trio's clock."""
@@ -197,7 +207,8 @@ class PostgresChannelOwnership:
     async def claim(
         self, *, excluding: Collection[str] = (), known: Mapping[str, int] | None = None, end_leases: bool = False
     ) -> Sequence[Channel]:
-        return await self._call_once(lambda c: claim_channels(c, self.lease_number, excluding, known, end_leases))
+        claim = partial(claim_channels, excluding=excluding, known=known, end_leases=end_leases)
+        return await self._call_once(lambda c: claim(c, self.lease_number, is_distributed=self.is_distributed))
 
     async def claim_callbacks(
         self,
@@ -206,11 +217,9 @@ class PostgresChannelOwnership:
         known: Mapping[str, int] | None = None,
         already_claimed: Collection[str] = (),
     ) -> Sequence[WorkItem]:
-        brands, counts, claimed = list(capacity), list(capacity.values()), list(already_claimed)
-        fences = [None if known is None else known.get(brand, UNKNOWN_FENCE) for brand in brands]
-        rows = await self._call_once(
-            lambda c: fetch_rows(c, _CLAIM_CALLBACKS, brands, counts, fences, self.lease_number, claimed)
-        )
+        fences = {brand: None if known is None else known.get(brand, UNKNOWN_FENCE) for brand in capacity}
+        claim = distributed_claims.claim_callbacks if self.is_distributed else _claim_callbacks
+        rows = await self._call_once(lambda c: claim(c, self.lease_number, capacity, fences, already_claimed))
         return [
             WorkItem(durable_intent(IntentKind.CALLBACK, reference, fence), parse_transaction(order, progress))
             for reference, fence, order, progress in rows
@@ -266,12 +275,27 @@ async def end_lease(connection: PostgresConnection, number: int) -> None:
     await connection.execute(_END_LEASE.encode(), (number,))
 
 
+async def _claim_callbacks(
+    connection: PostgresConnection,
+    holder: int,
+    capacity: Mapping[str, int],
+    fences: Mapping[str, int | None],
+    already_claimed: Collection[str],
+) -> Sequence[Row]:
+    counts = list(capacity.values())
+    return await fetch_rows(
+        connection, _CLAIM_CALLBACKS, list(capacity), counts, list(fences.values()), holder, list(already_claimed)
+    )
+
+
 async def claim_channels(
     connection: PostgresConnection,
     holder: int,
     excluding: Collection[str],
     known: Mapping[str, int] | None,
     end_leases: bool,
+    *,
+    is_distributed: bool = False,
 ) -> Sequence[Channel]:
     """Claim the channels that have callbacks waiting and no owner, or this one under a fence that is not known."""
     if end_leases:
@@ -283,7 +307,10 @@ async def claim_channels(
         "known": list(known or ()),
         "fences": list((known or {}).values()),
     }
-    cursor = await connection.execute(_CLAIM_CHANNELS.encode(), values)
+    waiting = _WAITING
+    if is_distributed:
+        waiting, values["waiting"] = _WAITING_ON_SHARDS, await distributed_claims.waiting_brands(connection)
+    cursor = await connection.execute(_CLAIM_CHANNELS.format(waiting=waiting).encode(), values)
     return [
         Channel(brand, fence, INITIAL_SNAPSHOT if breaker is None else parse_breaker(breaker))
         for brand, fence, breaker in await cursor.fetchall()
@@ -305,14 +332,26 @@ async def due(connection: PostgresConnection, holder: int, now: Instant, limit: 
     return [(brand, reference) for brand, reference in await cursor.fetchall()]
 
 
-async def claim_abandoned(connection: PostgresConnection, holder: int, limit: int) -> Sequence[WorkItem]:
+async def claim_abandoned(
+    connection: PostgresConnection, holder: int, limit: int, *, is_distributed: bool = False
+) -> Sequence[WorkItem]:
     """Claim the durable intents that no living process holds, oldest first."""
-    return [parse_work_item(row) for row in await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)]
+    if is_distributed:
+        rows = await distributed_claims.claim_abandoned(connection, holder, limit)
+    else:
+        rows = await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)
+    return [parse_work_item(row) for row in rows]
+
+
+_SELECT_LONG_ENDED = """
+    SELECT id FROM holders WHERE alive_until < clock_timestamp() - interval '30 days' AND id > 0
+"""
 
 
 async def purge(connection: PostgresConnection) -> None:
     """Delete leases that ended long ago and hold nothing."""
-    await connection.execute(
-        "DELETE FROM holders AS h WHERE h.alive_until < clock_timestamp() - interval '30 days'"
-        " AND h.id > 0 AND NOT EXISTS (SELECT FROM intents AS i WHERE i.holder = h.id)"
-    )
+    ended = [id for (id,) in await fetch_rows(connection, _SELECT_LONG_ENDED)]
+    if ended:
+        holding = await fetch_rows(connection, "SELECT DISTINCT holder FROM intents WHERE holder = ANY (%s)", ended)
+        unused = sorted(set(ended).difference(id for (id,) in holding))
+        await connection.execute("DELETE FROM holders WHERE id = ANY (%s)", (unused,))

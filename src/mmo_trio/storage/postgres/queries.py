@@ -10,7 +10,9 @@ from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.messages.queries import AnyLookUp, LookUp
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
+from mmo_trio.storage.postgres.brand_statements import BrandStatement
 from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.pipeline import BoundStatement, execute_pipeline
 from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
 from mmo_trio.storage.sql.serialization import OBJECT_COLUMNS, parse_transaction
@@ -45,37 +47,43 @@ def parse_work_item(row: Row) -> WorkItem:
     return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
 
 
-_BY_GATEWAY_REFERENCE = f"""
+_BY_GATEWAY_REFERENCE = BrandStatement(f"""
     SELECT place, {OBJECT_COLUMNS}
-    FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS wanted (place, brand, gateway_reference)
-    JOIN transactions USING (brand, gateway_reference)
-"""
-_BY_MERCHANT_REFERENCE = f"""
+    FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS wanted (brand, gateway_reference, place)
+    JOIN transactions AS t USING (brand, gateway_reference)
+    [WHERE t.brand = ($1)[1]]
+""")
+_BY_MERCHANT_REFERENCE = BrandStatement(f"""
     SELECT place, {OBJECT_COLUMNS}
-    FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS wanted (place, brand, merchant_reference)
+    FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS wanted (brand, merchant_reference, place)
     CROSS JOIN LATERAL (
         SELECT gateway_reference FROM reference_uses AS used
         WHERE used.brand = wanted.brand AND used.merchant_reference = wanted.merchant_reference
+            [AND used.brand = ($1)[1]]
         ORDER BY used.nth DESC LIMIT 1
     ) AS newest
-    JOIN transactions USING (brand, gateway_reference)
-"""
+    JOIN transactions AS t USING (brand, gateway_reference)
+    [WHERE t.brand = ($1)[1]]
+""")
 
 
-async def look_up(connection: PostgresConnection, queries: Sequence[AnyLookUp]) -> Sequence[Row | None]:
-    """Return for each query a row of OBJECT_COLUMNS of the brand's transaction."""
-    by_gateway, by_merchant = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
+async def look_up(
+    connection: PostgresConnection, queries: Sequence[AnyLookUp], *, is_distributed: bool = False
+) -> Sequence[Row | None]:
+    """Return for each query a row of OBJECT_COLUMNS of the brand's transaction, in one round trip."""
+    by_gateway, by_merchant = list[tuple[str, str, int]](), list[tuple[str, str, int]]()
     for place, query in enumerate(queries):
         if isinstance(query, LookUp):
-            by_gateway.append((place, query.brand, query.gateway_reference))
+            by_gateway.append((query.brand, query.gateway_reference, place))
         else:
-            by_merchant.append((place, query.brand, query.merchant_reference))
-    found: dict[int, Row] = {}
+            by_merchant.append((query.brand, query.merchant_reference, place))
+    statements: list[BoundStatement] = []
     for statement, named in ((_BY_GATEWAY_REFERENCE, by_gateway), (_BY_MERCHANT_REFERENCE, by_merchant)):
-        storable = [each for each in named if is_storable(each[2])]
+        storable = [each for each in named if is_storable(each[1])]
         if storable:
-            rows = await fetch_rows(connection, statement, *map(list, zip(*storable, strict=True)))
-            found.update((row[0], row[1:]) for row in rows)
+            statements += statement.bind_rows(storable, is_distributed=is_distributed)
+    results = await execute_pipeline(connection, statements)
+    found = {row[0]: row[1:] for rows in results for row in rows}
     return [found.get(place) for place in range(len(queries))]
 
 

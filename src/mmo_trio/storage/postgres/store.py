@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+from attrs import evolve
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
@@ -39,7 +40,7 @@ from mmo_trio.storage.postgres.commits import (
     is_committed,
 )
 from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_with_retry
-from mmo_trio.storage.postgres.distribution import commit_brand
+from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
 from mmo_trio.storage.postgres.new_references import NewReferences
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
@@ -75,8 +76,9 @@ POSTGRES_SCHEMA = SqlSchema(
     clock_query=_READ_CLOCK,
     touch_clock_record=", saved_at = clock_timestamp()",
     invariant_violations={
-        "durable intents without their holder": (
-            "intents WHERE NOT EXISTS (SELECT FROM holders WHERE holders.id = intents.holder)"
+        "holders of durable intents that are not there": (
+            "(SELECT DISTINCT holder FROM intents) AS held"
+            " WHERE NOT EXISTS (SELECT FROM holders WHERE holders.id = held.holder)"
         ),
         "pending transactions that never wake": (
             "transactions AS t WHERE status = 'pending' AND NOT EXISTS (SELECT FROM wakes AS w"
@@ -92,6 +94,9 @@ POSTGRES_SCHEMA = SqlSchema(
         ),
     },
 )
+
+DISTRIBUTED_SCHEMA = evolve(POSTGRES_SCHEMA, held_until=(*POSTGRES_SCHEMA.held_until, (BRAND_BATCHES, "stamp")))
+"""The same where tables are distributed by brand."""
 
 _CHECK = "SELECT at, current_setting('transaction_read_only') FROM horizon"
 _INTEGRITY_CHECK_TIMEOUT_S = 24 * 3600.0
@@ -114,19 +119,16 @@ class PostgresStore(SqlStore):
         *,
         is_distributed: bool = False,
     ) -> None:
-        super().__init__(POSTGRES_SCHEMA, self._read_query, self._write_query)
+        schema = DISTRIBUTED_SCHEMA if is_distributed else POSTGRES_SCHEMA
+        super().__init__(schema, self._read_query, self._write_query)
         self.retention = PostgresRetentionStore(
-            schema=POSTGRES_SCHEMA,
-            read=self._read_query,
-            write=self._write_query,
-            run=self._read,
-            is_distributed=is_distributed,
+            schema=schema, read=self._read_query, write=self._write_query, run=self._read, is_distributed=is_distributed
         )
         self._bridge = bridge
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
-        self.ownership = PostgresChannelOwnership(bridge, writer_pool, holder) if serves else None
+        self.ownership = PostgresChannelOwnership(bridge, writer_pool, holder, is_distributed) if serves else None
         """None for a command, which owns nothing."""
         self._timeout_s = timeout_s
         self._is_distributed = is_distributed
@@ -210,8 +212,12 @@ class PostgresStore(SqlStore):
         """Claim also what this process itself has scheduled in commits that were in doubt."""
         assert self._holder != ownership.NO_HOLDER, "only a serving process claims work"
         resolved = await self._resolve_in_doubt()
+
+        async def claim(connection: PostgresConnection) -> Sequence[WorkItem]:
+            return await ownership.claim_abandoned(connection, self._holder, limit, is_distributed=self._is_distributed)
+
         try:
-            return (*resolved, *await self._write(lambda c: ownership.claim_abandoned(c, self._holder, limit)))
+            return (*resolved, *await self._write(claim))
         except StoreUnavailable:
             if resolved:
                 return resolved
@@ -235,7 +241,7 @@ class PostgresStore(SqlStore):
         return await is_committed(self._writer_pool, key, loop_time_s() + self._timeout_s)
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
-        return await self._read(lambda c: queries.look_up(c, look_ups))
+        return await self._read(lambda c: queries.look_up(c, look_ups, is_distributed=self._is_distributed))
 
     async def list_records(self, query: ListRecords) -> Records:
         async def list_complete(connection: PostgresConnection) -> Records:
@@ -266,7 +272,7 @@ class PostgresStore(SqlStore):
         async def check(connection: PostgresConnection) -> Sequence[str]:
             if missing := await find_missing_rights(connection):
                 return missing
-            query = integrity_errors(POSTGRES_SCHEMA)
+            query = integrity_errors(self._schema)
             return await queries.run_in_snapshot(connection, query, has_deadline=False)
 
         async def in_bridge() -> Sequence[str]:
@@ -278,7 +284,7 @@ class PostgresStore(SqlStore):
     async def purge(self) -> None:
         """Delete what no process needs any more, and make the partitions that are needed soon."""
         await self._read(ownership.purge)
-        await self._read(maintenance.purge_commit_records)
+        await self._read(partial(maintenance.purge_commit_records, is_distributed=self._is_distributed))
         await self._read(partitions.maintain_partitions)
 
     async def roll_up_counts(self) -> None:

@@ -61,11 +61,14 @@ def _violations(schema: SqlSchema) -> Mapping[str, str]:
     return {
         "durable intents without their transaction": f"intents AS one {missing}",
         "merchantReferences without their transaction": f"reference_uses AS one {missing} AND ended IS NULL",
-        "deposits without their transaction": f"deposits AS one {missing} AND ended IS NULL",
+        "deposits without their transaction": (
+            f"deposits AS one LEFT JOIN transactions AS t ON {same}"
+            " WHERE t.gateway_reference IS NULL AND one.ended IS NULL"
+        ),
         "receipts without their transaction": f"receipts AS one {missing}",
         "transactions without a line in the journal": (
             "transactions AS t WHERE NOT EXISTS"
-            " (SELECT 1 FROM journal AS j WHERE j.gateway_reference = t.gateway_reference)"
+            " (SELECT 1 FROM journal AS j WHERE j.brand = t.brand AND j.gateway_reference = t.gateway_reference)"
         ),
         **schema.invariant_violations,
     }

@@ -27,15 +27,14 @@ from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_ro
 def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
     """Count what is waiting."""
     stuck = yield from stuck_transactions(now, limit=STUCK_COUNT_MAX)
-    rows = yield from execute(
-        "SELECT count(*), count(*) FILTER (WHERE wake_at < ?),"
-        " (SELECT count(*) FROM intents WHERE kind = 'callback'),"
-        " (SELECT count(*) FROM suspense WHERE closed_at IS NULL),"
-        " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL), (SELECT count(*) FROM brand_holds)"
-        " FROM wakes",
-        overdue_before,
+    [(pending, overdue)] = yield from execute(
+        "SELECT count(*), count(*) FILTER (WHERE wake_at < ?) FROM wakes", overdue_before
     )
-    pending, overdue, callbacks, suspense, claims, held_brands = rows[0]
+    [(callbacks,)] = yield from execute("SELECT count(*) FROM intents WHERE kind = 'callback'")
+    [(suspense, claims, held_brands)] = yield from execute(
+        "SELECT (SELECT count(*) FROM suspense WHERE closed_at IS NULL),"
+        " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL), (SELECT count(*) FROM brand_holds)"
+    )
     usage = [each.on_day(now // DAY) for each in (yield from brand_usage())]
     return Backlog(pending, len(stuck), overdue, callbacks, suspense, claims, held_brands, usage)
 

@@ -1,0 +1,97 @@
+"""The claims of `ownership` where tables are distributed by brand: leases and channels are on the coordinator, and the
+durable intents in the shards of their brands.
+
+What has to be found first goes to all shards, reads an index of few rows there, and locks nothing. Each claim is then a
+statement for one brand, so for one shard; what another process has claimed meanwhile doesn't match it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.sql.statements import Row
+
+SELECT_WAITING_BRANDS = "SELECT DISTINCT brand FROM intents WHERE kind = 'callback'"
+"""To all shards; each reads the index of its waiting callbacks."""
+
+_SELECT_ENDED_HOLDERS = "SELECT id FROM holders WHERE is_over OR id = 0"
+SELECT_ABANDONED = """
+    SELECT brand, gateway_reference, kind FROM intents
+    WHERE holder = ANY (%s::bigint[]) AND kind <> 'callback' ORDER BY id LIMIT %s
+"""
+"""To all shards; each reads at most so many rows of an index."""
+
+CLAIM_ABANDONED = """
+    WITH taken AS (
+        UPDATE intents AS i SET holder = %(me)s
+        FROM unnest(%(references)s::text[], %(kinds)s::text[]) AS old (gateway_reference, kind)
+        WHERE i.brand = %(brand)s AND i.gateway_reference = old.gateway_reference AND i.kind = old.kind
+            AND i.holder = ANY (%(ended)s::bigint[])
+        RETURNING i.id, i.gateway_reference, i.kind
+    )
+    SELECT gateway_reference, kind, order_row, progress
+    FROM taken JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY taken.id
+"""
+CLAIM_CALLBACKS = """
+    WITH owned AS MATERIALIZED (
+        SELECT c.fence FROM channels AS c JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
+        WHERE c.brand = %(brand)s AND c.fence = coalesce(%(fence)s::bigint, c.fence) AND c.holder = %(me)s
+    ), found AS MATERIALIZED (
+        SELECT gateway_reference FROM intents
+        WHERE brand = %(brand)s AND kind = 'callback' AND fence < (SELECT fence FROM owned)
+            AND gateway_reference <> ALL (%(claimed)s::text[])
+        ORDER BY id LIMIT %(room)s FOR UPDATE SKIP LOCKED
+    ), claimed AS (
+        UPDATE intents AS i SET fence = (SELECT fence FROM owned) FROM found
+        WHERE i.brand = %(brand)s AND i.gateway_reference = found.gateway_reference AND i.kind = 'callback'
+        RETURNING i.id, i.gateway_reference, i.fence
+    )
+    SELECT gateway_reference, claimed.fence, order_row, progress
+    FROM claimed JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY claimed.id
+"""
+
+
+async def waiting_brands(connection: PostgresConnection) -> list[str]:
+    """Return the brands that have callbacks waiting."""
+    return [brand for (brand,) in await fetch_rows(connection, SELECT_WAITING_BRANDS)]
+
+
+async def claim_abandoned(connection: PostgresConnection, holder: int, limit: int) -> Sequence[Row]:
+    """Claim durable intents whose holder's lease has ended, the oldest of each brand first; return gateway_reference,
+    kind, order_row and progress of each."""
+    ended = [id for (id,) in await fetch_rows(connection, _SELECT_ENDED_HOLDERS)]
+    by_brand: dict[str, list[tuple[str, str]]] = {}
+    for brand, reference, kind in await fetch_rows(connection, SELECT_ABANDONED, ended, limit):
+        by_brand.setdefault(brand, []).append((reference, kind))
+    claimed: list[Row] = []
+    for brand, keys in sorted(by_brand.items()):
+        references, kinds = map(list, zip(*keys, strict=True))
+        values = {"me": holder, "brand": brand, "references": references, "kinds": kinds, "ended": ended}
+        cursor = await connection.execute(CLAIM_ABANDONED.encode(), values, binary=True)
+        claimed += await cursor.fetchall()
+    return claimed
+
+
+async def claim_callbacks(
+    connection: PostgresConnection,
+    holder: int,
+    capacity: Mapping[str, int],
+    fences: Mapping[str, int | None],
+    already_claimed: Collection[str],
+) -> Sequence[Row]:
+    """Claim so many callbacks of each of these brands, the oldest first; return gateway_reference, fence, order_row and
+    progress of each."""
+    cursors = []
+    async with connection.pipeline():
+        for brand, room in sorted(capacity.items()):
+            values = {
+                "me": holder,
+                "brand": brand,
+                "fence": fences[brand],
+                "room": room,
+                "claimed": list(already_claimed),
+            }
+            cursors.append(await connection.execute(CLAIM_CALLBACKS.encode(), values, binary=True))
+    return [row for cursor in cursors for row in await cursor.fetchall()]
