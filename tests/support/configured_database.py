@@ -13,12 +13,13 @@ from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_trio.storage.conformance.driver import NOON, after_noon, create_payments, submit_batch
 from mmo_trio.storage.conformance.inputs import reference, succeeded
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.postgres.bridge import open_bridge
-from mmo_trio.storage.postgres.connections import WRITER_SETUP, build_conninfo, create_pool
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool
+from mmo_trio.storage.postgres.connections import WRITER_SETUP, build_conninfo
 from mmo_trio.storage.postgres.queries import fetch_rows
 
 # isort: split
 import psycopg
+import trio
 
 operating_row = pytest.mark.operating_row
 """Marks a test of a row of the table of PostgreSQL's settings in docs/operating.md, by the row's first cell."""
@@ -63,19 +64,11 @@ def role_of(url: str, options: str = "") -> Iterator[str]:
 
 async def session_setting(url: str, name: str) -> str:
     """Return the value of a setting in a session that commits."""
-    async with open_bridge() as bridge:
-
-        async def read() -> str:
-            pool = create_pool(build_conninfo(url), 1, WRITER_SETUP)
-            await pool.open()
-            try:
-                async with pool.connection() as connection:
-                    ((value,),) = await fetch_rows(connection, "SELECT current_setting(%s)", name)
-                    return str(value)
-            finally:
-                await pool.close()
-
-        return await bridge.run(read)
+    pool = ConnectionPool(build_conninfo(url), 1, WRITER_SETUP, suspect_after_s=10)
+    async with pool.serve():
+        statement = "SELECT current_setting(%s)"
+        ((value,),) = await pool.call(lambda c: fetch_rows(c, statement, name), trio.current_time() + 10)
+        return str(value)
 
 
 async def live_through_payments(url: str) -> None:

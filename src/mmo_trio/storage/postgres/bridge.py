@@ -1,9 +1,7 @@
-"""The bridge to psycopg: asyncio code on a loop that runs on Trio, one crossing for each piece of work.
+"""A connection to PostgreSQL that is used from Trio: psycopg's own, but each wait for the server is Trio's.
 
-The trap: `import trio_asyncio` must come before `import psycopg`. psycopg binds `asyncio.get_running_loop` when it is
-imported, and trio-asyncio replaces that function when *it* is imported; the other way round every wait for the database
-fails with "no running event loop". So this module imports both, in this order, the package imports this module before
-any other of its own, and `open_bridge` checks whether other code imported psycopg first.
+psycopg waits with asyncio in two places only: `AsyncConnection.wait`, which is replaced here, and when it connects or
+asks the server to cancel. Both of the latter are rare and run in a thread, with an asyncio loop of their own.
 """
 
 from __future__ import annotations
@@ -11,36 +9,65 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-import trio
-import trio_asyncio
-
-# isort: split
 import psycopg
-import psycopg.waiting
+import trio
+from psycopg.abc import PQGen
 from psycopg.errors import Diagnostic
+from psycopg.waiting import Ready, Wait
 
-from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.postgres.connect_diagnosis import find_sqlstate
 
 T = TypeVar("T")
 
+_CANCEL_TIMEOUT_S = 3.0
+"""Seconds that a request to cancel may take."""
+
+_CANCEL_INTERVAL_S = 1.0
+"""Seconds between two requests: one that finds no statement running has no effect."""
+
 
 class PostgresConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection to PostgreSQL runs in the bridge."""
+    """A connection to PostgreSQL for Trio tasks; after a cancellation it can only be ended, see `end_session`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.prepared: set[bytes] = set()
         """Names of the statements that `pipeline` has prepared on it."""
-        self.planned_at = loop_time_s()
-        """When its plans were made or discarded, by the clock of deadlines."""
+        self.opened_at = self.planned_at = 0.0
+        """By Trio's clock: when it was opened, and when its plans were made or discarded."""
         self.warnings: list[str] = []
         """What the server warned of since somebody cleared this."""
         self.add_notice_handler(partial(_keep_warning, self.warnings))
+
+    async def wait(self, gen: PQGen[T], *arguments: Any, **options: Any) -> T:
+        """Run one of psycopg's generators to its end."""
+        handle = self.pgconn.socket
+        try:
+            wanted = next(gen)
+            while True:
+                if wanted == Wait.R:
+                    await trio.lowlevel.wait_readable(handle)
+                    wanted = gen.send(Ready.R)
+                elif wanted == Wait.W:
+                    await trio.lowlevel.wait_writable(handle)
+                    wanted = gen.send(Ready.W)
+                else:
+                    wanted = gen.send(await _wait_for_either(handle))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except OSError as error:
+            raise psycopg.OperationalError("the connection's socket is closed") from error
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the server waits for a statement, outside any transaction."""
+        return self.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
 def _keep_warning(warnings: list[str], diagnostic: Diagnostic) -> None:
@@ -48,30 +75,109 @@ def _keep_warning(warnings: list[str], diagnostic: Diagnostic) -> None:
         warnings.append(diagnostic.message_primary or "a warning without words")
 
 
-class AsyncioBridge:
-    """Runs asyncio code from any Trio task; made by :func:`open_bridge`."""
+async def _wait_for_either(handle: int) -> Ready:
+    ready = Ready.NONE
 
-    def __init__(self, loop: Any) -> None:
-        self._loop = loop
+    async def wait_readable() -> None:
+        nonlocal ready
+        await trio.lowlevel.wait_readable(handle)
+        ready = Ready(ready | Ready.R)
+        nursery.cancel_scope.cancel()
 
-    async def run(self, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run the work to its end. A cancellation waits for that: the work has a deadline, see
-        `aborted_at_deadline`."""
+    async def wait_writable() -> None:
+        nonlocal ready
+        await trio.lowlevel.wait_writable(handle)
+        ready = Ready(ready | Ready.W)
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait_readable)
+        nursery.start_soon(wait_writable)
+    return ready
+
+
+async def open_connection(conninfo: str) -> PostgresConnection:
+    """Connect once. Raises psycopg.Error with its SQLSTATE, as far as that can be learnt.
+
+    A cancellation waits for the end, which comes after the `connect_timeout` of each host at the latest.
+    """
+    connection = await trio.to_thread.run_sync(_connect, conninfo)
+    connection.opened_at = connection.planned_at = trio.current_time()
+    return connection
+
+
+def _connect(conninfo: str) -> PostgresConnection:
+    async def connect() -> PostgresConnection:
         try:
-            with trio.CancelScope(shield=True):
-                result: T = await self._loop.run_aio_coroutine(work(*arguments))
-        finally:
-            await trio.lowlevel.checkpoint_if_cancelled()
-        return result
+            return await PostgresConnection.connect(conninfo, autocommit=True, prepare_threshold=0)
+        except psycopg.Error as error:
+            error.sqlstate = error.sqlstate or await find_sqlstate(conninfo, error)
+            raise
+
+    return asyncio.run(connect())
 
 
 @asynccontextmanager
-async def open_bridge() -> AsyncIterator[AsyncioBridge]:
-    """Run an asyncio loop on Trio within the block. Raises StoreUnusable when psycopg was imported too early."""
-    if vars(psycopg.waiting)["get_running_loop"] is not asyncio.get_running_loop:
-        raise StoreUnusable("this program imported psycopg before trio_asyncio: import mmo_trio.storage.postgres first")
-    async with trio_asyncio.open_loop() as loop:
-        yield AsyncioBridge(loop)
+async def use_until(connection: PostgresConnection, deadline: float) -> AsyncIterator[None]:
+    """Within the block, wait for the server until the deadline, by Trio's clock; then raise OperationalError, with the
+    statement still running. A cancellation from outside waits for the end of the block."""
+    with trio.CancelScope(deadline=deadline, shield=True) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise psycopg.OperationalError("PostgreSQL didn't answer in time")
+
+
+async def end_session(connection: PostgresConnection, *, may_cancel: trio.Event | None = None) -> None:
+    """End a connection in whatever state it is, and return when the server has ended its session, or is out of reach.
+
+    The server notices that nobody speaks to it any more when its statement has ended. It is asked to cancel that
+    statement, once `may_cancel` is set if there is one. The request may reach the server late, but never a later
+    statement, as this session has none.
+    """
+    try:
+        if not connection.closed:
+            with socket.socket(fileno=os.dup(connection.fileno())) as handle:
+                handle.shutdown(socket.SHUT_WR)
+                await _wait_for_end(connection, handle, may_cancel)
+    except (OSError, psycopg.Error):
+        pass
+    finally:
+        with trio.CancelScope(shield=True), suppress(psycopg.Error):
+            await connection.close()
+
+
+async def _wait_for_end(connection: PostgresConnection, handle: socket.socket, may_cancel: trio.Event | None) -> None:
+    async def cancel() -> None:
+        if may_cancel is not None:
+            await may_cancel.wait()
+        while True:
+            with suppress(psycopg.Error):
+                await trio.to_thread.run_sync(_cancel, connection, abandon_on_cancel=True)
+            await trio.sleep(_CANCEL_INTERVAL_S)
+
+    handle.setblocking(False)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel)
+        while True:
+            await trio.lowlevel.wait_readable(handle)
+            with suppress(BlockingIOError):
+                if not handle.recv(65536):
+                    break
+        nursery.cancel_scope.cancel()
+
+
+def _cancel(connection: PostgresConnection) -> None:
+    asyncio.run(connection.cancel_safe(timeout=_CANCEL_TIMEOUT_S))
+
+
+async def run_to_end(work: Callable[[], Awaitable[T]]) -> T:
+    """Run work that has a deadline; a cancellation from outside waits for its end."""
+    try:
+        with trio.CancelScope(shield=True):
+            result = await work()
+    finally:
+        await trio.lowlevel.checkpoint_if_cancelled()
+    return result
 
 
 @contextmanager
@@ -86,29 +192,3 @@ def unwrap_single_exception() -> Iterator[None]:
         inner = inner.exceptions[0]
     if inner is not None:
         raise inner
-
-
-def loop_time_s() -> float:
-    """Return the time of the clock of deadlines; only to be called inside the bridge."""
-    return asyncio.get_running_loop().time()
-
-
-@contextmanager
-def aborted_at_deadline(connection: PostgresConnection, deadline: float) -> Iterator[None]:
-    """Within the block, shut down the connection's socket at the deadline.
-
-    Each wait for the server then fails at once, as on any lost connection, whether the server hangs or the network
-    drops everything. A request to the server to cancel would be one more thing to wait for.
-    """
-    timer = asyncio.get_running_loop().call_at(deadline, _shut_down_socket, connection)
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _shut_down_socket(connection: PostgresConnection) -> None:
-    with suppress(OSError, psycopg.Error):
-        handle = socket.socket(fileno=os.dup(connection.fileno()))
-        with handle:
-            handle.shutdown(socket.SHUT_RDWR)

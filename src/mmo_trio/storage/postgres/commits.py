@@ -9,12 +9,14 @@ from typing import Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 import psycopg
+import trio
 from attrs import define, field, frozen
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
-from mmo_trio.storage.postgres.bridge import PostgresConnection, loop_time_s
-from mmo_trio.storage.postgres.connections import Backoff, Pool, PostgresCall, call_on_connection, call_with_retry
+from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
+from mmo_trio.storage.postgres.connections import Backoff, call_with_retry
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 
@@ -51,7 +53,7 @@ for the standby, too: its result won't be lost with the primary."""
 
 @frozen
 class CommitDeadlines:
-    """Holds the deadlines of a caller, by the bridge's clock."""
+    """Holds the deadlines of a caller, by Trio's clock."""
 
     attempts_until: float
     """The end of attempts to commit."""
@@ -61,7 +63,7 @@ class CommitDeadlines:
     @classmethod
     def within(cls, timeout_s: float) -> CommitDeadlines:
         """Return deadlines that count from now."""
-        now = loop_time_s()
+        now = trio.current_time()
         return cls(now + timeout_s * (1 - _RESOLUTION_SHARE), now + timeout_s)
 
 
@@ -156,7 +158,7 @@ CommitAttempt: TypeAlias = Callable[[PostgresConnection, "Commit[T]"], Awaitable
 repeated."""
 
 
-async def commit_until_known(pool: Pool, attempt: CommitAttempt[T], deadlines: CommitDeadlines) -> T:
+async def commit_until_known(pool: ConnectionPool, attempt: CommitAttempt[T], deadlines: CommitDeadlines) -> T:
     """Return the result of the attempt, once it is durable.
 
     A lost race, or an unreachable server, means another attempt; `is_committed` settles a commit whose reply was lost
@@ -167,7 +169,7 @@ async def commit_until_known(pool: Pool, attempt: CommitAttempt[T], deadlines: C
     while True:
         commit = Commit[T]()
         try:
-            return await call_on_connection(pool, _bind_commit(attempt, commit), deadlines.attempts_until)
+            return await pool.call(_bind_commit(attempt, commit), deadlines.attempts_until)
         except psycopg.Error as error:
             meaning = classify_error(error)
             if (
@@ -186,7 +188,7 @@ def _bind_commit(attempt: CommitAttempt[T], commit: Commit[T]) -> PostgresCall[T
     return lambda connection: attempt(connection, commit)
 
 
-async def is_committed(pool: Pool, key: CommitKey, deadline: float) -> bool:
+async def is_committed(pool: ConnectionPool, key: CommitKey, deadline: float) -> bool:
     """Return whether this commit is stored; if not, it never will be. Raises CommitInDoubt."""
 
     async def resolve(connection: PostgresConnection) -> bool:
@@ -200,6 +202,6 @@ async def is_committed(pool: Pool, key: CommitKey, deadline: float) -> bool:
         return bool(row[0])
 
     try:
-        return await call_with_retry(pool, resolve, deadline)
+        return await call_with_retry(pool, resolve, deadline, waits_while_lost=True)
     except (StoreUnavailable, StoreUnusable, OutcomeUnknown, psycopg.Error) as error:
         raise CommitInDoubt(key) from error

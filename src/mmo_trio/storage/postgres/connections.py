@@ -1,27 +1,21 @@
-"""Opens connections to PostgreSQL, with their settings, their pools, and the deadlines of calls."""
+"""Opens connections to PostgreSQL, with their settings, and repeats calls until their deadlines."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
-import time
-from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import psycopg
+import trio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg_pool import AsyncConnectionPool
 
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
-from mmo_trio.storage.postgres.bridge import PostgresConnection, aborted_at_deadline, loop_time_s
-from mmo_trio.storage.postgres.connect_diagnosis import find_sqlstate
+from mmo_trio.storage.postgres.bridge import end_session, open_connection, use_until
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
-from mmo_trio.system.log_limit import LogRateLimit
 
 T = TypeVar("T")
-PostgresCall = Callable[[PostgresConnection], Awaitable[T]]
-Pool = AsyncConnectionPool[PostgresConnection]
 
 STORE_TIMEOUT_S = 10.0
 """Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5)."""
@@ -32,13 +26,8 @@ WRITER_CONNECTIONS = 4
 READER_CONNECTIONS = 3
 """Connections for reads; a commit never waits for them."""
 
-_POOL_LOG_LIMIT = LogRateLimit(per_second=1, burst=1)
-
-_RECONNECT_TIMEOUT_S = 3.0
-"""Seconds for which the pool's back-off may grow before it begins again with the next caller."""
-
-_POOL_WAIT_S = 1.0
-"""Seconds to wait for a connection before the pool is asked again: it may have given up connecting."""
+_END_TIMEOUT_S = 3.0
+"""Seconds for the session of a single call to end."""
 
 _CONNINFO_DEFAULTS: dict[str, Any] = {
     "target_session_attrs": "read-write",
@@ -49,10 +38,6 @@ _CONNINFO_DEFAULTS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-
-PLAN_LIFETIME_S = 10.0
-"""Seconds after which a connection plans its statements again. PostgreSQL makes a plan for the size that a table has at
-that moment, and keeps it until the table is analysed: a plan for an empty table would read all of a large one."""
 
 _SESSION_SETUP = """
     SELECT set_config('synchronous_commit', 'on', false)
@@ -95,18 +80,10 @@ def limit_psycopg_logs() -> None:
     broken pipeline, and may contain values of rows. Of what the pools say while no server answers, log one record a
     second."""
     logging.getLogger("psycopg").addFilter(_is_not_follow_up_error)
-    logging.getLogger("psycopg.pool").addFilter(_is_first_of_its_second)
 
 
 def _is_not_follow_up_error(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("error ignored")
-
-
-def _is_first_of_its_second(record: logging.LogRecord) -> bool:
-    suppressed = _POOL_LOG_LIMIT.acquire(time.monotonic())
-    if suppressed:
-        record.suppressed = suppressed
-    return suppressed is not None
 
 
 def build_conninfo(url: str) -> str:
@@ -122,46 +99,6 @@ def build_conninfo(url: str) -> str:
     return make_conninfo("", **{**_CONNINFO_DEFAULTS, **parameters, "client_encoding": "UTF8"})
 
 
-def create_pool(conninfo: str, size: int, session_setup: str) -> Pool:
-    """Return a pool of so many connections, each after these statements."""
-
-    async def configure(connection: PostgresConnection) -> None:
-        await connection.execute(session_setup.encode(), prepare=False)
-
-    return AsyncConnectionPool(
-        conninfo,
-        connection_class=PostgresConnection,
-        kwargs={"autocommit": True, "prepare_threshold": 0},
-        min_size=1,
-        max_size=size,
-        open=False,
-        configure=configure,
-        reconnect_timeout=_RECONNECT_TIMEOUT_S,
-        num_workers=2,
-    )
-
-
-async def call_on_connection(pool: Pool, call: PostgresCall[T], deadline: float) -> T:
-    """Call once, on a connection that is shut down at the deadline; psycopg's errors come through."""
-    remaining_s = max(0.0, deadline - loop_time_s())
-    async with pool.connection(min(remaining_s, _POOL_WAIT_S)) as connection:
-        try:
-            with aborted_at_deadline(connection, deadline):
-                await _discard_old_plans(connection)
-                return await call(connection)
-        except psycopg.Error as error:
-            if classify_error(error) is PostgresErrorKind.DISCONNECTED:
-                await connection.close()  # Also from a demoted server: the pool makes another one.
-            raise
-
-
-async def _discard_old_plans(connection: PostgresConnection) -> None:
-    now = loop_time_s()
-    if now - connection.planned_at >= PLAN_LIFETIME_S:
-        await connection.execute("DISCARD PLANS", prepare=False)
-        connection.planned_at = now
-
-
 async def call_when_reachable(conninfo: str, call: PostgresCall[T], deadline: float, *, extra_time_s: float = 0) -> T:
     """Call as soon as the server can be reached, on a connection of its own; raises the store's errors.
 
@@ -170,23 +107,17 @@ async def call_when_reachable(conninfo: str, call: PostgresCall[T], deadline: fl
     backoff = Backoff(deadline)
     while True:
         try:
-            async with await _connect(conninfo) as connection:
-                with aborted_at_deadline(connection, deadline + extra_time_s):
+            connection = await open_connection(conninfo)
+            try:
+                async with use_until(connection, deadline + extra_time_s):
                     return await call(connection)
+            finally:
+                with trio.move_on_after(_END_TIMEOUT_S, shield=True):
+                    await end_session(connection)
         except psycopg.Error as error:
             if classify_error(error) is not PostgresErrorKind.DISCONNECTED:
                 raise translate_error(error) from error
             await backoff.wait(error)
-
-
-async def _connect(conninfo: str) -> PostgresConnection:
-    """Connect once. Raises psycopg.Error with its SQLSTATE, as far as that can be learnt."""
-    try:
-        connection: PostgresConnection = await PostgresConnection.connect(conninfo, autocommit=True)
-    except psycopg.Error as error:
-        error.sqlstate = error.sqlstate or await find_sqlstate(conninfo, error)
-        raise
-    return connection
 
 
 class Backoff:
@@ -201,19 +132,22 @@ class Backoff:
         """Wait a little; raise this error, as the store's, when the deadline would pass meanwhile."""
         delay_s = self._next_s * random.uniform(0.5, 1.0)
         self._next_s = min(self._next_s * 2, self._max_s)
-        if loop_time_s() + delay_s >= self._deadline:
+        if trio.current_time() + delay_s >= self._deadline:
             raise translate_error(error) from error
-        await asyncio.sleep(delay_s)
+        await trio.sleep(delay_s)
 
 
-async def call_with_retry(pool: Pool, call: PostgresCall[T], deadline: float) -> T:
-    """Call, again and again while the server is unreachable; raises the store's errors."""
+async def call_with_retry(
+    pool: ConnectionPool, call: PostgresCall[T], deadline: float, *, waits_while_lost: bool = False
+) -> T:
+    """Call, again and again while the server is unreachable; raises the store's errors. While it is lost, that
+    is at once, unless the caller `waits_while_lost`."""
     backoff = Backoff(deadline)
     while True:
         try:
-            return await call_on_connection(pool, call, deadline)
+            return await pool.call(call, deadline, waits_while_lost=waits_while_lost)
         except psycopg.Error as error:
-            if loop_time_s() >= deadline:
+            if trio.current_time() >= deadline:
                 raise StoreUnavailable("PostgreSQL didn't answer in time") from error
             if classify_error(error) not in (PostgresErrorKind.DISCONNECTED, PostgresErrorKind.UNCONFIRMED):
                 raise translate_error(error) from error

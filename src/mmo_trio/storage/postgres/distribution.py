@@ -28,7 +28,10 @@ DISTRIBUTED_TABLES: Sequence[str] = (
     "journal",
     "wakes",
     "receipts",
+    "wakes",
+    "receipts",
     "figures",
+    "figure_deltas",
     "figure_deltas",
     "brand_usage",
 )

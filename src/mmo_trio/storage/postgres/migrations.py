@@ -12,8 +12,9 @@ use: it is refused while a process serves the database.
 
 from __future__ import annotations
 
-import asyncio
 import re
+
+import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.bridge import PostgresConnection
@@ -79,7 +80,7 @@ async def migrate(connection: PostgresConnection) -> None:
                 await _apply(connection, number, script)
         await maintain_partitions(connection)
     finally:
-        if not connection.broken:
+        if connection.is_idle:
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _MIGRATION_LOCK)
 
 
@@ -89,7 +90,7 @@ async def _acquire_lock(connection: PostgresConnection) -> None:
         ((is_ours,),) = await fetch_rows(connection, "SELECT pg_try_advisory_lock(%s, %s)", *_MIGRATION_LOCK)
         if is_ours:
             return
-        await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
+        await trio.sleep(_LOCK_POLL_INTERVAL_S)
 
 
 async def _apply(connection: PostgresConnection, number: int, script: str) -> None:

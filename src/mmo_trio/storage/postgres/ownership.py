@@ -28,8 +28,8 @@ from mmo_sansio.resilience.ownership import (
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import distributed_claims
-from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
-from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_on_connection
+from mmo_trio.storage.postgres.bridge import PostgresConnection, run_to_end
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction
@@ -170,8 +170,7 @@ _DUE = f"""
 class PostgresChannelOwnership:
     """See :class:`mmo_trio.storage.interface.store.ChannelOwnership`."""
 
-    bridge: AsyncioBridge
-    pool: Pool
+    pool: ConnectionPool
     lease_number: int
     """The number of this process's lease."""
     is_distributed: bool = False
@@ -237,10 +236,10 @@ class PostgresChannelOwnership:
         """Call once: the result of a second call would leave out what the first one did."""
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
-        return await self.bridge.run(_run_call_once, self.pool, call)
+        return await run_to_end(lambda: _run_call_once(self.pool, call))
 
 
-async def _run_call_once(pool: Pool, call: PostgresCall[T]) -> T:
+async def _run_call_once(pool: ConnectionPool, call: PostgresCall[T]) -> T:
     has_begun = False
 
     async def begin(connection: PostgresConnection) -> T:
@@ -250,8 +249,8 @@ async def _run_call_once(pool: Pool, call: PostgresCall[T]) -> T:
             return await call(connection)
 
     try:
-        return await call_on_connection(pool, begin, loop_time_s() + OWNERSHIP_TIMEOUT_S)
-    except (psycopg.Error, TimeoutError) as error:
+        return await pool.call(begin, trio.current_time() + OWNERSHIP_TIMEOUT_S)
+    except psycopg.Error as error:
         if has_begun and classify_error(error) is PostgresErrorKind.DISCONNECTED:
             raise OutcomeUnknown("the connection was lost on the way") from error
         raise translate_error(error) from error

@@ -13,7 +13,7 @@ they move the horizon.
 
 from __future__ import annotations
 
-import asyncio
+import trio
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.postgres.bridge import PostgresConnection
@@ -56,7 +56,7 @@ async def advance_horizon(connection: PostgresConnection, end: Instant) -> Insta
     awaited = {each for (each,) in await writers.fetchall()}
     pause_s = _POLL_INTERVAL_MIN_S
     while awaited:
-        await asyncio.sleep(pause_s)
+        await trio.sleep(pause_s)
         pause_s = min(pause_s * 2, _POLL_INTERVAL_MAX_S)
         writers = await connection.execute(_SELECT_WRITERS.encode(), WRITER_LOCK)
         awaited &= {each for (each,) in await writers.fetchall()}

@@ -15,7 +15,7 @@ from attrs import frozen
 from psycopg import sql
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.bridge import PostgresConnection, open_connection
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, STARTUP_SETUP, WRITER_CONNECTIONS
 from mmo_trio.storage.postgres.migrations import scripts
 from mmo_trio.storage.postgres.queries import fetch_rows
@@ -118,7 +118,8 @@ async def _check_pooling(conninfo: str, connection: PostgresConnection) -> None:
     connection gets another.
     """
     try:
-        other = await PostgresConnection.connect(conninfo)
+        other = await open_connection(conninfo)
+        await other.set_autocommit(False)
         async with other:
             for _ in range(_POOLING_ROUNDS):
                 first = await _server_process(connection)

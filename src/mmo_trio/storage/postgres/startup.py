@@ -13,7 +13,8 @@ from attrs import frozen
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import distribution, migrations, ownership
-from mmo_trio.storage.postgres.bridge import PostgresConnection, loop_time_s, open_bridge, unwrap_single_exception
+from mmo_trio.storage.postgres.bridge import PostgresConnection, run_to_end, unwrap_single_exception
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool, Outage
 from mmo_trio.storage.postgres.connections import (
     DISTRIBUTED_SETUP,
     READER_CONNECTIONS,
@@ -21,10 +22,8 @@ from mmo_trio.storage.postgres.connections import (
     STORE_TIMEOUT_S,
     WRITER_CONNECTIONS,
     WRITER_SETUP,
-    Pool,
     build_conninfo,
     call_when_reachable,
-    create_pool,
     limit_psycopg_logs,
 )
 from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
@@ -35,6 +34,9 @@ logger = structlog.get_logger(__name__)
 _PURGE_INTERVAL_S = 300.0
 
 _ROLL_UP_INTERVAL_S = 60.0
+
+_SUSPECT_SHARE = 0.5
+"""The share of a caller's timeout after which a server that answers nobody is probed, and lost without an answer."""
 
 _MIGRATION_TIMEOUT_S = 24 * 3600.0
 """Seconds that a migration may take: an index of a large table is built while the gateway serves."""
@@ -52,28 +54,28 @@ async def open_postgres(
     """
     limit_psycopg_logs()
     conninfo = build_conninfo(url)
+    database = await run_to_end(lambda: _prepare_database(conninfo, serving, create, timeout_s))
+    outage, suspect_after_s = Outage(), timeout_s * _SUSPECT_SHARE
+    writers, readers = (
+        ConnectionPool(conninfo, size, setup + database.session_setup, suspect_after_s, cancels=cancels, outage=outage)
+        for size, setup, cancels in (
+            (WRITER_CONNECTIONS, WRITER_SETUP, False),
+            (READER_CONNECTIONS, READER_SETUP, True),
+        )
+    )
     with unwrap_single_exception():
-        async with open_bridge() as bridge:
-            database = await bridge.run(_prepare_database, conninfo, serving, create, timeout_s)
-            writing = create_pool(conninfo, WRITER_CONNECTIONS, WRITER_SETUP + database.session_setup)
-            reading = create_pool(conninfo, READER_CONNECTIONS, READER_SETUP + database.session_setup)
-            try:
-                await bridge.run(_open_pools, writing, reading)
-                store = PostgresStore(
-                    bridge, writing, reading, database.holder, timeout_s, is_distributed=database.is_distributed
-                )
-                async with trio.open_nursery() as nursery:
-                    if store.ownership is not None:
-                        nursery.start_soon(_renew_lease, store.ownership)
-                        nursery.start_soon(_maintain, store)
-                    try:
-                        yield store
-                    finally:
-                        nursery.cancel_scope.cancel()
-                        with trio.CancelScope(shield=True):
-                            await store.aclose()
-            finally:
-                await bridge.run(_close_pools, writing, reading)
+        async with writers.serve(), readers.serve():
+            store = PostgresStore(writers, readers, database.holder, timeout_s, is_distributed=database.is_distributed)
+            async with trio.open_nursery() as nursery:
+                if store.ownership is not None:
+                    nursery.start_soon(_renew_lease, store.ownership)
+                    nursery.start_soon(_maintain, store)
+                try:
+                    yield store
+                finally:
+                    nursery.cancel_scope.cancel()
+                    with trio.CancelScope(shield=True):
+                        await store.aclose()
 
 
 @frozen
@@ -119,7 +121,7 @@ async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_
         await migrations.migrate(connection)
         return await begin(connection, schema)
 
-    deadline = loop_time_s() + timeout_s
+    deadline = trio.current_time() + timeout_s
     database = await call_when_reachable(conninfo, check_version, deadline)
     if database is None:
         database = await call_when_reachable(conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
@@ -140,23 +142,11 @@ async def distribute_postgres(url: str, *, timeout_s: float = STORE_TIMEOUT_S) -
         await migrations.migrate(connection)
         await distribution.distribute(connection)
 
-    async def in_bridge() -> None:
-        deadline = loop_time_s() + timeout_s
+    async def call() -> None:
+        deadline = trio.current_time() + timeout_s
         await call_when_reachable(conninfo, distribute, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
 
-    with unwrap_single_exception():
-        async with open_bridge() as bridge:
-            await bridge.run(in_bridge)
-
-
-async def _open_pools(writer_pool: Pool, reader_pool: Pool) -> None:
-    await writer_pool.open()
-    await reader_pool.open()
-
-
-async def _close_pools(writer_pool: Pool, reader_pool: Pool) -> None:
-    await writer_pool.close()
-    await reader_pool.close()
+    await run_to_end(call)
 
 
 async def _renew_lease(lease: ownership.PostgresChannelOwnership) -> None:

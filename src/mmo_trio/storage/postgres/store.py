@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+import trio
 from attrs import evolve
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind
@@ -30,7 +31,7 @@ from mmo_trio.storage.postgres import maintenance, ownership, partitions, querie
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
-from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, loop_time_s
+from mmo_trio.storage.postgres.bridge import PostgresConnection, run_to_end
 from mmo_trio.storage.postgres.commits import (
     Commit,
     CommitDeadlines,
@@ -39,7 +40,8 @@ from mmo_trio.storage.postgres.commits import (
     commit_until_known,
     is_committed,
 )
-from mmo_trio.storage.postgres.connections import Pool, PostgresCall, call_with_retry
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
+from mmo_trio.storage.postgres.connections import call_with_retry
 from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
 from mmo_trio.storage.postgres.new_references import NewReferences
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
@@ -111,9 +113,8 @@ class PostgresStore(SqlStore):
 
     def __init__(
         self,
-        bridge: AsyncioBridge,
-        writer_pool: Pool,
-        reader_pool: Pool,
+        writer_pool: ConnectionPool,
+        reader_pool: ConnectionPool,
         holder: int,
         timeout_s: float,
         *,
@@ -124,11 +125,10 @@ class PostgresStore(SqlStore):
         self.retention = PostgresRetentionStore(
             schema=schema, read=self._read_query, write=self._write_query, run=self._read, is_distributed=is_distributed
         )
-        self._bridge = bridge
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
-        self.ownership = PostgresChannelOwnership(bridge, writer_pool, holder, is_distributed) if serves else None
+        self.ownership = PostgresChannelOwnership(writer_pool, holder, is_distributed) if serves else None
         """None for a command, which owns nothing."""
         self._timeout_s = timeout_s
         self._is_distributed = is_distributed
@@ -230,7 +230,7 @@ class PostgresStore(SqlStore):
             commit_key, keys = doubt
             keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
             try:
-                if await self._bridge.run(self._is_committed, commit_key):
+                if await run_to_end(partial(self._is_committed, commit_key)):
                     found += await self._read(partial(queries.open_intents, keys=keys))
             except (StoreUnavailable, OutcomeUnknown):
                 break
@@ -238,7 +238,7 @@ class PostgresStore(SqlStore):
         return found
 
     async def _is_committed(self, key: CommitKey) -> bool:
-        return await is_committed(self._writer_pool, key, loop_time_s() + self._timeout_s)
+        return await is_committed(self._writer_pool, key, trio.current_time() + self._timeout_s)
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
         return await self._read(lambda c: queries.look_up(c, look_ups, is_distributed=self._is_distributed))
@@ -275,11 +275,8 @@ class PostgresStore(SqlStore):
             query = integrity_errors(self._schema)
             return await queries.run_in_snapshot(connection, query, has_deadline=False)
 
-        async def in_bridge() -> Sequence[str]:
-            deadline = loop_time_s() + _INTEGRITY_CHECK_TIMEOUT_S
-            return await call_with_retry(self._reader_pool, check, deadline)
-
-        return await self._bridge.run(in_bridge)
+        deadline = trio.current_time() + _INTEGRITY_CHECK_TIMEOUT_S
+        return await run_to_end(lambda: call_with_retry(self._reader_pool, check, deadline))
 
     async def purge(self) -> None:
         """Delete what no process needs any more, and make the partitions that are needed soon."""
@@ -302,7 +299,7 @@ class PostgresStore(SqlStore):
             self.ownership.close()
         self._is_closed = True
 
-    # Crossings of the bridge
+    # Calls with a deadline
 
     async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:
         bound = SqlStatement(statement, values)
@@ -315,17 +312,14 @@ class PostgresStore(SqlStore):
         return await self._write(lambda c: run_query_async(make_query(), partial(queries.run_statement, c)), stamp)
 
     async def _read(self, call: PostgresCall[T], *, timeout_s: float = math.inf) -> T:
-        """Make one crossing of the bridge to read; it may take `timeout_s` seconds if that is less than usual."""
+        """Read; it may take `timeout_s` seconds if that is less than usual."""
         self._require_open()
 
-        async def in_bridge() -> T:
-            deadline = loop_time_s() + min(self._timeout_s, timeout_s)
-            return await call_with_retry(self._reader_pool, call, deadline)
-
-        return await self._bridge.run(in_bridge)
+        deadline = trio.current_time() + min(self._timeout_s, timeout_s)
+        return await run_to_end(lambda: call_with_retry(self._reader_pool, call, deadline))
 
     async def _write(self, call: PostgresCall[T], stamp: Instant = Instant(0)) -> T:
-        """Make one crossing of the bridge for a change that isn't decided."""
+        """Commit a change that isn't decided."""
 
         async def attempt(connection: PostgresConnection, commit: Commit[T]) -> T:
             await commit.begin(connection, stamp)
@@ -338,11 +332,8 @@ class PostgresStore(SqlStore):
     async def _commit(self, attempt: Callable[[PostgresConnection, Commit[T]], Awaitable[T]]) -> T:
         self._require_open()
 
-        async def in_bridge() -> T:
-            deadlines = CommitDeadlines.within(self._timeout_s)
-            return await commit_until_known(self._writer_pool, attempt, deadlines)
-
-        return await self._bridge.run(in_bridge)
+        deadlines = CommitDeadlines.within(self._timeout_s)
+        return await run_to_end(lambda: commit_until_known(self._writer_pool, attempt, deadlines))
 
     def _require_open(self) -> None:
         if self._is_closed:

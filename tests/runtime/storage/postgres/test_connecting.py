@@ -3,6 +3,7 @@ once, with a sentence that says what to set."""
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Iterator
 from itertools import count
@@ -14,7 +15,6 @@ import trustme
 
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.postgres.bridge import open_bridge
 from mmo_trio.storage.postgres.connect_diagnosis import find_sqlstate
 from mmo_trio.storage.postgres.errors import translate_error
 from tests.support.configured_database import execute, live_through_payments, operating_row, with_parameters
@@ -96,9 +96,9 @@ async def test_a_refusal_is_understood_in_any_language(server: PostgresProcess) 
     """psycopg knows no SQLSTATE of a connection that failed, and the server's sentence may be German."""
     conninfo = f"host=127.0.0.1 port={server.port} user=known password=wrong dbname=postgres"
     sentence = psycopg.OperationalError('connection failed: FATAL:  Passwort-Authentifizierung für Benutzer "known"')
-    async with open_bridge() as bridge:
-        assert await bridge.run(find_sqlstate, conninfo, sentence) == "28P01"
-        assert await bridge.run(find_sqlstate, conninfo, psycopg.OperationalError("Connection refused")) is None
+    refused = psycopg.OperationalError("Connection refused")
+    assert await trio.to_thread.run_sync(lambda: asyncio.run(find_sqlstate(conninfo, sentence))) == "28P01"
+    assert await trio.to_thread.run_sync(lambda: asyncio.run(find_sqlstate(conninfo, refused))) is None
 
 
 @operating_row("a server that starts, stops or fails over")

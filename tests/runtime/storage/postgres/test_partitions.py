@@ -11,7 +11,7 @@ import trio
 
 from mmo_sansio.values.clock import DAY, Instant, from_datetime, later
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.postgres.bridge import PostgresConnection, open_bridge
+from mmo_trio.storage.postgres.bridge import PostgresConnection, open_connection
 from mmo_trio.storage.postgres.partitions import (
     PARTITIONED_TABLES,
     Partition,
@@ -39,13 +39,9 @@ def instant(year: int, month: int, day: int, hour: int = 0) -> Instant:
 async def call(database: str, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """Call a function of the store with a connection of its own."""
 
-    async def in_bridge() -> T:
-        async with await PostgresConnection.connect(database, autocommit=True) as connection:
-            return await work(connection, *arguments)
-
     with trio.fail_after(60):
-        async with open_bridge() as bridge:
-            return await bridge.run(in_bridge)
+        async with await open_connection(database) as connection:
+            return await work(connection, *arguments)
 
 
 async def migrate(database: str) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 import trio
 
-from mmo_trio.storage.postgres.bridge import AsyncioBridge, PostgresConnection, open_bridge
+from mmo_trio.storage.postgres.bridge import PostgresConnection, open_connection
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 
 # isort: split
@@ -28,28 +28,22 @@ _BEGIN, _COMMIT = PreparedStatement("BEGIN"), PreparedStatement("COMMIT")
 
 
 class Session:
-    """One connection, driven from Trio."""
+    """One connection."""
 
-    def __init__(self, bridge: AsyncioBridge, connection: PostgresConnection) -> None:
-        self.bridge = bridge
+    def __init__(self, connection: PostgresConnection) -> None:
         self.connection = connection
 
     async def say(self, *statements: BoundStatement) -> list[list[tuple[Any, ...]]]:
-        return await self.bridge.run(execute_pipeline, self.connection, statements)
+        return await execute_pipeline(self.connection, statements)
 
 
 @asynccontextmanager
 async def session(url: str) -> AsyncIterator[Session]:
-    async def connect() -> PostgresConnection:
-        connection: PostgresConnection = await PostgresConnection.connect(url, autocommit=True)
-        await connection.execute("CREATE TEMPORARY TABLE kept (what text PRIMARY KEY)")
-        return connection
-
     with trio.fail_after(30):
-        async with open_bridge() as bridge:
-            connection = await bridge.run(connect)
-            yield Session(bridge, connection)
-            await bridge.run(connection.close)
+        connection = await open_connection(url)
+        await connection.execute("CREATE TEMPORARY TABLE kept (what text PRIMARY KEY)")
+        yield Session(connection)
+        await connection.close()
 
 
 @pytest.mark.parametrize(
