@@ -20,6 +20,7 @@ from bench.suite import (
     look_ups,
     records,
     rest,
+    retention,
     rising,
     slow_readers,
     small_loads,
@@ -42,6 +43,7 @@ SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "capacity": capacity.run,
     "expiry": expiry.run,
     "footprint": footprint.run,
+    "retention": retention.run,
     "engine": engine.run,
     "decide": decide.run,
 }

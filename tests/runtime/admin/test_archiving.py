@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from mmo_sansio.payments.personal_data import MASKED_PARTY
-from mmo_sansio.values.clock import DAY, Instant
+from mmo_sansio.values.clock import DAY
 from mmo_trio.admin import archiving
 from mmo_trio.admin.auditing import AuditLog, verify_audit_log
 from mmo_trio.admin.retention_pace import RetentionPace
@@ -232,27 +232,60 @@ async def test_the_audit_log_is_verifiable_across_the_archive(tmp_path: Path, mo
         assert whole.fault is None
 
 
-@pytest.mark.finding("postgres-F9")
-async def test_partitions_of_postgresql_are_dropped_with_what_they_hold(database: str, tmp_path: Path) -> None:
-    """Bodies go with the partition of their day; one of the journal goes when all of it is archived."""
-    async with open_postgres(database, serving=True) as store:
-        await pay(store, 1, PAYMENTS)
+def move_bodies_to_a_partition(database: str) -> None:
+    """Put the bodies of the payments into a partition of their time, as if it had been made ahead of it."""
+    begin = NOON // DAY * DAY
     with psycopg.connect(database) as connection:
-        begin, end = Instant(NOON // DAY * DAY), Instant(NOON // DAY * DAY + 3 * DAY)
         connection.execute(
             f"CREATE TABLE old_bodies (LIKE callback_bodies);"
             f"WITH moved AS (DELETE FROM callback_bodies RETURNING *) INSERT INTO old_bodies SELECT * FROM moved;"
-            f"ALTER TABLE callback_bodies ATTACH PARTITION old_bodies FOR VALUES FROM ({begin}) TO ({end})".encode()
+            f"ALTER TABLE callback_bodies ATTACH PARTITION old_bodies"
+            f" FOR VALUES FROM ({begin}) TO ({begin + 3 * DAY})".encode()
         )
-    async with open_postgres(database, serving=True) as store:
-        assert len(await store.admin.callbacks(gateway_reference=reference(1))) == 1
-        report = await archive_all(store, tmp_path / "archive")
-        assert report.archive_fault is None
-        assert await places(store, tmp_path / "archive", PAYMENTS) == IN_THE_ARCHIVE
+
+
+def rows_of(database: str) -> dict[str, int]:
+    """Return how many rows each table of payments has, and whether the old partition is there."""
+    tables = ("journal", "callbacks", "callback_bodies", "transactions")
     with psycopg.connect(database) as connection:
-        assert connection.execute("SELECT to_regclass('old_bodies')").fetchone() == (None,)
-        for table in ("journal", "callbacks", "callback_bodies", "transactions"):
-            assert connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (0,)
+        counted = {each: connection.execute(f"SELECT count(*) FROM {each}".encode()).fetchone() for each in tables}
+        partition = connection.execute("SELECT count(to_regclass('old_bodies'))").fetchone()
+    return {name: row[0] for name, row in {**counted, "old_bodies": partition}.items() if row is not None}
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_the_partition_of_old_bodies_is_dropped(database: str, tmp_path: Path) -> None:
+    async with open_postgres(database, serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+    move_bodies_to_a_partition(database)
+    assert rows_of(database)["callback_bodies"] == PAYMENTS
+    async with open_postgres(database, serving=True) as store:
+        assert (await archive_all(store, tmp_path / "archive")).archive_fault is None
+        assert await places(store, tmp_path / "archive", PAYMENTS) == IN_THE_ARCHIVE
+    assert not any(rows_of(database).values())
+
+
+@pytest.mark.finding("postgres-F8")
+async def test_a_long_snapshot_neither_stops_retention_nor_is_stopped(database: str, tmp_path: Path) -> None:
+    """A dump reads all tables in one snapshot: what it reads stays for it, and is removed row by row meanwhile."""
+    async with open_postgres(database, serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+    move_bodies_to_a_partition(database)
+    with psycopg.connect(database) as dump:
+        dump.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        assert dump.execute("SELECT count(*) FROM callback_bodies").fetchone() == (PAYMENTS,)
+        dump.execute("LOCK TABLE journal, callbacks, transactions IN ACCESS SHARE MODE")
+        async with open_postgres(database, serving=True) as store:
+            assert (await archive_all(store, tmp_path / "archive")).archive_fault is None
+        assert dump.execute("SELECT count(*) FROM transactions").fetchone() == (PAYMENTS,)
+        assert dump.execute("SELECT count(*) FROM callback_bodies").fetchone() == (PAYMENTS,)
+        assert rows_of(database) == {
+            "journal": 0,
+            "callbacks": 0,
+            "callback_bodies": 0,
+            "transactions": 0,
+            "old_bodies": 1,
+        }
 
 
 async def test_no_byte_of_a_masked_person_is_left_in_the_file(tmp_path: Path) -> None:
