@@ -17,9 +17,13 @@ SELECT still_so(at <= :number) FROM horizon;
 INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference)
     VALUES ('acme', 'p-' || :number, 1, :number, 'MMO-p-' || :number);
 INSERT INTO transactions (brand, gateway_reference, type, method, created_at, page_token, order_row, status, version,
-    wake_at, progress, object)
+    progress, object)
     VALUES ('acme', 'MMO-p-' || :number, 'payin', 'mpesa_ke', :number, NULL, repeat('o', :order_bytes)::bytea,
-        'pending', 1, :number, repeat('p', :progress_bytes)::bytea, repeat('t', :object_bytes)::bytea);
+        'pending', 1, repeat('p', :progress_bytes)::bytea, '');
+INSERT INTO wakes (brand, gateway_reference, created_at, wake_at)
+    VALUES ('acme', 'MMO-p-' || :number, :number, :number);
+INSERT INTO figure_deltas (began_at, brand, method, provider, status, latency_s, times)
+    VALUES (:number, 'acme', 'mpesa_ke', 'sandbox', 'pending', 0, 1);
 INSERT INTO intents (brand, gateway_reference, kind, holder)
     VALUES ('acme', 'MMO-p-' || :number, 'submit', 0)
     ON CONFLICT (brand, gateway_reference, kind) DO UPDATE SET holder = excluded.holder;

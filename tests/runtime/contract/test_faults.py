@@ -101,8 +101,7 @@ async def test_a_damaged_row_is_a_500_and_never_wrong_data(sandbox: Running) -> 
         await sandbox.callback_for(reference)
     with _beside(sandbox) as other:
         [row] = other.execute("SELECT object FROM transactions WHERE gateway_reference = ?", (damaged,)).fetchone()
-        flipped = row.replace(b"150.00", b"950.00")
-        assert flipped != row
+        flipped = row[:-1] + bytes([row[-1] ^ 1])
         other.execute("UPDATE transactions SET object = ? WHERE gateway_reference = ?", (flipped, damaged))
     _assert_tells_nothing(await merchant.get(f"status/{damaged}"))
     assert (await merchant.get(f"status/{sound}")).status == 200

@@ -14,18 +14,13 @@ from typing import Any, Final
 
 from attrs import Factory, define
 
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditRow, Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment
-from mmo_trio.storage.sql.serialization import (
-    parse_transaction,
-    serialize_object,
-    serialize_order,
-    serialize_progress,
-    without_checksum,
-)
+from mmo_trio.storage.sql.serialization import parse_transaction, serialize_order, serialize_progress
 
 NULL: Final = r"\N"
 
@@ -152,7 +147,7 @@ def _transaction_values(transaction: Transaction) -> Sequence[object]:
         order.created_at,
         transaction.status.value,
         progress.version,
-        without_checksum(serialize_object(transaction)).decode(),
+        transaction_object(transaction).decode(),
         serialize_order(order).decode(),
         serialize_progress(progress).decode(),
     )

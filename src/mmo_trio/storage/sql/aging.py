@@ -19,13 +19,13 @@ from mmo_trio.storage.interface.retention import (
     RetentionDuty,
     RetentionStep,
 )
+from mmo_trio.storage.sql.object_rows import serialize_object
 from mmo_trio.storage.sql.payment_history import CONTENT_COLUMN, SUSPENSE_COLUMNS, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import (
     parse_claim,
     parse_transaction,
     serialize_claim,
-    serialize_object,
     serialize_order,
     serialize_progress,
 )

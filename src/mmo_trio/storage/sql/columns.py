@@ -10,13 +10,8 @@ from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.shared.net_effect import NetEffect
 from mmo_trio.storage.shared.payment_index import msisdn_key, reconciliation_reference_key
-from mmo_trio.storage.sql.serialization import (
-    parse_transaction,
-    serialize_object,
-    serialize_order,
-    serialize_progress,
-    without_checksum,
-)
+from mmo_trio.storage.sql.object_rows import parse_object, serialize_object
+from mmo_trio.storage.sql.serialization import parse_transaction, serialize_order, serialize_progress
 
 CHECKED_COLUMNS = (
     "gateway_reference, brand, type, method, status, created_at, {version}, page_token, order_row, progress, object"
@@ -91,7 +86,7 @@ def transaction_row_error(row: Sequence[Any]) -> str | None:
             order.page.token if order.page else None,
         )
         rendered = not row[10] and not progress.stage.is_terminal
-        if tuple(row[:8]) == columns and (rendered or without_checksum(row[10]) == transaction_object(transaction)):
+        if tuple(row[:8]) == columns and (rendered or parse_object(row[10]) == transaction_object(transaction)):
             return None
         return f"transaction {row[0]}: its columns or its object differ from it"
     except (StoreCorrupt, ValueError, TypeError, LookupError) as error:

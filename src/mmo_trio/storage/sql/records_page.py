@@ -9,19 +9,17 @@ from attrs import evolve
 from mmo_sansio.messages.queries import ListRecords, Position, Records
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.shared.records_size import count_fitting
-from mmo_trio.storage.sql.serialization import CHECKSUM_BYTES, OBJECT_COLUMNS, object_of_row
+from mmo_trio.storage.sql.object_rows import OBJECT_COLUMNS, object_of_row
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, Where
 
 UNMEASURED_ROWS: Final = 100
 """Rows that are read without a look at their sizes before: even the largest are fewer bytes than a page may have."""
 
 
-_SIZE_MOST: Final = (
-    "CASE WHEN length(object) > 0 THEN length(object) ELSE length(order_row) + length(progress) + 1000 END AS size"
+_STORED_SIZE: Final = (
+    "CASE WHEN length(object) > 0 THEN length(object) ELSE length(order_row) + length(progress) END AS size"
 )
-"""At least the size of an object: that of a pending transaction has the same values, and shorter names than that."""
-
-_SIZE_COLUMNS: Final = OBJECT_COLUMNS.replace("object,", "length(object),", 1)
+"""The bytes that a row has in OBJECT_COLUMNS."""
 
 
 def list_records(query: ListRecords) -> SqlQuery[Records]:
@@ -47,33 +45,38 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
 def _read_page(query: ListRecords, beyond: Position | None, *, backwards: bool) -> SqlQuery[tuple[list[Row], bool]]:
     """Return the rows of the page with their objects, nearest first, and whether further ones follow.
 
-    Nothing is loaded that the page does not hold: the size of many rows is read first, which loads no object."""
-    limit = query.page_size + 1
-    if query.page_size > UNMEASURED_ROWS:
-        measure = _select_rows(query, beyond, _SIZE_MOST, backwards=backwards, limit=limit)
+    At most `bytes_max` of rows, as they are stored, and of objects are in memory at a time: the size of many rows is
+    read first, which loads no object."""
+    found: list[Row] = []
+    total = 0
+    while True:
+        rows, has_more = yield from _read_rows(query, beyond, query.page_size + 1 - len(found), backwards=backwards)
+        rows.reverse()
+        while rows:
+            created_at, reference, *stored = rows.pop()
+            rendered = object_of_row(stored)
+            total += len(rendered)
+            if found and (len(found) == query.page_size or total > query.bytes_max):
+                return found, True
+            found.append((created_at, reference, rendered))
+        if not has_more:
+            return found, False
+        beyond = Position(*found[-1][:2])
+
+
+def _read_rows(
+    query: ListRecords, beyond: Position | None, limit: int, *, backwards: bool
+) -> SqlQuery[tuple[list[Row], bool]]:
+    """Return so many rows beyond a position, or the first of them if all have too many bytes; and whether more follow
+    within the limit."""
+    if limit > UNMEASURED_ROWS + 1:
+        measure = _select_rows(query, beyond, _STORED_SIZE, backwards=backwards, limit=limit)
         ((total,),) = yield evolve(measure, text=f"SELECT coalesce(sum(size), 0) FROM ({measure.text}) AS page")
         if total > query.bytes_max:
-            sizes = yield _select_rows(query, beyond, _SIZE_COLUMNS, backwards=backwards, limit=limit)
-            fitting = count_fitting(map(_object_size, sizes), query)
-            rows = yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=fitting)
-            return _with_objects(list(rows)), len(sizes) > fitting
-    rows = yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=limit)
-    found = _with_objects(list(rows))
-    fitting = count_fitting((len(row[2]) for row in found), query)
-    return found[:fitting], len(found) > fitting
-
-
-def _object_size(row: Row) -> int:
-    """Return the bytes of an object; that of a pending transaction is rendered for it."""
-    size, order, progress = row[2:]
-    return size - CHECKSUM_BYTES if size else len(object_of_row((b"", order, progress)))
-
-
-def _with_objects(rows: list[Row]) -> list[Row]:
-    """Replace the columns after created_at and gateway_reference by the object; no page is in memory twice."""
-    for nth, row in enumerate(rows):
-        rows[nth] = (*row[:2], object_of_row(row[2:]))
-    return rows
+            sizes = yield measure
+            most = count_fitting((row[2] for row in sizes), query)
+            return list((yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=most))), True
+    return list((yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=limit))), False
 
 
 def _take_objects(rows: list[Row]) -> tuple[bytes, ...]:

@@ -2,21 +2,15 @@
 
 A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises StoreCorrupt instead of giving wrong data.
 The arrays' order is the format: a new member goes to the end, and parsing fills in what an older row lacks.
-
-The transaction object is rendered by the HTTP API's serializer. It is stored with a transaction that has ended, so that
-look-ups and records send the same bytes without rendering them again (T4). That of a pending transaction, which changes
-with each step and is seldom read, is rendered for its readers; its row is empty.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
 from mmo_sansio.values.clock import Span
@@ -27,10 +21,6 @@ from mmo_trio.storage.interface.store import StoreCorrupt
 
 CHECKSUM_BYTES = 8
 """Bytes before the content of a row."""
-OBJECT_COLUMNS = (
-    "object, CASE WHEN length(object) = 0 THEN order_row END, CASE WHEN length(object) = 0 THEN progress END"
-)
-"""What `object_of_row` needs of a transaction: its object, or else what it is rendered from."""
 _encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -113,21 +103,6 @@ def serialize_progress(progress: model.Progress) -> bytes:
             )
         ).encode()
     )
-
-
-def serialize_object(transaction: model.Transaction) -> bytes:
-    """Return the object of a transaction that has ended as its row, and an empty one while it is pending (T4)."""
-    return with_checksum(transaction_object(transaction)) if transaction.progress.stage.is_terminal else b""
-
-
-def object_of_row(row: Sequence[bytes | None]) -> bytes:
-    """Return the transaction object of a row of OBJECT_COLUMNS (T4)."""
-    stored, order, progress = row
-    if stored:
-        return without_checksum(stored)
-    assert order is not None
-    assert progress is not None
-    return transaction_object(parse_transaction(order, progress))
 
 
 def parse_transaction(order: bytes, progress: bytes) -> model.Transaction:

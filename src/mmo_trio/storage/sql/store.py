@@ -19,10 +19,11 @@ from mmo_trio.storage.shared.coalescing import Coalescer
 from mmo_trio.storage.sql import clock_records, monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.aging import Forget
+from mmo_trio.storage.sql.object_rows import object_of_row
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention_store import SqlRetentionStore, forget_nothing
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import object_of_row, parse_brand, parse_claim, parse_transaction
+from mmo_trio.storage.sql.serialization import parse_brand, parse_claim, parse_transaction
 from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite
 
 T = TypeVar("T")

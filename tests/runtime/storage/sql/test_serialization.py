@@ -36,6 +36,7 @@ from mmo_sansio.values.model import (
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql import serialization
+from mmo_trio.storage.sql.object_rows import object_of_row, serialize_object
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 maybe_texts = st.none() | texts
@@ -131,8 +132,8 @@ def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
     back = serialization.parse_transaction(order, progress)
     assert back == transaction
     assert type(back.progress.stage) is Stage
-    row = (serialization.serialize_object(transaction), order, progress)
-    assert serialization.object_of_row(row) == transaction_object(transaction)
+    row = (serialize_object(transaction), order, progress)
+    assert object_of_row(row) == transaction_object(transaction)
 
 
 @pytest.mark.finding("security-2")
