@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreLost, StoreUnavailable, StoreUnusable
 from mmo_trio.system.fault_report import describe_fault
 
 
 def log_store_failure(logger: Any, event: str, error: Exception, **details: object) -> None:
     """Log why a round of a periodic task failed: once a second while the store can't serve, once a minute where
-    somebody has to repair something, as of a right that the database user lacks, and where the fault is ours."""
+    somebody has to repair something, as of a right that the database user lacks, and where the fault is ours. A store
+    that is lost has said so itself."""
     match error:
+        case StoreLost():
+            pass
         case StoreUnavailable() | OutcomeUnknown():
             logger.warning(event, error=str(error), once_a_second=True, **details)
         case StoreUnusable() | StoreCorrupt():

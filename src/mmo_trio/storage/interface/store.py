@@ -32,6 +32,10 @@ class StoreUnavailable(Exception):
     """The store has stored nothing of the request, which may be repeated (P5)."""
 
 
+class StoreLost(StoreUnavailable):
+    """The store has answered nobody for a while; it has logged that, and will log when it answers again."""
+
+
 class OutcomeUnknown(Exception):
     """Nobody can learn whether the batch was stored (P5)."""
 

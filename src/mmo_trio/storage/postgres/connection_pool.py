@@ -18,7 +18,7 @@ import trio
 from attrs import Factory, define, field
 
 from mmo_sansio.resilience.reachability import Reachability, ServerState
-from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.interface.store import StoreLost, StoreUnavailable
 from mmo_trio.storage.postgres.bridge import PostgresConnection, end_session, open_connection, use_until
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
 
@@ -120,12 +120,12 @@ class ConnectionPool:
     async def call(self, call: PostgresCall[T], deadline: float, *, waits_while_lost: bool = False) -> T:
         """Call once, on a connection that is given up at the deadline, by Trio's clock.
 
-        psycopg's errors come through. While the server is lost, raises StoreUnavailable at once, or tries all the same
+        psycopg's errors come through. While the server is lost, raises StoreLost at once, or tries all the same
         where the caller `waits_while_lost`.
         """
         if self.reachability.state is ServerState.LOST and not waits_while_lost:
             await trio.lowlevel.checkpoint()  # A caller that tries again at once must let others run.
-            raise StoreUnavailable("PostgreSQL can't be reached")
+            raise StoreLost("PostgreSQL can't be reached")
         began = trio.current_time()
         try:
             connection = await self._take(deadline)

@@ -193,3 +193,4 @@ async def test_a_server_that_is_down_refuses_at_once_and_serves_as_soon_as_it_is
             await load.more("Accepted", 20)
     events = Counter(each["event"] for each in logged)
     assert (events["store_lost"], events["store_recovered"]) == (1, 1)
+    assert events["batch_commit_failed"] < 20, "no line for each request that is refused"
