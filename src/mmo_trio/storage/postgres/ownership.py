@@ -1,6 +1,6 @@
 """Leases and channels on PostgreSQL, by the server's clock: which processes are alive, and which own which channel.
 
-A lease that has run out isn't over until some process has marked its row (`_EXPIRE_LEASES`), and can be renewed before.
+A lease that has run out isn't over until some process has marked its row (`EXPIRE_LEASES`), and can be renewed before.
 To mark and to renew a lease exclude each other, however long either's commit takes, so no process claims a channel
 whose owner may still rely on it. Every statement may be repeated when its outcome is unknown.
 """
@@ -58,7 +58,7 @@ _RENEW_LEASE = """
     WHERE id = %s AND id > 0 AND NOT is_over RETURNING id
 """
 _END_LEASE = "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s"
-_EXPIRE_LEASES = """
+EXPIRE_LEASES = """
     UPDATE holders SET is_over = true WHERE NOT is_over AND id > 0 AND alive_until <= clock_timestamp()
 """
 _CLAIM_ABANDONED = """
@@ -298,7 +298,7 @@ async def claim_channels(
 ) -> Sequence[Channel]:
     """Claim the channels that have callbacks waiting and no owner, or this one under a fence that is not known."""
     if end_leases:
-        await connection.execute(_EXPIRE_LEASES.encode())
+        await connection.execute(EXPIRE_LEASES.encode())
     values = {
         "excluding": list(excluding),
         "me": holder,

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from mmo_sansio.payments.ledger import Reads
-from mmo_trio.storage.postgres import connection_pool, open_postgres
+from mmo_trio.storage.postgres import connection_pool, open_postgres, ownership
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
 from mmo_trio.storage.postgres.bridge import PostgresConnection
@@ -79,3 +79,14 @@ async def test_plans_that_were_made_for_empty_tables_are_not_kept(
         await execute(connections, _FILL)
         monkeypatch.setattr(connection_pool, "PLAN_LIFETIME_S", 0)
         assert "Seq Scan on transactions" not in await load_and_explain(connections)
+
+
+@pytest.mark.finding("postgres-F1")
+async def test_leases_that_ended_are_not_read_again(database: str) -> None:
+    """They stay for 30 days, and each process asks several times a second which leases have run out."""
+    async with open_pool(database, WRITER_SETUP) as connections:
+        ended = "SELECT clock_timestamp(), true FROM generate_series(1, 5000)"
+        await execute(connections, f"INSERT INTO holders (alive_until, is_over) {ended}")
+        await execute(connections, "ANALYZE holders")
+        plan = await execute(connections, f"EXPLAIN {ownership.EXPIRE_LEASES}")
+    assert "holders_running" in "".join(line for (line,) in plan)
