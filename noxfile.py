@@ -183,6 +183,21 @@ def postgres(session: nox.Session) -> None:
 
 
 @nox.session(python=MAIN_PYTHON)
+def citus(session: nox.Session) -> None:
+    """Test distributed tables on a coordinator of Citus and two workers, which `deploy/citus` builds: the store, the
+    whole merchant API, and 10 kills of workers of two nodes."""
+    install(session, "test")
+    prefix = os.environ.get("MMO_TEST_CITUS") or str(pathlib.Path(".nox/citus-prefix").absolute())
+    session.run("deploy/citus/build.sh", prefix, external=True)
+    environment = {**FEW_REPETITIONS, "MMO_TEST_CITUS": prefix}
+    session.run("pytest", "tests/citus", env=environment)
+    session.run("pytest", "-k", "postgresql", "tests/runtime/storage/test_conformance.py", env=environment)
+    session.run("pytest", "tests/runtime/contract/test_nodes.py", "--kills", "10", env=environment)
+    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT]
+    session.run("pytest", "tests/runtime/contract", "--store=postgres", *left_out, env=environment)
+
+
+@nox.session(python=MAIN_PYTHON)
 def schemathesis(session: nox.Session) -> None:
     """Send requests generated from the OpenAPI document to a sandbox (`-- --max-examples 500`)."""
     install(session, "schemathesis")

@@ -49,7 +49,9 @@ max_connections = 200
 fsync = off
 CONF
     fi
-    as_user "$bin/pg_ctl" -s -w -D "$folder/$1" -l "$folder/$1.log" start
+    if ! as_user "$bin/pg_ctl" -D "$folder/$1" status > /dev/null; then
+        as_user "$bin/pg_ctl" -s -w -D "$folder/$1" -l "$folder/$1.log" start
+    fi
 }
 
 case $command in

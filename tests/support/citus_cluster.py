@@ -54,8 +54,16 @@ class CitusCluster:
         return f"postgresql://postgres@127.0.0.1:{self.port + node}/{database}"
 
     def start(self) -> None:
-        """Start the servers that do not run."""
-        self._script("start")
+        """Start the servers that do not run; a killed one, when its last process has ended."""
+        until = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                self._script("start")
+                return
+            except subprocess.CalledProcessError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.5)
 
     def stop(self) -> None:
         """Stop all of them."""
@@ -74,7 +82,12 @@ class CitusCluster:
     def drop(self, url: str) -> None:
         """Remove a database of `fresh` from all servers, even if clients are connected."""
         name = urlsplit(url).path.removeprefix("/")
-        self._run_everywhere(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        while True:
+            try:
+                self._run_everywhere(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+                return
+            except psycopg.errors.ObjectInUse:  # Citus's own maintenance has come back.
+                time.sleep(0.2)
 
     def on_worker(self, url: str, worker: int) -> str:
         """The address of the same database on a worker, 1 or 2."""

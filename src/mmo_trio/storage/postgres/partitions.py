@@ -183,7 +183,7 @@ async def _move_rows(connection: PostgresConnection, rest: Partition, partition:
     """Move the rows of a new partition out of the one for the rest. Raises CheckViolation when there are too many."""
     rows = f"{rest.name} WHERE at >= {partition.begin} AND at < {partition.end}"
     ((count,),) = await fetch_rows(
-        connection, f"SELECT count(*) FROM (SELECT FROM {rows} LIMIT %s) AS found", MOVED_ROWS_MAX + 1
+        connection, f"SELECT count(*) FROM (SELECT 1 FROM {rows} LIMIT %s) AS found", MOVED_ROWS_MAX + 1
     )
     if count > MOVED_ROWS_MAX:
         raise psycopg.errors.CheckViolation

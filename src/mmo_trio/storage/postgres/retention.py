@@ -49,9 +49,10 @@ class PostgresRetentionStore(SqlRetentionStore):
     async def archivable_history(
         self, before: Instant, position: str, *, limit: int
     ) -> tuple[ArchivedHistory, str | None]:
-        """Walk over the old partitions of the journal, which has no index by time, page by page."""
+        """Walk over the old partitions of the journal, which has no index by time, page by page; over its lines where
+        they are distributed, as pages are in the shards."""
         if self.is_distributed or position.startswith(SUSPENSE_POSITION):
-            return await super().archivable_history(before, position or SUSPENSE_POSITION, limit=limit)
+            return await super().archivable_history(before, position, limit=limit)
         return await self.run(partial(_archivable_lines, before=before, position=position))
 
     async def release_space(self, before: Instant) -> None:

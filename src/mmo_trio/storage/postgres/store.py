@@ -92,7 +92,7 @@ POSTGRES_SCHEMA = SqlSchema(
             " OR split_part(encode(t.progress, 'escape'), ',', 3) <> w.wake_at::text"
         ),
         "transactions that wake twice": (
-            "(SELECT FROM wakes GROUP BY brand, gateway_reference HAVING count(*) > 1) AS twice"
+            "(SELECT brand FROM wakes GROUP BY brand, gateway_reference HAVING count(*) > 1) AS twice"
         ),
     },
 )
