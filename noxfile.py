@@ -179,6 +179,7 @@ def postgres(session: nox.Session) -> None:
     names = str(printed).split()
     for name in names:
         session.run("pytest", "-k", "not sqlite", *ON_EVERY_POSTGRES, f"--postgres={name}", env=FEW_REPETITIONS)
+    session.run("pytest", "-s", *LONG_ON_POSTGRES)
     session.log(f"Tested on {', '.join(names)}.")
 
 

@@ -118,6 +118,10 @@ class PostgresProcess:
         """Return what it has logged."""
         return (self.folder / "log").read_text(errors="replace")
 
+    def forget_log(self) -> None:
+        """Remove what it has logged."""
+        os.truncate(self.folder / "log", 0)
+
     def run(self, program: str, *arguments: str) -> None:
         """Run one of its programs to the end, as its user. Raises CalledProcessError."""
         account = _account()

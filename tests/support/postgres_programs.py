@@ -60,6 +60,10 @@ class PostgresPrograms:
         """Return whether the server can compile statements."""
         return any(self.folder.parent.glob("lib/**/llvmjit.so"))
 
+    def has_modules(self) -> bool:
+        """Return whether the modules of contrib, such as `auto_explain`, came with it."""
+        return any(self.folder.parent.glob("lib/**/auto_explain.so"))
+
     def full_version(self) -> str:
         """Return the server's version, such as `15.18`."""
         return _version(self.folder)
@@ -82,6 +86,13 @@ def installed() -> list[PostgresPrograms]:
 def chosen() -> PostgresPrograms:
     """Return the programs that the environment names, or else the preferred ones. Raises NoSuchPostgres."""
     return programs_of(os.environ.get(CHOICE, ""))
+
+
+def chosen_with_modules() -> PostgresPrograms:
+    """Return the chosen programs, or those of npm for the same major version, which have the modules of contrib. Raises
+    NoSuchPostgres."""
+    programs = chosen()
+    return programs if programs.has_modules() else programs_of(f"npm{programs.major}")
 
 
 def programs_of(name: str) -> PostgresPrograms:

@@ -160,7 +160,7 @@ async def _renew_lease(lease: ownership.PostgresChannelOwnership) -> None:
 
 
 async def _maintain(store: PostgresStore) -> None:
-    """While the store is open, keep its tables small."""
+    """While the store is open, keep its tables small, and let the planner know them."""
     purged_at = -math.inf
     while True:
         await trio.sleep(_ROLL_UP_INTERVAL_S)

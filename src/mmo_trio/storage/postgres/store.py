@@ -47,6 +47,7 @@ from mmo_trio.storage.postgres.new_references import NewReferences
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
+from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records
@@ -279,10 +280,12 @@ class PostgresStore(SqlStore):
         return await run_to_end(lambda: call_with_retry(self._reader_pool, check, deadline))
 
     async def purge(self) -> None:
-        """Delete what no process needs any more, and make the partitions that are needed soon."""
+        """Delete what no process needs any more, make the partitions that are needed soon, and have the server gather
+        the statistics of tables that have none, such as those of a restored dump."""
         await self._read(ownership.purge)
         await self._read(partial(maintenance.purge_commit_records, is_distributed=self._is_distributed))
         await self._read(partitions.maintain_partitions)
+        await self._read(analyze_unknown_tables)
 
     async def roll_up_counts(self) -> None:
         """Add what commits have counted of late to the figures."""
