@@ -3,6 +3,7 @@ standby."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -46,10 +47,21 @@ class Cluster:
         with psycopg.connect(self.primary.tcp_url, autocommit=True) as connection:
             connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
             connection.execute("SELECT pg_reload_conf()")
-            until = time.monotonic() + TIMEOUT_S
+        self.wait_for_standby()
+
+    def wait_for_standby(self) -> None:
+        """Wait until commits are on the standby before they are answered."""
+        until = time.monotonic() + TIMEOUT_S
+        with psycopg.connect(self.primary.tcp_url, autocommit=True) as connection:
             while not connection.execute("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone():
                 assert time.monotonic() < until, "the standby doesn't follow"
                 time.sleep(0.05)
+
+    def replace_standby(self) -> None:
+        """After a promotion: put a new copy of the new primary in the place of the old one."""
+        self.primary, self.standby = self.standby, self.primary
+        shutil.rmtree(self.standby.data)
+        self.follow()
 
     def kill_primary(self) -> None:
         """Kill the primary."""

@@ -72,6 +72,8 @@ class Cluster:
     nodes: list[Process] = Factory(list)
     killed: set[int] = Factory(set)
     """Processes."""
+    paused: set[int] = Factory(set)
+    """Processes that stood still for longer than their lease lasts, so that others have taken them for dead."""
 
     def alive(self) -> list[int]:
         """Every worker that serves."""
@@ -184,7 +186,7 @@ async def all_is_well(here: Cluster, log: Log, recorder: CallbackRecorder) -> No
     await mmo("db", "check", "--config", here.directory / "mmo.toml")
     each_was_submitted_once(here.directory, found)
     each_was_recorded_in_time(found, recorded)
-    each_was_heard(recorder, here.killed, {each.reference for each in found})
+    each_was_heard(recorder, here.killed | here.paused, {each.reference for each in found})
     assert here.rest == nodes
 
 
