@@ -8,6 +8,7 @@ specification asks of a party (clause M3): an id of a few characters and a numbe
 from __future__ import annotations
 
 import json
+import re
 from typing import Final
 
 from attrs import evolve
@@ -30,13 +31,15 @@ _KEPT_MEMBERS: Final = frozenset(
 """The members of a journal detail and of an entry in the suspense book that never hold a person's data; all others are
 masked, those too that a later version adds."""
 
+_RECEIVER_STATUS: Final = re.compile(r"The receiver answered [0-9]{3}\.")
+"""What most callbacks and their lines in the journal say: a text of ours, without anybody's data."""
+
 
 def mask_transaction(transaction: Transaction) -> Transaction:
     """Return the payment without personal data, in its next version; the same payment when it has none.
 
-    A tax payout has no person as its party (M5).
-
-    Raises AssertionError for a payment that has not ended: its provider may still need the number.
+    A tax payout has no person as its party (M5). Raises AssertionError for a payment that has not ended: its provider
+    may still need the number.
     """
     assert transaction.progress.stage.is_terminal, "a payment that has not ended keeps its data"
     order, progress = _mask_order(transaction.order), _mask_progress(transaction.progress)
@@ -73,8 +76,8 @@ def mask_url(url: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Return MASKED_TEXT in place of a text; an empty one stays."""
-    return MASKED_TEXT if text else text
+    """Return MASKED_TEXT in place of a text; an empty one stays, and so does a receiver's status."""
+    return text if not text or _RECEIVER_STATUS.fullmatch(text) else MASKED_TEXT
 
 
 def mask_members(content: str) -> str:
@@ -86,8 +89,14 @@ def mask_members(content: str) -> str:
         members = None
     if not isinstance(members, dict):
         return json.dumps({"content": MASKED_TEXT})
-    masked = {name: value if name in _KEPT_MEMBERS or not value else MASKED_TEXT for name, value in members.items()}
+    masked = {name: _mask_member(name, value) for name, value in members.items()}
     return content if masked == members else json.dumps(masked, ensure_ascii=False)
+
+
+def _mask_member(name: str, value: object) -> object:
+    if name in _KEPT_MEMBERS or not value:
+        return value
+    return mask_text(value) if isinstance(value, str) else MASKED_TEXT
 
 
 def mask_claim(claim: DepositClaim) -> DepositClaim:

@@ -120,6 +120,10 @@ def test_texts_of_people_and_providers_are_masked_and_codes_stay() -> None:
     masked = mask_members(json.dumps(before))
     assert json.loads(masked) == {**before, "nativeMessage": MASKED_TEXT}
     assert mask_members(masked) == masked
+    status = json.dumps({"detail": "The receiver answered 200."})
+    assert mask_members(status) == status
+    assert NUMBER not in mask_members(json.dumps({"detail": f"The receiver answered 200. {NUMBER}"}))
+    assert NUMBER not in mask_members(json.dumps({"numbers": [NUMBER]}))
     assert NUMBER not in mask_members(json.dumps({"something new": NUMBER}))
     assert NUMBER not in mask_members(NUMBER)
     assert NUMBER not in mask_members(f"not JSON: {NUMBER}")

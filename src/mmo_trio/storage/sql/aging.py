@@ -214,11 +214,15 @@ def mask_payments(
     found = [parse_transaction(*row) for row in rows]
     ended = [each for each in found if each.progress.stage.is_terminal]
     changed = 0
+    receipts: dict[str, list[str]] = {}
     for each in ended:
         masked = mask_transaction(each)
         if masked is not each and (yield from _replace(schema, each, masked)):
             changed += 1
-            yield from _mask_settled_claim(each.order.provider, each.progress.provider_reference)
+            if each.progress.provider_reference is not None:
+                receipts.setdefault(each.order.provider, []).append(each.progress.provider_reference)
+    for provider, named in receipts.items():
+        yield from _mask_settled_claims(provider, named)
     forget([each.reference for each in ended])
     for brand, references in by_brand(ended).items():
         where = of_payments(schema, brand, references)
@@ -265,9 +269,9 @@ def _mask_callbacks(brand: str, where: Where) -> SqlQuery[None]:
         f"SELECT id, at, gateway_reference, url, detail, coalesce(length(body), 0) FROM callbacks {where}",
         *where.values,
     )
+    yield from remove_bodies(brand, sorted({row[2] for row in rows}), [row[1] for row in rows])
     for id, at, reference, url, detail, body_bytes in rows:
         masked = mask_url(url), mask_text(detail)
-        yield from remove_body(brand, reference, at)
         if masked != (url, detail) or body_bytes:
             yield from execute(
                 "UPDATE callbacks SET url = ?, detail = ?, body = ?"
@@ -281,11 +285,16 @@ def _mask_callbacks(brand: str, where: Where) -> SqlQuery[None]:
             )
 
 
-def remove_body(brand: str, gateway_reference: str, at: Instant) -> SqlQuery[None]:
-    """Remove the body of one callback, if it is there still."""
-    yield from execute(
-        "DELETE FROM callback_bodies WHERE at = ? AND brand = ? AND gateway_reference = ?", at, brand, gateway_reference
-    )
+def remove_bodies(brand: str, references: Sequence[str], times: Sequence[Instant]) -> SqlQuery[None]:
+    """Remove the bodies of callbacks of these payments at these times, if they are there still."""
+    if times:
+        yield from execute(
+            f"DELETE FROM callback_bodies WHERE at IN ({', '.join('?' * len(times))}) AND brand = ?"
+            f" AND gateway_reference IN ({', '.join('?' * len(references))})",
+            *times,
+            brand,
+            *references,
+        )
 
 
 def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:
@@ -301,8 +310,12 @@ def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:
             yield from execute("UPDATE proposals SET reason = ?, evidence = ?, remark = ? WHERE id = ?", *masked, id)
 
 
-def _mask_settled_claim(provider: str, receipt: str | None) -> SqlQuery[None]:
-    rows = yield from execute("SELECT claim FROM deposit_claims WHERE provider = ? AND receipt = ?", provider, receipt)
+def _mask_settled_claims(provider: str, receipts: Sequence[str]) -> SqlQuery[None]:
+    rows = yield from execute(
+        f"SELECT claim FROM deposit_claims WHERE provider = ? AND receipt IN ({', '.join('?' * len(receipts))})",
+        provider,
+        *receipts,
+    )
     for (row,) in rows:
         claim = parse_claim(row)
         if claim.wake_at is None and (masked := mask_claim(claim)) is not claim:
@@ -311,7 +324,7 @@ def _mask_settled_claim(provider: str, receipt: str | None) -> SqlQuery[None]:
                 masked.version,
                 serialize_claim(masked),
                 provider,
-                receipt,
+                claim.receipt,
                 claim.version,
             )
 
@@ -333,7 +346,9 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
             continue
         changed += 1
         yield from execute(f"UPDATE suspense SET {CONTENT_COLUMN} = ?, note = ? WHERE id = ?", content, note, entry.id)
-        yield from _mask_settled_claim(entry.provider, _receipt_in(entry.content))
+        receipt = _receipt_in(entry.content)
+        if receipt is not None:
+            yield from _mask_settled_claims(entry.provider, [receipt])
     came_to = str(rows[-1][0]) if rows else position
     return RetentionStep(changed, came_to, is_last=len(rows) < limit, has_skipped=has_skipped)
 

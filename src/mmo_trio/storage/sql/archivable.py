@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import takewhile
 from typing import Final, TypeVar
 
@@ -13,13 +13,14 @@ from mmo_sansio.values.model import Flow, Transaction
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment
 from mmo_trio.storage.shared.payment_index import provider_receipt_key
-from mmo_trio.storage.sql.aging import Forget, by_brand, of_payments, parse_position, remove_body
+from mmo_trio.storage.sql.aging import Forget, by_brand, of_payments, parse_position, remove_bodies
 from mmo_trio.storage.sql.console_users import PROPOSAL_COLUMNS, parse_proposal
 from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_callback, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_transaction
-from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row, select
+from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, select
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _OPEN: Final = ProposalState.OPEN.value
@@ -127,55 +128,80 @@ def _marks(values: Sequence[object]) -> str:
 def remove_archived(schema: SqlSchema, payments: Sequence[ArchivedPayment], forget: Forget) -> SqlQuery[int]:
     """Remove payments that are as they were archived, exactly the archived rows about them, and nothing else."""
     removed: list[ArchivedPayment] = []
-    for each in payments:
-        order, progress = each.transaction.order, each.transaction.progress
-        if not (
-            yield from returns_row(
-                "DELETE FROM transactions WHERE brand = ? AND gateway_reference = ?"
-                f" AND {schema.version_column} = ? RETURNING 1",
-                order.brand,
-                order.gateway_reference,
-                progress.version,
-            )
-        ):
-            continue
-        removed.append(each)
-        status = each.transaction.status.value
-        if order.merchant_reference is not None:
-            yield from execute(
-                "UPDATE reference_uses SET ended = ?"
-                " WHERE brand = ? AND merchant_reference = ? AND gateway_reference = ?",
-                status,
-                order.brand,
-                order.merchant_reference,
-                order.gateway_reference,
-            )
-        receipt = provider_receipt_key(progress)
-        if receipt is not None and schema.remove_receipt is not None:
-            yield from execute(schema.remove_receipt, receipt, order.brand, order.gateway_reference)
-        if order.flow is Flow.PUSH:
-            yield from execute(
-                "UPDATE deposits SET ended = ? WHERE provider = ? AND provider_reference = ?",
-                status,
-                order.provider,
-                progress.provider_reference,
-            )
+    for (brand, version), some in _groups(payments, _brand_and_version):
+        rows = yield from execute(
+            "DELETE FROM transactions WHERE brand = ?"
+            f" AND {schema.version_column} = ? AND gateway_reference IN ({_marks(some)}) RETURNING gateway_reference",
+            brand,
+            version,
+            *(each.transaction.reference for each in some),
+        )
+        gone = {reference for (reference,) in rows}
+        removed += [each for each in some if each.transaction.reference in gone]
     forget([each.transaction.reference for each in removed])
-    for brand, references in by_brand(each.transaction for each in removed).items():
-        of_brand = [each for each in removed if each.transaction.order.brand == brand]
-        where = of_payments(schema, brand, references)
-        for table, ids in (
-            ("journal", [id for each in of_brand for id, _ in each.journal]),
-            ("callbacks", [id for each in of_brand for id, _ in each.callbacks]),
-        ):
-            if ids:
-                yield from execute(f"DELETE FROM {table} {where} AND id IN ({_marks(ids)})", *where.values, *ids)
-    for each in removed:
-        for _, callback in each.callbacks:
-            yield from remove_body(callback.brand, callback.gateway_reference, callback.at)
+    for (brand, status), some in _groups(removed, _brand_and_status):
+        yield from _mark_uses(brand, status, some)
+        for each in some:
+            if each.transaction.order.flow is Flow.PUSH:
+                yield from execute(
+                    "UPDATE deposits SET ended = ? WHERE provider = ? AND provider_reference = ?",
+                    status,
+                    each.transaction.order.provider,
+                    each.transaction.progress.provider_reference,
+                )
+        yield from _remove_details(schema, brand, some)
     yield from _remove_by_id("suspense", (entry.id for each in removed for entry in each.suspense))
     yield from _remove_by_id("proposals", (entry.id for each in removed for entry in each.proposals))
     return len(removed)
+
+
+def _groups(
+    payments: Sequence[ArchivedPayment], key: Callable[[ArchivedPayment], K]
+) -> Iterable[tuple[K, Sequence[ArchivedPayment]]]:
+    found: dict[K, list[ArchivedPayment]] = {}
+    for each in payments:
+        found.setdefault(key(each), []).append(each)
+    return found.items()
+
+
+def _brand_and_version(payment: ArchivedPayment) -> tuple[str, int]:
+    return payment.transaction.order.brand, payment.transaction.progress.version
+
+
+def _brand_and_status(payment: ArchivedPayment) -> tuple[str, str]:
+    return payment.transaction.order.brand, payment.transaction.status.value
+
+
+def _mark_uses(brand: str, status: str, payments: Sequence[ArchivedPayment]) -> SqlQuery[None]:
+    """Keep in the uses of their merchantReferences how these payments of one brand ended (C12)."""
+    used = [each.transaction.order for each in payments if each.transaction.order.merchant_reference is not None]
+    if used:
+        yield from execute(
+            f"UPDATE reference_uses SET ended = ? WHERE brand = ? AND merchant_reference IN ({_marks(used)})"
+            f" AND gateway_reference IN ({_marks(used)})",
+            status,
+            brand,
+            *(order.merchant_reference for order in used),
+            *(order.gateway_reference for order in used),
+        )
+
+
+def _remove_details(schema: SqlSchema, brand: str, payments: Sequence[ArchivedPayment]) -> SqlQuery[None]:
+    """Remove the archived rows about these payments of one brand."""
+    references = [each.transaction.reference for each in payments]
+    where = of_payments(schema, brand, references)
+    for table, ids in (
+        ("journal", [id for each in payments for id, _ in each.journal]),
+        ("callbacks", [id for each in payments for id, _ in each.callbacks]),
+    ):
+        if ids:
+            yield from execute(f"DELETE FROM {table} {where} AND id IN ({_marks(ids)})", *where.values, *ids)
+    yield from remove_bodies(brand, references, [one.at for each in payments for _, one in each.callbacks])
+    receipts = [key for each in payments if (key := provider_receipt_key(each.transaction.progress)) is not None]
+    if receipts and schema.receipts_table is not None:
+        yield from execute(
+            f"DELETE FROM {schema.receipts_table} {where} AND receipt IN ({_marks(receipts)})", *where.values, *receipts
+        )
 
 
 def _remove_by_id(table: str, numbers: Iterable[int]) -> SqlQuery[None]:

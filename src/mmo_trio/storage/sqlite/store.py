@@ -37,7 +37,7 @@ SQLITE_SCHEMA = SqlSchema(
     reference_suffix="substr(gateway_reference, -12)",
     breaker_table="breakers",
     clear_breaker="DELETE FROM breakers WHERE brand = ?",
-    remove_receipt=None,
+    receipts_table=None,
     clock_record_age="NULL",
     clock_query="",
     now="CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
