@@ -15,6 +15,7 @@ from mmo_trio.storage.conformance.inputs import reference, succeeded
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool
 from mmo_trio.storage.postgres.connections import WRITER_SETUP, build_conninfo
+from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.queries import fetch_rows
 
 # isort: split
@@ -64,7 +65,7 @@ def role_of(url: str, options: str = "") -> Iterator[str]:
 
 async def session_setting(url: str, name: str) -> str:
     """Return the value of a setting in a session that commits."""
-    pool = ConnectionPool(build_conninfo(url), 1, WRITER_SETUP, suspect_after_s=10)
+    pool = ConnectionPool(PrimaryFinder([build_conninfo(url)]), 1, WRITER_SETUP, suspect_after_s=10)
     async with pool.serve():
         statement = "SELECT current_setting(%s)"
         ((value,),) = await pool.call(lambda c: fetch_rows(c, statement, name), trio.current_time() + 10)

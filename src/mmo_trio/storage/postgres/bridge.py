@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import trio
+from attrs import frozen
 from psycopg.abc import PQGen
 from psycopg.errors import Diagnostic
 from psycopg.waiting import Ready, Wait
@@ -31,6 +32,19 @@ _CANCEL_INTERVAL_S = 1.0
 """Seconds between two requests: one that finds no statement running has no effect."""
 
 
+@frozen
+class Timeline:
+    """The timeline that a server writes: each promotion of a copy begins another one, with a higher number."""
+
+    system: int
+    """Which database cluster it belongs to; a number that `initdb` has made."""
+    number: int
+
+    def is_replaced_by(self, other: Timeline | None) -> bool:
+        """Return whether the other one is of the same system and began later."""
+        return other is not None and other.system == self.system and other.number > self.number
+
+
 class PostgresConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection to PostgreSQL for Trio tasks; after a cancellation it can only be ended, see `end_session`."""
 
@@ -40,6 +54,8 @@ class PostgresConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Names of the statements that `pipeline` has prepared on it."""
         self.opened_at = self.planned_at = 0.0
         """By Trio's clock: when it was opened, and when its plans were made or discarded."""
+        self.timeline: Timeline | None = None
+        """What its server writes; None where the role may not see it."""
         self.warnings: list[str] = []
         """What the server warned of since somebody cleared this."""
         self.add_notice_handler(partial(_keep_warning, self.warnings))

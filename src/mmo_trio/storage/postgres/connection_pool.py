@@ -19,14 +19,14 @@ from attrs import Factory, define, field
 
 from mmo_sansio.resilience.reachability import Reachability, ServerState
 from mmo_trio.storage.interface.store import StoreLost, StoreUnavailable
-from mmo_trio.storage.postgres.bridge import PostgresConnection, end_session, open_connection, use_until
+from mmo_trio.storage.postgres.bridge import PostgresConnection, end_session, use_until
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
+from mmo_trio.storage.postgres.primary import PrimaryFinder
 
 logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 PostgresCall = Callable[[PostgresConnection], Awaitable[T]]
-OpenConnection = Callable[[str], Awaitable[PostgresConnection]]
 
 PLAN_LIFETIME_S = 10.0
 """Seconds after which a connection plans its statements again. PostgreSQL makes a plan for the size that a table has at
@@ -72,7 +72,7 @@ class Outage:
 class ConnectionPool:
     """Lends connections to one call at a time, and makes them when they are needed; used within `serve`."""
 
-    conninfo: str
+    primary: PrimaryFinder
     size: int
     """Connections at most, with those whose session the server has not ended yet."""
     session_setup: str
@@ -83,7 +83,6 @@ class ConnectionPool:
     """Whether the statement of a call that was given up is cancelled. One that commits is not: the wait for a standby
     would end with a commit that everybody sees and that a failover loses."""
     outage: Outage = Factory(Outage)
-    open_connection: OpenConnection = open_connection
     reachability: Reachability = field(init=False)
     _idle: list[PostgresConnection] = Factory(list)
     """The connections that no call uses, the last used one last."""
@@ -189,7 +188,7 @@ class ConnectionPool:
                 raise psycopg.OperationalError("no connection became free in time") from None
         while self._idle:
             connection = self._idle.pop()
-            if not _is_spoken_to(connection):
+            if not _is_spoken_to(connection) and self.primary.is_current(connection):
                 return connection
             await connection.close()
         return await self._open(deadline)
@@ -228,7 +227,7 @@ class ConnectionPool:
         raise errors[0] if errors else psycopg.OperationalError("PostgreSQL took too long to accept a connection")
 
     async def _open_prepared(self) -> PostgresConnection:
-        connection = await self.open_connection(self.conninfo)
+        connection = await self.primary.connect()
         try:
             async with use_until(connection, trio.current_time() + _SETUP_TIMEOUT_S):
                 await connection.execute(self.session_setup.encode(), prepare=False)
@@ -248,11 +247,15 @@ class ConnectionPool:
         elif self._nursery is None:
             await connection.close()
             self._places.release()
-        elif is_reusable and connection.is_idle and not _is_old(connection):
+        elif is_reusable and connection.is_idle and self._is_lasting(connection):
             self._idle.append(connection)
             self._places.release()
         else:
             self._nursery.start_soon(self._end, connection)
+
+    def _is_lasting(self, connection: PostgresConnection) -> bool:
+        age_s = trio.current_time() - connection.opened_at
+        return age_s < CONNECTION_LIFETIME_S and self.primary.is_current(connection)
 
     async def _end(self, connection: PostgresConnection) -> None:
         with trio.CancelScope(shield=True) as scope:
@@ -273,7 +276,3 @@ def _is_spoken_to(connection: PostgresConnection) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
-
-
-def _is_old(connection: PostgresConnection) -> bool:
-    return trio.current_time() - connection.opened_at >= CONNECTION_LIFETIME_S

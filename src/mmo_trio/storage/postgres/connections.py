@@ -11,9 +11,10 @@ import trio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
-from mmo_trio.storage.postgres.bridge import end_session, open_connection, use_until
+from mmo_trio.storage.postgres.bridge import end_session, use_until
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
+from mmo_trio.storage.postgres.primary import PrimaryFinder
 
 T = TypeVar("T")
 
@@ -99,7 +100,9 @@ def build_conninfo(url: str) -> str:
     return make_conninfo("", **{**_CONNINFO_DEFAULTS, **parameters, "client_encoding": "UTF8"})
 
 
-async def call_when_reachable(conninfo: str, call: PostgresCall[T], deadline: float, *, extra_time_s: float = 0) -> T:
+async def call_when_reachable(
+    primary: PrimaryFinder, call: PostgresCall[T], deadline: float, *, extra_time_s: float = 0
+) -> T:
     """Call as soon as the server can be reached, on a connection of its own; raises the store's errors.
 
     `extra_time_s`: how much longer than until the deadline the call may take.
@@ -107,7 +110,7 @@ async def call_when_reachable(conninfo: str, call: PostgresCall[T], deadline: fl
     backoff = Backoff(deadline)
     while True:
         try:
-            connection = await open_connection(conninfo)
+            connection = await primary.connect()
             try:
                 async with use_until(connection, deadline + extra_time_s):
                     return await call(connection)

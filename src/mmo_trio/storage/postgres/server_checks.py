@@ -15,9 +15,10 @@ from attrs import frozen
 from psycopg import sql
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.postgres.bridge import PostgresConnection, open_connection
+from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, STARTUP_SETUP, WRITER_CONNECTIONS
 from mmo_trio.storage.postgres.migrations import scripts
+from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.queries import fetch_rows
 
 logger = structlog.get_logger(__name__)
@@ -79,7 +80,7 @@ class OwnSchema:
         return f"SET search_path = {quoted}, pg_temp;"
 
 
-async def prepare_session(conninfo: str, connection: PostgresConnection) -> OwnSchema:
+async def prepare_session(primary: PrimaryFinder, connection: PostgresConnection) -> OwnSchema:
     """Check what can be known before there are tables, and make the connection's session ours; return the schema.
 
     Raises StoreUnusable.
@@ -89,7 +90,7 @@ async def prepare_session(conninfo: str, connection: PostgresConnection) -> OwnS
         raise StoreUnusable(f"PostgreSQL {version // 10_000} is too old: 14 or later is needed")
     ((pid, encoding, is_read_only, role, schema),) = await fetch_rows(connection, _SELECT_FACTS)
     if pid != connection.info.backend_pid:
-        await _check_pooling(conninfo, connection)
+        await _check_pooling(primary, connection)
     if encoding != "UTF8":
         raise StoreUnusable(
             f"the database's encoding is {encoding}, which can't hold every name and reference: make another with"
@@ -110,7 +111,7 @@ async def prepare_session(conninfo: str, connection: PostgresConnection) -> OwnS
     return own
 
 
-async def _check_pooling(conninfo: str, connection: PostgresConnection) -> None:
+async def _check_pooling(primary: PrimaryFinder, connection: PostgresConnection) -> None:
     """Raise StoreUnusable when a pooler gives each transaction another session of the server.
 
     Behind a pooler, the process that is named when a connection begins isn't the one that serves it. If it pools
@@ -118,7 +119,7 @@ async def _check_pooling(conninfo: str, connection: PostgresConnection) -> None:
     connection gets another.
     """
     try:
-        other = await open_connection(conninfo)
+        other = await primary.connect()
         await other.set_autocommit(False)
         async with other:
             for _ in range(_POOLING_ROUNDS):

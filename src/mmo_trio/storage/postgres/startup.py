@@ -26,6 +26,7 @@ from mmo_trio.storage.postgres.connections import (
     call_when_reachable,
     limit_psycopg_logs,
 )
+from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
 
@@ -53,11 +54,11 @@ async def open_postgres(
     database can't be used as it is, StoreUnavailable when it can't be reached.
     """
     limit_psycopg_logs()
-    conninfo = build_conninfo(url)
-    database = await run_to_end(lambda: _prepare_database(conninfo, serving, create, timeout_s))
+    primary = PrimaryFinder(split_servers(build_conninfo(url)))
+    database = await run_to_end(lambda: _prepare_database(primary, serving, create, timeout_s))
     outage, suspect_after_s = Outage(), timeout_s * _SUSPECT_SHARE
     writers, readers = (
-        ConnectionPool(conninfo, size, setup + database.session_setup, suspect_after_s, cancels=cancels, outage=outage)
+        ConnectionPool(primary, size, setup + database.session_setup, suspect_after_s, cancels=cancels, outage=outage)
         for size, setup, cancels in (
             (WRITER_CONNECTIONS, WRITER_SETUP, False),
             (READER_CONNECTIONS, READER_SETUP, True),
@@ -70,6 +71,7 @@ async def open_postgres(
                 if store.ownership is not None:
                     nursery.start_soon(_renew_lease, store.ownership)
                     nursery.start_soon(_maintain, store)
+                    nursery.start_soon(primary.watch)
                 try:
                     yield store
                 finally:
@@ -95,7 +97,7 @@ class _PreparedDatabase:
         return self.schema.session_setup + (DISTRIBUTED_SETUP if self.is_distributed else "")
 
 
-async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_s: float) -> _PreparedDatabase:
+async def _prepare_database(primary: PrimaryFinder, serving: bool, create: bool, timeout_s: float) -> _PreparedDatabase:
     """Check the server, migrate the schema, and begin a lease to serve."""
 
     async def begin(connection: PostgresConnection, schema: OwnSchema) -> _PreparedDatabase:
@@ -106,7 +108,7 @@ async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_
         return _PreparedDatabase(holder, schema, is_distributed)
 
     async def check_version(connection: PostgresConnection) -> _PreparedDatabase | None:
-        schema = await prepare_session(conninfo, connection)
+        schema = await prepare_session(primary, connection)
         version = await migrations.stored_version(connection)
         if version >= migrations.latest_version():
             return await begin(connection, schema)
@@ -117,14 +119,15 @@ async def _prepare_database(conninfo: str, serving: bool, create: bool, timeout_
         return None
 
     async def migrate(connection: PostgresConnection) -> _PreparedDatabase:
-        schema = await prepare_session(conninfo, connection)
+        schema = await prepare_session(primary, connection)
         await migrations.migrate(connection)
         return await begin(connection, schema)
 
+    await primary.look_at_others()
     deadline = trio.current_time() + timeout_s
-    database = await call_when_reachable(conninfo, check_version, deadline)
+    database = await call_when_reachable(primary, check_version, deadline)
     if database is None:
-        database = await call_when_reachable(conninfo, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
+        database = await call_when_reachable(primary, migrate, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
     return database
 
 
@@ -135,16 +138,16 @@ async def distribute_postgres(url: str, *, timeout_s: float = STORE_TIMEOUT_S) -
     coordinator of Citus with workers, or while a process serves the database.
     """
     limit_psycopg_logs()
-    conninfo = build_conninfo(url)
+    primary = PrimaryFinder(split_servers(build_conninfo(url)))
 
     async def distribute(connection: PostgresConnection) -> None:
-        await prepare_session(conninfo, connection)
+        await prepare_session(primary, connection)
         await migrations.migrate(connection)
         await distribution.distribute(connection)
 
     async def call() -> None:
         deadline = trio.current_time() + timeout_s
-        await call_when_reachable(conninfo, distribute, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
+        await call_when_reachable(primary, distribute, deadline, extra_time_s=_MIGRATION_TIMEOUT_S)
 
     await run_to_end(call)
 

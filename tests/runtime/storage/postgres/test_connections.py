@@ -15,6 +15,7 @@ from mmo_trio.storage.postgres.brand_statements import KnownBrands
 from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool
 from mmo_trio.storage.postgres.connections import READER_SETUP, WRITER_SETUP, build_conninfo
+from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.queries import run_statement
 from mmo_trio.storage.sql.statements import Row, SqlStatement
 from tests.support.configured_database import operating_row
@@ -36,7 +37,7 @@ async def open_pool(url: str, setup: str) -> AsyncIterator[ConnectionPool]:
     async with open_postgres(url, serving=False):
         pass
     with trio.fail_after(60):
-        found = ConnectionPool(build_conninfo(url), 1, setup, suspect_after_s=6)
+        found = ConnectionPool(PrimaryFinder([build_conninfo(url)]), 1, setup, suspect_after_s=6)
         async with found.serve():
             yield found
 

@@ -1,0 +1,151 @@
+"""Finds the server to write to, and never goes back to a primary that another server has replaced.
+
+Each promotion begins another timeline of the same system, with a higher number. So of two servers that both take
+writes, as when a standby was promoted while the old primary lived on, the one with the lower timeline is the old one:
+what it takes is lost when it is ended at last. A process that has seen a timeline uses no server with a lower one, and
+from time to time it looks whether another of its servers has a higher one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import psycopg
+import structlog
+import trio
+from attrs import Factory, define
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from mmo_trio.storage.postgres.bridge import PostgresConnection, Timeline, end_session, open_connection, use_until
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
+from mmo_trio.storage.postgres.queries import fetch_rows
+
+logger = structlog.get_logger(__name__)
+
+OpenConnection: TypeAlias = Callable[[str], Awaitable[PostgresConnection]]
+
+LOOK_INTERVAL_S = 10.0
+"""Seconds between two looks at the other servers."""
+
+_LOOK_TIMEOUT_S, _LOOK_CONNECT_TIMEOUT_S = 3.0, 2
+
+_SELECT_TIMELINE = """
+    SELECT system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer
+    FROM pg_control_system() WHERE NOT pg_is_in_recovery()
+"""
+
+
+@define(eq=False)
+class PrimaryFinder:
+    """Opens connections to the primary among the servers of an address; all pools of a process share one."""
+
+    servers: Sequence[str]
+    """The connection parameters of each server, in the order of the address."""
+    open_connection: OpenConnection = open_connection
+    latest: Timeline | None = None
+    """The latest timeline that a connection or a look has shown; None before, and where the role may not see it."""
+    _preferred: int = 0
+    _reported: set[int] = Factory(set)
+    """Servers that were said to be replaced."""
+
+    async def connect(self) -> PostgresConnection:
+        """Return a connection to the first server that takes writes and isn't replaced. Raises psycopg.Error."""
+        errors: list[psycopg.Error] = []
+        for place in self._order():
+            try:
+                connection = await self._open(self.servers[place])
+            except psycopg.Error as error:
+                errors.append(error)
+                continue
+            if self.is_current(connection):
+                self._preferred = place
+                self._note(place, connection.timeline)
+                return connection
+            self._report(place, connection.timeline)
+            await end_session(connection)
+            errors.append(psycopg.OperationalError("a primary that was replaced still takes writes: end it"))
+        final = [each for each in errors if classify_error(each) is not PostgresErrorKind.DISCONNECTED]
+        raise (final or errors)[-1]
+
+    def is_current(self, connection: PostgresConnection) -> bool:
+        """Return whether the connection's server wasn't replaced, as far as this process knows."""
+        return connection.timeline is None or not connection.timeline.is_replaced_by(self.latest)
+
+    async def look_at_others(self) -> None:
+        """Look whether another server has replaced the preferred one, or whether one that was replaced lives on."""
+        if len(self.servers) > 1:
+            async with trio.open_nursery() as nursery:
+                for place in self._order()[0 if self.latest is None else 1 :]:
+                    nursery.start_soon(self._look, place)
+
+    async def watch(self) -> None:
+        """Look at the other servers from time to time, if the address names several."""
+        while len(self.servers) > 1:
+            await trio.sleep(LOOK_INTERVAL_S)
+            await self.look_at_others()
+
+    def _order(self) -> Sequence[int]:
+        every = range(len(self.servers))
+        return [self._preferred, *(each for each in every if each != self._preferred)]
+
+    async def _look(self, place: int) -> None:
+        """Note the timeline of a server, if it is reached and takes writes."""
+        server = make_conninfo(self.servers[place], target_session_attrs="any", connect_timeout=_LOOK_CONNECT_TIMEOUT_S)
+        try:
+            connection = await self._open(server)
+        except psycopg.Error:
+            return
+        await end_session(connection)
+        if connection.timeline is not None and connection.timeline.is_replaced_by(self.latest):
+            self._report(place, connection.timeline)
+        else:
+            self._note(place, connection.timeline)
+
+    async def _open(self, server: str) -> PostgresConnection:
+        """Return a connection with its server's timeline. Raises psycopg.Error."""
+        connection = await self.open_connection(server)
+        try:
+            async with use_until(connection, trio.current_time() + _LOOK_TIMEOUT_S):
+                rows = await fetch_rows(connection, _SELECT_TIMELINE)
+            connection.timeline = Timeline(*rows[0]) if rows else None
+        except psycopg.Error as error:
+            if error.sqlstate is None:
+                await end_session(connection)
+                raise
+            # The role may not see it, or this server has none.
+        return connection
+
+    def _note(self, place: int, timeline: Timeline | None) -> None:
+        if timeline is None or self.latest == timeline:
+            return
+        if self.latest is not None and self.latest.is_replaced_by(timeline):
+            logger.warning("primary_replaced", server=server_name(self.servers[place]), timeline=timeline.number)
+            self._preferred = place
+        self.latest = timeline
+        self._reported.discard(place)
+
+    def _report(self, place: int, timeline: Timeline | None) -> None:
+        if place not in self._reported:
+            self._reported.add(place)
+            number = None if timeline is None else timeline.number
+            logger.error("replaced_primary_lives", server=server_name(self.servers[place]), timeline=number)
+
+
+def split_servers(conninfo: str) -> Sequence[str]:
+    """Return the connection parameters of each server that an address names."""
+    parameters = conninfo_to_dict(conninfo)
+    parts = {name: str(parameters[name]).split(",") for name in ("host", "hostaddr", "port") if parameters.get(name)}
+    total = max((len(each) for name, each in parts.items() if name != "port"), default=1)
+    if total == 1:
+        return [conninfo]
+    return [
+        make_conninfo(conninfo, **{name: each[place if len(each) > 1 else 0] for name, each in parts.items()})
+        for place in range(total)
+    ]
+
+
+def server_name(conninfo: str) -> str:
+    """Return host and port of a server, for messages."""
+    parameters = conninfo_to_dict(conninfo)
+    return f"{parameters.get('host') or parameters.get('hostaddr') or 'localhost'}:{parameters.get('port') or 5432}"
