@@ -147,14 +147,20 @@ class ChannelOwnership(Protocol):
         ...
 
     async def claim(
-        self, *, excluding: Collection[str] = (), known: Mapping[str, int] | None = None, end_leases: bool = False
+        self,
+        *,
+        excluding: Collection[str] = (),
+        known: Mapping[str, int] | None = None,
+        waiting: Collection[str] | None = None,
+        end_leases: bool = False,
     ) -> Sequence[Channel]:
         """Claim the channels that have callbacks waiting and that no process owns, but not those of these brands.
 
         With `known`, the fences of the channels that this process knows to be its own, a channel that it owns under
         another fence gets a new one and is returned: so the process learns what it claimed when an answer was lost.
-        With `end_leases`, first end the leases of processes that have run out; until that is done their owners can
-        renew them.
+        With `waiting`, the brands of callbacks that this process has committed lately, a store to which the search for
+        all others is costly may leave these out for some seconds. With `end_leases`, first end the leases of processes
+        that have run out; until that is done their owners can renew them.
         """
         ...
 

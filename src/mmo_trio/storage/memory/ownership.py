@@ -37,7 +37,12 @@ class MemoryChannelOwnership:
         return (await self._open_state()).ownership.counts(now=store_time())
 
     async def claim(
-        self, *, excluding: Collection[str] = (), known: Mapping[str, int] | None = None, end_leases: bool = False
+        self,
+        *,
+        excluding: Collection[str] = (),
+        known: Mapping[str, int] | None = None,
+        waiting: Collection[str] | None = None,
+        end_leases: bool = False,
     ) -> Sequence[Channel]:
         memory = await self._open_state()
         if end_leases:

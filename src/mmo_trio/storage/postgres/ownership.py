@@ -8,30 +8,26 @@ whose owner may still rely on it. Every statement may be repeated when its outco
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
 import psycopg
 import trio
-from attrs import define
+from attrs import Factory, define
 
 from mmo_sansio.messages.intents import IntentKind, durable_intent
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
-from mmo_sansio.resilience.ownership import (
-    LEASE_DURATION,
-    LEASE_RENEWAL_INTERVAL,
-    OVERDUE_AFTER,
-    Channel,
-    OwnershipCounts,
-)
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.resilience.ownership import LEASE_DURATION, LEASE_RENEWAL_INTERVAL, Channel, OwnershipCounts
+from mmo_sansio.values.clock import SECOND
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import distributed_claims
 from mmo_trio.storage.postgres.bridge import PostgresConnection, run_to_end
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
+from mmo_trio.storage.postgres.scan_marks import ScanMarks, WholeScans
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction
 from mmo_trio.storage.sql.statements import Row
 
@@ -39,6 +35,9 @@ T = TypeVar("T")
 
 OWNERSHIP_TIMEOUT_S = 2.0
 """How long a request may take: a lease has to be renewed in time."""
+
+CHANNEL_SCAN_INTERVAL_S = 0.25
+"""Seconds between two searches for channels without an owner at least: a little less than the owner's rounds."""
 
 NO_HOLDER = 0
 """The holder of what commands schedule that serve nothing."""
@@ -93,7 +92,7 @@ _WAITING = """
 """
 """The recursion skips from brand to brand, along one callback of each."""
 
-_WAITING_ON_SHARDS = "waiting (brand) AS (SELECT unnest(%(waiting)s::text[]))"
+_NAMED = "waiting (brand) AS (SELECT unnest(%(waiting)s::text[]))"
 _CLAIM_CHANNELS = """
     WITH {waiting}, free AS (
         SELECT w.brand, coalesce(c.fence, 0) AS fence
@@ -117,23 +116,22 @@ _CLAIM_CHANNELS = """
 
 _CLAIM_CALLBACKS = """
     WITH found AS (
-        SELECT c.brand, i.gateway_reference, c.fence
-        FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS wanted (brand, room, fence)
+        SELECT c.brand, i.id, c.fence
+        FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS wanted (brand, room, fence, mark)
         JOIN channels AS c ON c.brand = wanted.brand AND c.fence = coalesce(wanted.fence, c.fence) AND c.holder = %s
         JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
         CROSS JOIN LATERAL (
-            SELECT gateway_reference FROM intents
-            WHERE kind = 'callback' AND intents.brand = c.brand AND intents.fence < c.fence
+            SELECT id FROM intents
+            WHERE kind = 'callback' AND intents.brand = c.brand AND id > wanted.mark AND intents.fence < c.fence
                 AND gateway_reference <> ALL (%s::text[])
             ORDER BY id LIMIT wanted.room FOR UPDATE SKIP LOCKED
         ) AS i
     ), claimed AS (
         UPDATE intents AS i SET fence = found.fence FROM found
-        WHERE i.brand = found.brand AND i.gateway_reference = found.gateway_reference
-            AND i.kind = 'callback'
+        WHERE i.brand = found.brand AND i.id = found.id AND i.kind = 'callback'
         RETURNING i.id, i.brand, i.gateway_reference, i.fence
     )
-    SELECT gateway_reference, fence, order_row, progress
+    SELECT gateway_reference, fence, order_row, progress, brand, claimed.id
     FROM claimed JOIN transactions USING (brand, gateway_reference) ORDER BY claimed.id
 """
 """The oldest callbacks come first, also those that an earlier owner had claimed: after all new ones they would never
@@ -142,27 +140,6 @@ come."""
 _RELEASE_CHANNELS = """
     UPDATE channels AS c SET holder = 0 FROM unnest(%s::text[], %s::bigint[]) AS old (brand, fence)
     WHERE c.brand = old.brand AND c.fence = old.fence AND c.holder = %s
-"""
-_IN_SHARE = """
-    (NOT EXISTS (SELECT FROM alive WHERE id = %(me)s) OR EXISTS (
-        SELECT FROM alive WHERE id = %(me)s
-            AND mod(hashtext(gateway_reference)::bigint + 2147483648, total) = nth
-    ))
-"""
-_LIVE_HOLDERS = """
-    WITH alive AS MATERIALIZED (
-        SELECT id, row_number() OVER (ORDER BY id) - 1 AS nth, count(*) OVER () AS total
-        FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()
-    )
-"""
-_NEXT_WAKE = f"""
-    {_LIVE_HOLDERS} SELECT wake_at FROM wakes WHERE {_IN_SHARE}
-    ORDER BY wake_at LIMIT 1
-"""
-_DUE = f"""
-    {_LIVE_HOLDERS} SELECT brand, gateway_reference FROM wakes
-    WHERE wake_at <= %(now)s AND (wake_at <= %(overdue)s OR {_IN_SHARE})
-    ORDER BY wake_at, created_at LIMIT %(limit)s
 """
 
 
@@ -178,6 +155,9 @@ class PostgresChannelOwnership:
     _has_ended_lease: bool = False
     _owner_renewed_at: float = -math.inf
     """When the channel owner renewed the lease last, by Trio's clock."""
+    _channel_scans: WholeScans = Factory(lambda: WholeScans(CHANNEL_SCAN_INTERVAL_S))
+    _marks: ScanMarks = Factory(ScanMarks)
+    """Below which ids nothing waits of each brand's callbacks."""
     _is_closed: bool = False
 
     async def renew_lease(self) -> int:
@@ -204,10 +184,24 @@ class PostgresChannelOwnership:
         return OwnershipCounts(alive, held)
 
     async def claim(
-        self, *, excluding: Collection[str] = (), known: Mapping[str, int] | None = None, end_leases: bool = False
+        self,
+        *,
+        excluding: Collection[str] = (),
+        known: Mapping[str, int] | None = None,
+        waiting: Collection[str] | None = None,
+        end_leases: bool = False,
     ) -> Sequence[Channel]:
-        claim = partial(claim_channels, excluding=excluding, known=known, end_leases=end_leases)
-        return await self._call_once(lambda c: claim(c, self.lease_number, is_distributed=self.is_distributed))
+        began_at = trio.current_time()
+        is_whole = waiting is None or self._channel_scans.is_due(began_at)
+        named = None if is_whole else waiting
+        if named is not None and not named and not end_leases:
+            return ()
+        claim = partial(claim_channels, excluding=excluding, known=known, waiting=named, end_leases=end_leases)
+        claimed = await self._call_once(lambda c: claim(c, self.lease_number, is_distributed=self.is_distributed))
+        if is_whole:
+            self._channel_scans.record(began_at, trio.current_time())
+        self._marks.forget(each.brand for each in claimed)
+        return claimed
 
     async def claim_callbacks(
         self,
@@ -217,12 +211,35 @@ class PostgresChannelOwnership:
         already_claimed: Collection[str] = (),
     ) -> Sequence[WorkItem]:
         fences = {brand: None if known is None else known.get(brand, UNKNOWN_FENCE) for brand in capacity}
-        claim = distributed_claims.claim_callbacks if self.is_distributed else _claim_callbacks
+        claim = distributed_claims.claim_callbacks if self.is_distributed else self._claim_beyond_marks
         rows = await self._call_once(lambda c: claim(c, self.lease_number, capacity, fences, already_claimed))
         return [
             WorkItem(durable_intent(IntentKind.CALLBACK, reference, fence), parse_transaction(order, progress))
-            for reference, fence, order, progress in rows
+            for reference, fence, order, progress, *_ in rows
         ]
+
+    async def _claim_beyond_marks(
+        self,
+        connection: PostgresConnection,
+        holder: int,
+        capacity: Mapping[str, int],
+        fences: Mapping[str, int | None],
+        already_claimed: Collection[str],
+    ) -> Sequence[Row]:
+        began_at = time.monotonic()
+        is_whole = bool(already_claimed) or self._marks.whole_scans.is_due(began_at)
+        marks = [0 if is_whole else self._marks.begin(brand, began_at) for brand in capacity]
+        values = (list(capacity), list(capacity.values()), list(fences.values()), marks, holder, list(already_claimed))
+        rows = await fetch_rows(connection, _CLAIM_CALLBACKS, *values)
+        now = time.monotonic()
+        if already_claimed:
+            self._marks.forget(capacity)  # What is released of these comes again, wherever its id lies.
+            return rows
+        if is_whole:
+            self._marks.whole_scans.record(began_at, now)
+        for *_, brand, id in rows:
+            self._marks.set(brand, now, id)
+        return rows
 
     async def release(self, fences: Mapping[str, int]) -> None:
         brands, numbers = list(fences), list(fences.values())
@@ -274,61 +291,36 @@ async def end_lease(connection: PostgresConnection, number: int) -> None:
     await connection.execute(_END_LEASE.encode(), (number,))
 
 
-async def _claim_callbacks(
-    connection: PostgresConnection,
-    holder: int,
-    capacity: Mapping[str, int],
-    fences: Mapping[str, int | None],
-    already_claimed: Collection[str],
-) -> Sequence[Row]:
-    counts = list(capacity.values())
-    return await fetch_rows(
-        connection, _CLAIM_CALLBACKS, list(capacity), counts, list(fences.values()), holder, list(already_claimed)
-    )
-
-
 async def claim_channels(
     connection: PostgresConnection,
     holder: int,
     excluding: Collection[str],
     known: Mapping[str, int] | None,
+    waiting: Collection[str] | None,
     end_leases: bool,
     *,
     is_distributed: bool = False,
 ) -> Sequence[Channel]:
-    """Claim the channels that have callbacks waiting and no owner, or this one under a fence that is not known."""
-    if end_leases:
-        await connection.execute(EXPIRE_LEASES.encode())
+    """Claim the channels that have callbacks waiting and no owner, or this one under a fence that is not known. With
+    `waiting`, claim only channels of these brands."""
+    if end_leases and (await connection.execute(EXPIRE_LEASES.encode())).rowcount:
+        waiting = None  # All that the dead have left is wanted.
+    if waiting is None and is_distributed:
+        waiting = await distributed_claims.waiting_brands(connection)
     values = {
         "excluding": list(excluding),
         "me": holder,
         "is_known": known is not None,
         "known": list(known or ()),
         "fences": list((known or {}).values()),
+        "waiting": list(waiting or ()),
     }
-    waiting = _WAITING
-    if is_distributed:
-        waiting, values["waiting"] = _WAITING_ON_SHARDS, await distributed_claims.waiting_brands(connection)
-    cursor = await connection.execute(_CLAIM_CHANNELS.format(waiting=waiting).encode(), values)
+    statement = _CLAIM_CHANNELS.format(waiting=_WAITING if waiting is None else _NAMED)
+    cursor = await connection.execute(statement.encode(), values)
     return [
         Channel(brand, fence, INITIAL_SNAPSHOT if breaker is None else parse_breaker(breaker))
         for brand, fence, breaker in await cursor.fetchall()
     ]
-
-
-async def next_wake(connection: PostgresConnection, holder: int) -> Instant | None:
-    """Return the earliest `wake_at` in the share of this lease."""
-    cursor = await connection.execute(_NEXT_WAKE.encode(), {"me": holder})
-    row = await cursor.fetchone()
-    return None if row is None else Instant(int(row[0]))
-
-
-async def due(connection: PostgresConnection, holder: int, now: Instant, limit: int) -> Sequence[tuple[str, str]]:
-    """Return brand and gatewayReference of what is due in the share of this lease, and what is long overdue, the
-    earliest first."""
-    values = {"me": holder, "now": now, "overdue": now - OVERDUE_AFTER, "limit": limit}
-    cursor = await connection.execute(_DUE.encode(), values)
-    return [(brand, reference) for brand, reference in await cursor.fetchall()]
 
 
 async def claim_abandoned(

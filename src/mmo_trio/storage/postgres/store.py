@@ -43,6 +43,7 @@ from mmo_trio.storage.postgres.commits import (
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.connections import call_with_retry
 from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
+from mmo_trio.storage.postgres.due_work import DueSearch
 from mmo_trio.storage.postgres.new_references import NewReferences
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
@@ -135,6 +136,7 @@ class PostgresStore(SqlStore):
         self._is_distributed = is_distributed
         self._known_brands = KnownBrands()
         self._is_closed = False
+        self._due_search = DueSearch()
         self._records_horizon = Instant(0)
         """No new transaction appears below it."""
         self._new_references = NewReferences(self._known_brands)
@@ -201,10 +203,10 @@ class PostgresStore(SqlStore):
             raise
 
     async def next_wake(self) -> Instant | None:
-        return await self._read(lambda c: ownership.next_wake(c, self._holder))
+        return await self._read(lambda c: self._due_search.next_wake(c, self._holder))
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
-        found = await self._read(lambda c: ownership.due(c, self._holder, now, limit))
+        found = await self._read(lambda c: self._due_search.due(c, self._holder, now, limit))
         for brand, reference in found:
             self._known_brands.add(reference, brand)
         return [reference for _, reference in found]

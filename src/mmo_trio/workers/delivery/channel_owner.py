@@ -78,6 +78,8 @@ class ChannelOwner:
     _renewals: RenewalHistory = RenewalHistory()
     _uncertain_fences: dict[str, int] = Factory(dict)
     """The last known fences of channels that this process may own and does not use before it has claimed them again."""
+    _committed_brands: set[str] = Factory(set)
+    """Brands of callbacks that this process has committed since the last claim of channels."""
     _backlogged_brands: set[str] = Factory(set)
     """Brands that had more callbacks waiting at the last query than could be claimed."""
     _brands_to_release: set[str] = Factory(set)
@@ -89,6 +91,7 @@ class ChannelOwner:
     def try_enqueue(self, work: WorkItem) -> bool:
         """Query the store soon for a callback that has just become durable, as another process may own its channel.
         This never waits."""
+        self._committed_brands.add(work.transaction.order.brand)
         self._wake_up.set()
         return True
 
@@ -131,12 +134,17 @@ class ChannelOwner:
         cooling = self._released_since(RELEASE_COOLDOWN)
         may_end_leases = self._renewals.may_end_leases(self.owned.clock())
         known = dict(self.owned.fences)
-        for channel in await self.channels.claim(excluding=cooling, known=known, end_leases=may_end_leases):
+        committed = frozenset(self._committed_brands)
+        waiting = {*committed, *self._uncertain_fences} - known.keys()
+        for channel in await self.channels.claim(
+            excluding=cooling, known=known, waiting=waiting, end_leases=may_end_leases
+        ):
             fence_before = self.owned.fences.get(channel.brand, self._uncertain_fences.pop(channel.brand, None))
             self.owned.fences[channel.brand] = channel.fence
             if fence_before is None:
                 self.callbacks.load_breaker(channel.brand, channel.breaker)
             logger.info("channel_claimed", brand=channel.brand, fence=channel.fence)
+        self._committed_brands -= committed
         capacity = self._free_capacity()
         if capacity:
             found = await self.channels.claim_callbacks(
