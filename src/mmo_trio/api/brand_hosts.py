@@ -34,5 +34,7 @@ class BrandHosts:
             brands = [record.brand for record in await self._store.admin.brands()]
             self._brand_by_host = {each.host.lower(): each.id for each in brands if each.host}
             self._expires_at = later(now, HOSTS_CACHE_TTL)
+        if not self._brand_by_host:
+            return True
         owner = self._brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))
         return owner is None or owner == brand

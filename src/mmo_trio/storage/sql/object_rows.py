@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.model import Transaction
@@ -67,4 +68,10 @@ def object_of_row(row: Sequence[bytes | None]) -> bytes:
         return parse_object(stored)
     assert order is not None
     assert progress is not None
+    return _render_pending(order, progress)
+
+
+@lru_cache(maxsize=1024)
+def _render_pending(order: bytes, progress: bytes) -> bytes:
+    """Render once for each version of a transaction that merchants look up again and again until it has ended."""
     return transaction_object(parse_transaction(order, progress))
