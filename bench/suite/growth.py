@@ -220,7 +220,7 @@ def _size_table(grown: Growth, file_bytes: int) -> Table:
         "bytes for each payment",
         ("table", "as written", "its indexes", "both after VACUUM FULL"),
         rows,
-        "the two texts of a payment: its order and its object.",
+        "the order and the progress of a payment, its five lines in the journal, and its keys in six indexes.",
     )
 
 
@@ -237,4 +237,9 @@ def _cost_table(grown: Growth) -> Table:
         [f"... of {name}", f"{part / count:.0%} of {grown.each(count):.2f}"]
         for name, (count, part) in grown.updates.items()
     ]
-    return Table("PostgreSQL, for each payment", ("what", "amount"), rows, "indexes with random keys.")
+    return Table(
+        "PostgreSQL, for each payment",
+        ("what", "amount"),
+        rows,
+        "the steps of the payment, five lines in the journal, and the queue of kept intents.",
+    )
