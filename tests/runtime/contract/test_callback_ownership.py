@@ -135,9 +135,9 @@ async def all_recorded(store: Store) -> None:
 
 @pytest.mark.spec("K3")
 async def test_an_owner_that_is_stopped_and_goes_on_sends_nothing_that_another_has_sent(
-    tmp_path: Path, database: str
+    tmp_path: Path, migrated_database: str
 ) -> None:
-    async with scene(tmp_path, database) as (receiver, both, store):
+    async with scene(tmp_path, migrated_database) as (receiver, both, store):
         receiver.answers.set()
         await pay(both[0], receiver)
         await until(lambda: are_under_way(store, receiver.connected))
@@ -179,8 +179,10 @@ async def pay_one_more(gateway: Process, receiver: Receiver, store: Store) -> No
 
 
 @pytest.mark.spec("K3")
-async def test_an_owner_that_drains_keeps_the_channel_until_nothing_is_under_way(tmp_path: Path, database: str) -> None:
-    async with scene(tmp_path, database) as (receiver, both, store):
+async def test_an_owner_that_drains_keeps_the_channel_until_nothing_is_under_way(
+    tmp_path: Path, migrated_database: str
+) -> None:
+    async with scene(tmp_path, migrated_database) as (receiver, both, store):
         receiver.shakes_hands.set()
         await pay(both[0], receiver)
         await until(lambda: have_been_heard(receiver, PLACES))
@@ -205,8 +207,10 @@ async def is_draining(log: Path) -> bool:
 
 
 @pytest.mark.spec("K3")
-async def test_a_killed_owner_s_callbacks_are_taken_over_within_its_lease(tmp_path: Path, database: str) -> None:
-    async with scene(tmp_path, database) as (receiver, both, store):
+async def test_a_killed_owner_s_callbacks_are_taken_over_within_its_lease(
+    tmp_path: Path, migrated_database: str
+) -> None:
+    async with scene(tmp_path, migrated_database) as (receiver, both, store):
         receiver.shakes_hands.set()
         await pay(both[0], receiver)
         await until(lambda: are_under_way(store, len(receiver.heard)))

@@ -192,11 +192,11 @@ async def all_is_well(here: Cluster, log: Log, recorder: CallbackRecorder) -> No
 
 @pytest.mark.spec("S1", "S6", "K3", "C6")
 async def test_workers_of_two_nodes_die_and_every_payment_happens_once(
-    tmp_path: Path, database: str, pytestconfig: pytest.Config
+    tmp_path: Path, migrated_database: str, pytestconfig: pytest.Config
 ) -> None:
     chance, log = random.Random(SEED), Log()
     kills = pytestconfig.getoption("--kills")
-    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, database) as here:
+    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, migrated_database) as here:
         recorder.find_sender = here.sender
         async with loaded(here, log, recorder.url) as faults:
             for round in range(1, kills + 1):
@@ -210,9 +210,11 @@ async def test_workers_of_two_nodes_die_and_every_payment_happens_once(
 
 
 @pytest.mark.spec("S1", "S6", "K3", "C6")
-async def test_a_node_that_is_killed_whole_leaves_its_payments_to_the_other(tmp_path: Path, database: str) -> None:
+async def test_a_node_that_is_killed_whole_leaves_its_payments_to_the_other(
+    tmp_path: Path, migrated_database: str
+) -> None:
     log = Log()
-    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, database) as here:
+    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, migrated_database) as here:
         recorder.find_sender = here.sender
         first = here.nodes[0]
         async with trio.open_nursery() as load:
@@ -229,9 +231,11 @@ async def test_a_node_that_is_killed_whole_leaves_its_payments_to_the_other(tmp_
 
 
 @pytest.mark.spec("S1", "K3")
-async def test_replacing_every_worker_of_both_nodes_under_load_costs_nothing(tmp_path: Path, database: str) -> None:
+async def test_replacing_every_worker_of_both_nodes_under_load_costs_nothing(
+    tmp_path: Path, migrated_database: str
+) -> None:
     log = Log()
-    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, database) as here:
+    async with recording_callbacks(tmp_path) as recorder, cluster(tmp_path, migrated_database) as here:
         recorder.find_sender = here.sender
         async with loaded(here, log, recorder.url) as faults:
             for number, node in enumerate(here.nodes):
@@ -277,10 +281,10 @@ def each_was_heard(recorder: CallbackRecorder, killed: Collection[int], referenc
 
 @pytest.mark.spec("C12")
 async def test_one_of_many_creates_with_one_reference_over_two_nodes_wins(
-    tmp_path: Path, database: str, pytestconfig: pytest.Config
+    tmp_path: Path, migrated_database: str, pytestconfig: pytest.Config
 ) -> None:
     result_url = "https://127.0.0.1:9/callback"
-    async with cluster(tmp_path, database) as here, AsyncExitStack() as stack:
+    async with cluster(tmp_path, migrated_database) as here, AsyncExitStack() as stack:
         clients = [
             Client(
                 await stack.enter_async_context(

@@ -28,10 +28,7 @@ DISTRIBUTED_TABLES: Sequence[str] = (
     "journal",
     "wakes",
     "receipts",
-    "wakes",
-    "receipts",
     "figures",
-    "figure_deltas",
     "figure_deltas",
     "brand_usage",
 )
