@@ -24,6 +24,7 @@ LONG_TESTS = [
     "tests/runtime/storage/postgres/test_store.py",
     "tests/runtime/storage/postgres/test_faults.py",
     "tests/runtime/storage/postgres/test_failover.py",
+    "tests/runtime/storage/postgres/test_stalls.py",
     "tests/runtime/workers/delivery/test_channel_owner.py",
 ]
 ON_EVERY_POSTGRES = [

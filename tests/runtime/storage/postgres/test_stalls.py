@@ -25,8 +25,12 @@ import psycopg
 
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 TABLES = ("transactions", "intents", "channels", "holders", "batches", "horizon")
-LOCKS = [("transactions", 3.0)] if QUICK else [(table, float(1 + nth)) for nth in range(9) for table in TABLES]
-PAUSES_S = [3.0] if QUICK else [float(1 + nth) for nth in range(9)]
+STALLS_S = [float(1 + nth) for nth in range(9)]
+LOCKS = [("transactions", 3.0)]
+if not QUICK:
+    each_stall = [(TABLES[nth % len(TABLES)], stall_s) for nth, stall_s in enumerate(STALLS_S)]
+    LOCKS = [*dict.fromkeys([*LOCKS, *each_stall, *((table, 9.0) for table in TABLES)])]
+PAUSES_S = [3.0] if QUICK else STALLS_S
 PAYMENTS_PER_S = 20
 BEFORE_S = 6.0
 """Seconds of load before the server stands still: then every process renews its lease steadily."""
