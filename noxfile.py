@@ -33,7 +33,11 @@ ON_EVERY_POSTGRES = [
     "tests/runtime/contract/test_nodes.py",
     "tests/runtime/contract/test_kill.py",
 ]
-LONG_ON_POSTGRES = ["tests/runtime/storage/postgres/test_plans.py", "tests/runtime/contract/test_endurance.py"]
+LONG_ON_POSTGRES = [
+    "tests/runtime/storage/postgres/test_plans.py",
+    "tests/runtime/contract/test_endurance.py",
+    "tests/runtime/contract/test_rest_load.py",
+]
 STORE_INDEPENDENT = [
     *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
     *("test_both_listeners*", "test_deploy*", "test_metrics*", "test_fuzz*", "test_general*"),

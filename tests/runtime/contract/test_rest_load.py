@@ -1,0 +1,45 @@
+"""A gateway at rest leaves its database at rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import trio
+from bench.machine import cpu_s
+
+from mmo_trio.brands.master_key import create_master_key
+from mmo_trio.sandbox.local_ca import ensure_authority
+from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION
+from tests.support.mmo_process import serving_process
+from tests.support.postgres_process import postgres_process
+from tests.support.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.own_store
+
+PROCESSES = 2
+SETTLED_AFTER_S = 8.0
+"""By then connections are made and statements are planned."""
+WATCHED_S = 5.0 if os.environ.get("MMO_TEST_QUICK") else 20.0
+SHARE_MAX = 0.01
+"""Of a core, for each process."""
+
+
+@pytest.mark.finding("postgres-F1")
+async def test_a_gateway_at_rest_takes_a_hundredth_of_a_core_of_its_database(tmp_path: Path) -> None:
+    with postgres_process() as server:
+        create_master_key(tmp_path / "master.key")
+        ensure_authority(tmp_path)
+        text = CONFIGURATION.replace("sqlite:///{directory}/gateway.db", "{url}")
+        url = PostgresServer(server.socket_url).migrated()
+        (tmp_path / "mmo.toml").write_text(text.format(directory=tmp_path, url=url), encoding="utf-8")
+        (tmp_path / "brands.toml").write_text(BRANDS, encoding="utf-8")
+        words = ("serve", "--config", tmp_path / "mmo.toml", "--brands", tmp_path / "brands.toml")
+        async with serving_process(*words, "--workers", f"{PROCESSES}", log=tmp_path / "log"):
+            await trio.sleep(SETTLED_AFTER_S)
+            used_s, begun_at = cpu_s(server.pid), trio.current_time()
+            await trio.sleep(WATCHED_S)
+            share = (cpu_s(server.pid) - used_s) / (trio.current_time() - begun_at) / PROCESSES
+    print(f"each process at rest keeps {share:.2%} of a core of the database busy")
+    assert share < SHARE_MAX
