@@ -10,7 +10,7 @@ from bench.options import Options
 from bench.report import Outcome, Table
 from bench.suite.creates import SCHEMA, our_postgres, web_only
 
-CONNECTIONS = (1, 4, 16, 64, 256)
+CONNECTIONS = (1, 2, 4, 8, 16, 32, 64, 256)
 ROUNDS_MOST, SECONDS_MOST = 3, 3
 
 
@@ -42,7 +42,7 @@ def run(options: Options) -> Outcome:
         "creates a second (p50 ms, p99 ms) by number of connections",
         ["server", *map(str, CONNECTIONS)],
         cells,
-        "with one connection the way there and back and one commit on the disk, from 16 on the server's own core.",
+        "with few connections the way there and back and the commit on the disk, with more the server's own core.",
     )
     return Outcome(
         "rising",

@@ -35,7 +35,14 @@ _NULL = b"\xff\xff\xff\xff"
 def _array_encoder(oid: int, encode: Encode) -> Encode:
     """Return the encoder of an array of this type: one dimension, counted from 1."""
 
+    head_of_one, null = _array_head(1, 0, oid, 1, 1), _array_head(1, 1, oid, 1, 1) + _NULL
+
     def encode_all(elements: Sequence[Any]) -> bytes:
+        if len(elements) == 1:  # As in all small batches.
+            if (only := elements[0]) is None:
+                return null
+            encoded = encode(only)
+            return head_of_one + _integer(len(encoded)) + encoded
         if not elements:
             return _empty_array(0, 0, oid)
         parts = [_array_head(1, None in elements, oid, len(elements), 1)]

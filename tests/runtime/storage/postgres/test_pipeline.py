@@ -51,10 +51,11 @@ async def session(url: str) -> AsyncIterator[Session]:
     [
         [],
         [("", 0, 0, b"")],
+        [(None, None, None, None)],
         [('{a,"b\\" ü}', -(2**31), -(2**63), b"\x00\xff"), ("NULL", 2**31 - 1, 2**63 - 1, b"{}")],
         [(None, None, None, None), ("x" * 100_000, 1, None, b"y" * 100_000)],
     ],
-    ids=["none", "empty", "extremes", "nulls and long ones"],
+    ids=["none", "empty", "null", "extremes", "nulls and long ones"],
 )
 async def test_what_travels_arrives(database: str, rows: Sequence[tuple[Any, ...]]) -> None:
     columns = list(zip(*rows, strict=True)) or [()] * 4
