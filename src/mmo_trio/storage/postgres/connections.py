@@ -52,11 +52,15 @@ _SESSION_SETUP = """
     SET client_min_messages = warning;
     SET standard_conforming_strings = on;
     SET jit = off;
-    SET client_min_messages = warning;
+    SET tcp_keepalives_idle = 5;
+    SET tcp_keepalives_interval = 2;
+    SET tcp_keepalives_count = 3;
+    SET tcp_user_timeout = '10s';
 """
 """A commit is on disk, and on a synchronous standby, before its reply; a paused process holds no lock for long; a
-warning during COMMIT always arrives; to compile a statement takes longer than to run it. What a role, a database or an
-address sets instead changes nothing."""
+warning during COMMIT always arrives; to compile a statement takes longer than to run it; the server ends the sessions
+of a machine that has vanished, which by its own defaults takes two hours. What a role, a database or an address sets
+instead changes nothing."""
 
 WRITER_SETUP = f"""
     {_SESSION_SETUP}
@@ -64,8 +68,7 @@ WRITER_SETUP = f"""
     SET plan_cache_mode = force_generic_plan;
 """
 """Batches look up keys and nothing else, so one plan serves for all values. There is no statement deadline, which would
-cut a COMMIT's wait for the standby short and report success; the caller's deadline shuts the connection down
-instead."""
+cut a COMMIT's wait for the standby short; the call is given up at its deadline instead."""
 
 DISTRIBUTED_SETUP = "SET plan_cache_mode = force_custom_plan;"
 """Where tables are distributed, a statement's shard is found by its values."""
@@ -78,8 +81,7 @@ STARTUP_SETUP = f"{_SESSION_SETUP} SET statement_timeout = 0; SET lock_timeout =
 
 def limit_psycopg_logs() -> None:
     """Keep psycopg from logging the errors that follow another one, which is raised: they say the same again, for each
-    broken pipeline, and may contain values of rows. Of what the pools say while no server answers, log one record a
-    second."""
+    broken pipeline, and may contain values of rows."""
     logging.getLogger("psycopg").addFilter(_is_not_follow_up_error)
 
 

@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 
 import pytest
@@ -17,7 +18,11 @@ from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, WRITER_CONNECTIONS
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool
+from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, WRITER_CONNECTIONS, WRITER_SETUP, build_conninfo
+from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
+from mmo_trio.storage.postgres.queries import run_statement
+from mmo_trio.storage.sql.statements import SqlStatement
 from mmo_trio.system.clock import GatewayClock
 from tests.support.postgres_cluster import postgres_cluster
 from tests.support.postgres_process import PostgresProcess, postgres_process
@@ -129,7 +134,7 @@ async def test_a_standby_that_is_away_does_not_fill_the_server_with_sessions() -
         async with sessions_counted(cluster.primary) as most, loaded(cluster.url, timeout_s=1) as load:
             await trio.to_thread.run_sync(cluster.kill_standby)
             await load.more("StoreUnavailable", 100)
-            await trio.sleep(6)  # Several times the deadline of a call.
+            await trio.sleep(3)  # Several times the deadline of a call.
             await trio.to_thread.run_sync(cluster.standby.start)
             await load.more("Accepted", 20)
         assert most() <= CONNECTIONS_MAX
@@ -180,11 +185,24 @@ async def test_reads_that_were_given_up_do_not_wait_on() -> None:
                 await store.check()
 
 
+@pytest.mark.finding("postgres-F4")
+async def test_sessions_of_a_machine_that_vanished_do_not_stay_for_hours() -> None:
+    with postgres_process() as server, trio.fail_after(60):
+        pool = ConnectionPool(
+            PrimaryFinder(split_servers(build_conninfo(server.tcp_url))), 1, WRITER_SETUP, suspect_after_s=5
+        )
+        async with pool.serve():
+            for name, value in (("tcp_user_timeout", "10000"), ("tcp_keepalives_idle", "5")):
+                statement = SqlStatement(f"SELECT current_setting('{name}')")
+                found = await pool.call(partial(run_statement, statement=statement), trio.current_time() + 30)
+                assert found == [(value,)]
+
+
 @pytest.mark.spec("P5")
 @pytest.mark.finding("postgres-F11")
 async def test_a_server_that_is_down_refuses_at_once_and_serves_as_soon_as_it_is_up() -> None:
     with postgres_process() as server, capture_logs() as logged, trio.fail_after(120):
-        async with loaded(server.tcp_url, timeout_s=4) as load:
+        async with loaded(server.tcp_url, timeout_s=2) as load:
             await trio.to_thread.run_sync(server.stop, signal.SIGQUIT)
             await load.more("StoreUnavailable", 1)
             with trio.fail_after(20):  # Two callers' timeouts each would take minutes.

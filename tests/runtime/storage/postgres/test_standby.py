@@ -56,7 +56,7 @@ async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered
     with postgres_cluster() as cluster, trio.fail_after(120):
         with psycopg.connect(cluster.primary.tcp_url, autocommit=True) as connection:
             connection.execute("ALTER ROLE postgres SET client_min_messages = error")
-        async with open_postgres(cluster.url, serving=True, timeout_s=2) as store:
+        async with open_postgres(cluster.url, serving=True, timeout_s=1) as store:
             await submit_batch(store, (creation(0), NOON))
             answers[0] = "Accepted"
             cluster.kill_standby()
