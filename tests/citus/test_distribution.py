@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 import trio
 
 from mmo_sansio.messages.queries import LookUp
+from mmo_sansio.values.clock import HOUR, Instant
 from mmo_trio.storage.conformance.driver import after_noon, submit_batch
 from mmo_trio.storage.conformance.inputs import creation, reference
+from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery
 from mmo_trio.storage.interface.store import Store, StoreUnusable
 from mmo_trio.storage.open_store import distribute_store
 from mmo_trio.storage.postgres import open_postgres
@@ -121,3 +123,30 @@ async def test_a_commit_that_was_given_up_never_takes_place(distributed: str) ->
         assert void == (False,)
         with pytest.raises(psycopg.errors.UniqueViolation):
             connection.execute("INSERT INTO brand_batches (brand, id, stamp) VALUES ('brand-1', %s, 1)", (lost,))
+
+
+async def test_counts_are_added_up_and_old_rows_of_commits_purged(distributed: str) -> None:
+    query = CountQuery(HOUR, Instant(0), after_noon(HOUR))
+    with trio.fail_after(120):
+        async with open_postgres(distributed, serving=True) as store:
+            await create_one_each(store)
+            counted = await store.admin.count_payments(query, by=CountDimension.BRAND)
+            assert {each.key: each.count for each in counted} == dict.fromkeys(BRANDS, 1)
+            await store.roll_up_counts()
+            await create_one_each(store, 100)
+            await store.roll_up_counts()
+            counted = await store.admin.count_payments(query, by=CountDimension.BRAND)
+            assert {each.key: each.count for each in counted} == dict.fromkeys(BRANDS, 2)
+            with closing(psycopg.connect(distributed, autocommit=True)) as connection:
+                old = UUID(int=1 << 64)
+                connection.execute(
+                    "INSERT INTO brand_batches (brand, id, stamp, touched_at) VALUES ('brand-1', %s, 77, '2020-01-01')",
+                    (old,),
+                )
+                connection.execute(
+                    "INSERT INTO batches (id, stamp, touched_at) VALUES (%s, 78, '2020-01-01')", (UUID(int=1 << 65),)
+                )
+                await store.purge()
+                left = connection.execute("SELECT stamp FROM brand_batches WHERE stamp < 100").fetchall()
+                assert left == []
+                assert connection.execute("SELECT stamp FROM batches WHERE stamp < 100").fetchall() == [(78,)]
