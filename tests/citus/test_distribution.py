@@ -16,9 +16,9 @@ from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery
 from mmo_trio.storage.interface.store import Store, StoreUnusable
 from mmo_trio.storage.open_store import distribute_store
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.postgres.bridge import open_connection
 from mmo_trio.storage.postgres.distribution import DISTRIBUTED_TABLES
 from mmo_trio.storage.postgres.partitions import maintain_partitions
+from mmo_trio.storage.postgres.trio_connection import open_connection
 from tests.support.citus_cluster import SHARDS
 
 # isort: split

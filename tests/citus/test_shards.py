@@ -21,8 +21,8 @@ from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, 
 from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery, PaymentFilter
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import batch_load, commits, open_postgres, queries
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.pipeline import BoundStatement, Row, execute_pipeline
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.support.citus_cluster import SHARDS
 
 pytestmark = pytest.mark.finding("postgres-F7")

@@ -11,9 +11,9 @@ from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
 from mmo_sansio.values.model import Status
 from mmo_trio.storage.postgres.brand_statements import BrandStatement, KnownBrands
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, Row, execute_pipeline
 from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX
 from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction
 

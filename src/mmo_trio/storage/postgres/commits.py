@@ -14,11 +14,11 @@ from attrs import define, field, frozen
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.connections import Backoff, call_with_retry
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from attrs import Factory, define, field
 
 from mmo_sansio.resilience.reachability import Reachability, ServerState
 from mmo_trio.storage.interface.store import StoreLost, StoreUnavailable
-from mmo_trio.storage.postgres.bridge import PostgresConnection, end_session, use_until
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
 from mmo_trio.storage.postgres.primary import PrimaryFinder
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, end_session, use_until
 
 logger = structlog.get_logger(__name__)
 

@@ -11,10 +11,10 @@ import trio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
-from mmo_trio.storage.postgres.bridge import end_session, use_until
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, translate_error
 from mmo_trio.storage.postgres.primary import PrimaryFinder
+from mmo_trio.storage.postgres.trio_connection import end_session, use_until
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import Row
 
 SELECT_WAITING_BRANDS = "SELECT DISTINCT brand FROM intents WHERE kind = 'callback'"

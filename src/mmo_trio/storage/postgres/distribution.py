@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.shared.net_effect import NetEffect
 
 CITUS_MAJOR_MIN = 12

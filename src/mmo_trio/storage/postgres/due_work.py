@@ -9,8 +9,8 @@ from attrs import Factory, define
 
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER
 from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.scan_marks import WholeScans
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 _REPEATED_SPAN = Span(10 * SECOND)
 """How far before the last complete search a search begins: what is due for longer is found by a whole search."""

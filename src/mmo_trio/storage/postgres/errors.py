@@ -9,7 +9,7 @@ from enum import Enum
 import psycopg
 
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
-from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 
 class PostgresErrorKind(Enum):

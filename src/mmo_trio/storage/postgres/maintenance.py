@@ -6,10 +6,10 @@ from uuid import UUID
 
 from mmo_sansio.values.clock import HOUR, Instant, earlier
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.commits import first_commit_id
 from mmo_trio.storage.postgres.distribution import BRAND_BATCHES
 from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 COMMIT_RECORDS_KEPT_FOR = HOUR
 """Longer than any process asks for the outcome of a commit: until the lease has ended under which it was made."""

@@ -17,9 +17,9 @@ import re
 import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.schema import migration_scripts
 
 _MIGRATION_LOCK = (0x4D4D4F, 2)

@@ -23,11 +23,11 @@ from mmo_sansio.resilience.ownership import LEASE_DURATION, LEASE_RENEWAL_INTERV
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import distributed_claims
-from mmo_trio.storage.postgres.bridge import PostgresConnection, run_to_end
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
 from mmo_trio.storage.postgres.scan_marks import ScanMarks, WholeScans
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, run_to_end
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction
 from mmo_trio.storage.sql.statements import Row
 

@@ -18,8 +18,8 @@ import structlog
 from attrs import frozen
 
 from mmo_sansio.values.clock import Instant, from_datetime, to_datetime
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 logger = structlog.get_logger(__name__)
 

@@ -20,7 +20,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.waiting import Ready, Wait
 
-from mmo_trio.storage.postgres.bridge import PostgresConnection
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 Row: TypeAlias = tuple[Any, ...]
 Encode: TypeAlias = Callable[[Any], bytes]

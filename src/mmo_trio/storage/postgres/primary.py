@@ -17,9 +17,15 @@ import trio
 from attrs import Factory, define
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from mmo_trio.storage.postgres.bridge import PostgresConnection, Timeline, end_session, open_connection, use_until
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
 from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.trio_connection import (
+    PostgresConnection,
+    Timeline,
+    end_session,
+    open_connection,
+    use_until,
+)
 
 logger = structlog.get_logger(__name__)
 

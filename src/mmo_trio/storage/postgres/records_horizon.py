@@ -16,8 +16,8 @@ from __future__ import annotations
 import trio
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.pipeline import PreparedStatement
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 WRITER_LOCK = (0x4D4D4F, 1)
 """The advisory lock shared by commits that create transactions."""

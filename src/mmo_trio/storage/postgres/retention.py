@@ -11,9 +11,9 @@ from attrs import frozen
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.retention import ArchivedHistory, RetentionDuty, RetentionStep
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.partitions import Partition, drop_partition, list_partitions, partitions_before
 from mmo_trio.storage.postgres.queries import fetch_rows, run_statement
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.archivable import JOURNAL_COLUMNS, SUSPENSE_POSITION, without_payment
 from mmo_trio.storage.sql.retention_store import SqlRetentionStore
 from mmo_trio.storage.sql.statements import run_query_async

@@ -13,7 +13,6 @@ from attrs import frozen
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import distribution, migrations, ownership
-from mmo_trio.storage.postgres.bridge import PostgresConnection, run_to_end, unwrap_single_exception
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, Outage
 from mmo_trio.storage.postgres.connections import (
     DISTRIBUTED_SETUP,
@@ -29,6 +28,7 @@ from mmo_trio.storage.postgres.connections import (
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, run_to_end, unwrap_single_exception
 
 logger = structlog.get_logger(__name__)
 

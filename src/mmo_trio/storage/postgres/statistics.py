@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import structlog
 
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 logger = structlog.get_logger(__name__)
 

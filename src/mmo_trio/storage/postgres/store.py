@@ -31,7 +31,6 @@ from mmo_trio.storage.postgres import maintenance, ownership, partitions, querie
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
-from mmo_trio.storage.postgres.bridge import PostgresConnection, run_to_end
 from mmo_trio.storage.postgres.commits import (
     Commit,
     CommitDeadlines,
@@ -49,6 +48,7 @@ from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
 from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, run_to_end
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records

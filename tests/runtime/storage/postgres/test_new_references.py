@@ -23,8 +23,8 @@ from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.storage.postgres import store as store_module
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
-from mmo_trio.storage.postgres.bridge import PostgresConnection
 from mmo_trio.storage.postgres.new_references import LOADS_BEFORE_ASSUMPTION
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 
 @define

@@ -11,7 +11,6 @@ import trio
 
 from mmo_sansio.values.clock import DAY, Instant, from_datetime, later
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.postgres.bridge import PostgresConnection, open_connection
 from mmo_trio.storage.postgres.partitions import (
     PARTITIONED_TABLES,
     Partition,
@@ -22,6 +21,7 @@ from mmo_trio.storage.postgres.partitions import (
     partition_at,
     partitions_before,
 )
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, open_connection
 
 # isort: split
 import psycopg

@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 import trio
 
-from mmo_trio.storage.postgres.bridge import PostgresConnection, open_connection
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, open_connection
 
 # isort: split
 import psycopg
