@@ -201,7 +201,7 @@ def test_a_fault_in_the_environment_names_the_variable(name: str, value: str, sa
 
 def test_an_archive_may_not_keep_what_is_to_be_masked() -> None:
     given = {"MMO_RETENTION_ARCHIVE_DIRECTORY": "/archive", "MMO_RETENTION_ARCHIVE_AFTER": "30d"}
-    with pytest.raises(SettingsError, match="MMO_RETENTION_ARCHIVE_AFTER: is shorter than retention.personal_data"):
+    with pytest.raises(SettingsError, match="MMO_RETENTION_ARCHIVE_AFTER: is shorter than"):
         load_settings(environment=given)
     assert load_settings(environment={**given, "MMO_RETENTION_PERSONAL_DATA": "30d"}).retention.archive_after
     assert load_settings(environment={**given, "MMO_RETENTION_PERSONAL_DATA": "off"}).retention.archive_after

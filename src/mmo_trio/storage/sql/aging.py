@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import takewhile
 from typing import Any, Final
 
 from mmo_sansio.payments.personal_data import mask_claim, mask_members, mask_text, mask_transaction, mask_url
@@ -33,6 +32,9 @@ from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_ro
 
 Forget = Callable[[Iterable[str]], None]
 """Removes payments, by gatewayReference, from what a store remembers of them."""
+
+NUMBERS_AT_ONCE: Final = 2_000
+"""Numbers of callbacks among which one step looks for bodies that earlier versions recorded."""
 
 _LAST_RUN: Final = "last_run"
 _ARCHIVE: Final = "archive"
@@ -187,17 +189,27 @@ def remove_callback_bodies(before: Instant, position: str, *, limit: int) -> Sql
     if rows:
         removed = yield from execute("DELETE FROM callback_bodies WHERE at <= ? RETURNING 1", rows[-1][0])
         return RetentionStep(len(removed), position, is_last=False)
+    begun = yield from _number("callbacks", position)
+    rows = yield from execute("SELECT id, at FROM callbacks WHERE id > ? ORDER BY id LIMIT 1", begun)
+    if not rows or rows[0][1] >= before:
+        return RetentionStep(0, str(begun), is_last=True)
+    first, end = rows[0][0], rows[0][0] + NUMBERS_AT_ONCE
+    [(latest, newer)] = yield from execute(
+        "SELECT max(id), min(CASE WHEN at >= ? THEN id END) FROM callbacks WHERE id >= ? AND id < ?", before, first, end
+    )
+    end = latest + 1 if newer is None else newer
     rows = yield from execute(
-        "SELECT id, at, brand, coalesce(length(body), 0) FROM callbacks WHERE id > ? ORDER BY id LIMIT ?",
-        (yield from _number("callbacks", position)),
+        "SELECT id, at, brand FROM callbacks WHERE id >= ? AND id < ? AND coalesce(length(body), 0) > 0 ORDER BY id"
+        " LIMIT ?",
+        first,
+        end,
         limit,
     )
-    old = list(takewhile(lambda row: row[1] < before, rows))
-    changed = [row for row in old if row[3]]
-    for id, at, brand, _ in changed:
+    for id, at, brand in rows:
         yield from execute("UPDATE callbacks SET body = ? WHERE brand = ? AND id = ? AND at = ?", b"", brand, id, at)
-    came_to = str(old[-1][0]) if old else position
-    return RetentionStep(len(changed), came_to, is_last=len(old) < limit)
+    is_whole = len(rows) < limit
+    came_to = end - 1 if is_whole else rows[-1][0]
+    return RetentionStep(len(rows), str(came_to), is_last=is_whole and newer is not None)
 
 
 def mask_payments(
