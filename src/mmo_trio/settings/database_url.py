@@ -37,6 +37,7 @@ def unverified_postgres_host(url: str) -> str | None:
     if url_scheme(url) not in POSTGRES_SCHEMES:
         return None
     # Imported here, as no other setting needs it: libpq itself reads the address, its own variables and its services.
+    import trio_asyncio  # noqa: F401  Before psycopg: see `mmo_trio.storage.postgres.trio_connection`.
     from psycopg import ProgrammingError, pq
     from psycopg.conninfo import conninfo_to_dict
 

@@ -1,7 +1,12 @@
 """A connection to PostgreSQL that is used from Trio: psycopg's own, but each wait for the server is Trio's.
 
 psycopg waits with asyncio in two places only: `AsyncConnection.wait`, which is replaced here, and when it connects or
-asks the server to cancel. Both of the latter are rare and run in a thread, with an asyncio loop of their own.
+asks the server to cancel. Both of the latter are rare; each runs on an asyncio loop of its own, which runs on Trio.
+
+The trap: `import trio_asyncio` must come before `import psycopg`. psycopg binds `asyncio.get_running_loop` when it is
+imported, and trio-asyncio replaces that function when *it* is imported; the other way round every attempt to connect
+fails with "no running event loop". So this module imports both, in this order, the package imports this module before
+any other of its own, and `run_in_asyncio` checks whether other code imported psycopg first.
 """
 
 from __future__ import annotations
@@ -9,18 +14,23 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-import psycopg
 import trio
+import trio_asyncio
 from attrs import frozen
+
+# isort: split
+import psycopg
+import psycopg.waiting
 from psycopg.abc import PQGen
 from psycopg.errors import Diagnostic
 from psycopg.waiting import Ready, Wait
 
+from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.connect_diagnosis import find_sqlstate
 
 T = TypeVar("T")
@@ -112,25 +122,29 @@ async def _wait_for_either(handle: int) -> Ready:
     return ready
 
 
-async def open_connection(conninfo: str) -> PostgresConnection:
-    """Connect once. Raises psycopg.Error with its SQLSTATE, as far as that can be learnt.
+async def run_in_asyncio(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run asyncio code to its end. Raises StoreUnusable when psycopg was imported too early."""
+    if vars(psycopg.waiting)["get_running_loop"] is not asyncio.get_running_loop:
+        raise StoreUnusable("this program imported psycopg before trio_asyncio: import mmo_trio.storage.postgres first")
+    with unwrap_single_exception():
+        async with trio_asyncio.open_loop() as loop:
+            result: T = await loop.run_aio_coroutine(work())
+    return result
 
-    A cancellation waits for the end, which comes after the `connect_timeout` of each host at the latest.
-    """
-    connection = await trio.to_thread.run_sync(_connect, conninfo)
+
+async def open_connection(conninfo: str) -> PostgresConnection:
+    """Connect once. Raises psycopg.Error with its SQLSTATE, as far as that can be learnt."""
+    connection = await run_in_asyncio(partial(_connect, conninfo))
     connection.opened_at = connection.planned_at = trio.current_time()
     return connection
 
 
-def _connect(conninfo: str) -> PostgresConnection:
-    async def connect() -> PostgresConnection:
-        try:
-            return await PostgresConnection.connect(conninfo, autocommit=True, prepare_threshold=0)
-        except psycopg.Error as error:
-            error.sqlstate = error.sqlstate or await find_sqlstate(conninfo, error)
-            raise
-
-    return asyncio.run(connect())
+async def _connect(conninfo: str) -> PostgresConnection:
+    try:
+        return await PostgresConnection.connect(conninfo, autocommit=True, prepare_threshold=0)
+    except psycopg.Error as error:
+        error.sqlstate = error.sqlstate or await find_sqlstate(conninfo, error)
+        raise
 
 
 @asynccontextmanager
@@ -168,7 +182,7 @@ async def _wait_for_end(connection: PostgresConnection, handle: socket.socket, m
             await may_cancel.wait()
         while True:
             with suppress(psycopg.Error):
-                await trio.to_thread.run_sync(_cancel, connection, abandon_on_cancel=True)
+                await run_in_asyncio(partial(connection.cancel_safe, timeout=_CANCEL_TIMEOUT_S))
             await trio.sleep(_CANCEL_INTERVAL_S)
 
     handle.setblocking(False)
@@ -180,10 +194,6 @@ async def _wait_for_end(connection: PostgresConnection, handle: socket.socket, m
                 if not handle.recv(65536):
                     break
         nursery.cancel_scope.cancel()
-
-
-def _cancel(connection: PostgresConnection) -> None:
-    asyncio.run(connection.cancel_safe(timeout=_CANCEL_TIMEOUT_S))
 
 
 async def run_to_end(work: Callable[[], Awaitable[T]]) -> T:
