@@ -471,6 +471,22 @@ async def test_any_number_of_processes_may_migrate_at_once(database: str) -> Non
                 nursery.start_soon(serve)
 
 
+async def test_psycopg_that_came_first_is_noticed() -> None:
+    """The import trap: the program is told what to do, instead of failing when it connects."""
+    program = """
+import psycopg, trio
+from mmo_trio.storage.postgres import open_postgres
+
+async def main():
+    async with open_postgres("postgresql://localhost/nothing", serving=True):
+        pass
+
+trio.run(main)
+"""
+    done = await trio.run_process([sys.executable, "-c", program], check=False, capture_stderr=True)
+    assert b"imported psycopg before trio_asyncio" in done.stderr
+
+
 async def test_no_message_repeats_the_password(caplog: pytest.LogCaptureFixture) -> None:
     for url in ("postgresql://mmo:s3cret@127.0.0.1:1/mmo", "postgresql://mmo:s3cret@127.0.0.1:1/mmo?nonsense=s3cret"):
         with pytest.raises(Exception, match="PostgreSQL") as caught:
