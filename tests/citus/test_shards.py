@@ -29,7 +29,7 @@ pytestmark = pytest.mark.finding("postgres-F7")
 
 ACROSS_SHARDS = {
     "payments that wake": r"FROM wakes",
-    "brands with callbacks waiting": r"SELECT DISTINCT brand FROM intents",
+    "brands with callbacks waiting": r"SELECT DISTINCT (i\.)?brand FROM intents",
     "intents that an ended process has left": r"SELECT brand, gateway_reference, kind FROM intents\s+WHERE holder",
     "a payment that is not known here": r"FROM transactions (AS t )?WHERE gateway_reference =",
     "its intents": r"JOIN intents USING \(gateway_reference, kind\)",

@@ -16,6 +16,17 @@ from mmo_trio.storage.sql.statements import Row
 SELECT_WAITING_BRANDS = "SELECT DISTINCT brand FROM intents WHERE kind = 'callback'"
 """To all shards; each reads the index of its waiting callbacks."""
 
+SELECT_UNCLAIMED_BRANDS = """
+    SELECT DISTINCT i.brand FROM intents AS i
+    JOIN unnest(%s::text[], %s::bigint[]) AS owned (brand, fence) ON i.brand = owned.brand
+    WHERE i.kind = 'callback' AND i.fence < owned.fence
+"""
+"""To all shards; each reads the index of its waiting callbacks. Without it each owned brand would cost a statement."""
+
+CLAIMED_BRANDS_MAX = 64
+"""Brands whose callbacks are claimed at once: so many statements end in time. The next question finds the others."""
+
+_SELECT_FENCES = "SELECT brand, fence FROM channels WHERE holder = %s AND brand = ANY (%s::text[])"
 _SELECT_ENDED_HOLDERS = "SELECT id FROM holders WHERE is_over OR id = 0"
 SELECT_ABANDONED = """
     SELECT brand, gateway_reference, kind FROM intents
@@ -37,7 +48,7 @@ CLAIM_ABANDONED = """
 CLAIM_CALLBACKS = """
     WITH owned AS MATERIALIZED (
         SELECT c.fence FROM channels AS c JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
-        WHERE c.brand = %(brand)s AND c.fence = coalesce(%(fence)s::bigint, c.fence) AND c.holder = %(me)s
+        WHERE c.brand = %(brand)s AND c.fence = %(fence)s AND c.holder = %(me)s
     ), found AS MATERIALIZED (
         SELECT gateway_reference FROM intents
         WHERE brand = %(brand)s AND kind = 'callback' AND fence < (SELECT fence FROM owned)
@@ -81,16 +92,19 @@ async def claim_callbacks(
     fences: Mapping[str, int | None],
     already_claimed: Collection[str],
 ) -> Sequence[Row]:
-    """Claim so many callbacks of each of these brands, the oldest first; return gateway_reference, fence, order_row and
-    progress of each."""
+    """Claim so many callbacks of each of these brands, the oldest first, of CLAIMED_BRANDS_MAX brands at most; return
+    gateway_reference, fence, order_row and progress of each."""
+    stored = dict[str, int](await fetch_rows(connection, _SELECT_FENCES, holder, list(capacity)))
+    owned = {brand: fence for brand, fence in stored.items() if fences[brand] in {None, fence}}
+    unclaimed = await fetch_rows(connection, SELECT_UNCLAIMED_BRANDS, list(owned), list(owned.values()))
     cursors = []
     async with connection.pipeline():
-        for brand, room in sorted(capacity.items()):
+        for brand in sorted(brand for (brand,) in unclaimed)[:CLAIMED_BRANDS_MAX]:
             values = {
                 "me": holder,
                 "brand": brand,
-                "fence": fences[brand],
-                "room": room,
+                "fence": owned[brand],
+                "room": capacity[brand],
                 "claimed": list(already_claimed),
             }
             cursors.append(await connection.execute(CLAIM_CALLBACKS.encode(), values, binary=True))
