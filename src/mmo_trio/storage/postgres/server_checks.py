@@ -29,7 +29,8 @@ POSTGRES_VERSION_MIN = 140_000
 _CONNECTIONS_MIN = 2
 """One to write and one to read; with fewer than there may be, requests wait for each other."""
 
-_POOLING_ROUNDS = 3
+_POOLING_ROUNDS = 20
+"""Looks for a shared session: while other processes start behind the same pooler, one look may miss it."""
 
 _SELECT_FACTS = """
     SELECT pg_backend_pid(), current_setting('server_encoding'), current_setting('transaction_read_only') = 'on',
