@@ -30,7 +30,7 @@ _CONNECTIONS_MIN = 2
 """One to write and one to read; with fewer than there may be, requests wait for each other."""
 
 _POOLING_ROUNDS = 20
-"""Looks for a shared session: while other processes start behind the same pooler, one look may miss it."""
+"""Looks at each connection's session: while other processes start behind the same pooler, a few may miss a change."""
 
 _SELECT_FACTS = """
     SELECT pg_backend_pid(), current_setting('server_encoding'), current_setting('transaction_read_only') = 'on',
@@ -89,7 +89,9 @@ async def prepare_session(primary: PrimaryFinder, connection: PostgresConnection
     version = connection.info.server_version
     if version < POSTGRES_VERSION_MIN:
         raise StoreUnusable(f"PostgreSQL {version // 10_000} is too old: 14 or later is needed")
-    ((pid, encoding, is_read_only, role, schema),) = await fetch_rows(connection, _SELECT_FACTS)
+    # Not prepared: behind a pooler of transactions another session would be asked to run it.
+    cursor = await connection.execute(_SELECT_FACTS.encode(), prepare=False, binary=True)
+    ((pid, encoding, is_read_only, role, schema),) = await cursor.fetchall()
     if pid != connection.info.backend_pid:
         await _check_pooling(primary, connection)
     if encoding != "UTF8":
@@ -116,19 +118,17 @@ async def _check_pooling(primary: PrimaryFinder, connection: PostgresConnection)
     """Raise StoreUnusable when a pooler gives each transaction another session of the server.
 
     Behind a pooler, the process that is named when a connection begins isn't the one that serves it. If it pools
-    transactions, the process that served one connection is free for the next one as soon as it rests, and the first
-    connection gets another.
+    transactions, two connections that rest between their statements get each other's sessions, or always new ones.
     """
     try:
         other = await primary.connect()
-        await other.set_autocommit(False)
         async with other:
+            processes = [set[int](), set[int]()]
             for _ in range(_POOLING_ROUNDS):
-                first = await _server_process(connection)
-                second = await _server_process(other)  # This one begins a transaction and keeps its session.
-                if first == second or first != await _server_process(connection):
-                    raise psycopg.OperationalError("two connections share one session")
-                await other.rollback()
+                for each, found in zip((connection, other), processes, strict=True):
+                    found.add(await _server_process(each))
+            if len(processes[0]) > 1 or len(processes[1]) > 1 or processes[0] & processes[1]:
+                raise psycopg.OperationalError("two connections share one session")
     except psycopg.Error as error:
         raise StoreUnusable(
             f"a connection pooler is between the gateway and the server, and doesn't pool sessions ({error}): set"
@@ -137,8 +137,10 @@ async def _check_pooling(primary: PrimaryFinder, connection: PostgresConnection)
 
 
 async def _server_process(connection: PostgresConnection) -> int:
-    ((pid,),) = await fetch_rows(connection, "SELECT pg_backend_pid()")
-    return int(pid)
+    cursor = await connection.execute("SELECT pg_backend_pid()", prepare=False)
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 async def check_role(connection: PostgresConnection) -> None:
