@@ -45,6 +45,8 @@ STORE_INDEPENDENT = [
 ]
 """Tests whose result does not depend on the store."""
 FEW_REPETITIONS = {"MMO_TEST_QUICK": "1"}
+ON_ALL_PROCESSORS = ["-n", "auto", "--dist", "loadfile"]
+"""Most tests of the shell wait; each process takes whole files, as their tests share servers."""
 CORE_ONLY = ["attrs>=24.2,<27"]
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
@@ -87,7 +89,7 @@ def sansio(session: nox.Session) -> None:
 def runtime(session: nox.Session) -> None:
     """Test the shell with real sockets, TLS, stores and processes; `nodes` runs the long tests."""
     install(session, "test")
-    session.run("pytest", "tests/runtime", *session.posargs, env=FEW_REPETITIONS)
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/runtime", *session.posargs, env=FEW_REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON)
@@ -95,7 +97,7 @@ def contract(session: nox.Session) -> None:
     """Test the merchant API on PostgreSQL, except what does not depend on the store."""
     install(session, "test")
     left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT]
-    session.run("pytest", "tests/runtime/contract", "--store=postgres", *left_out, *session.posargs)
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/runtime/contract", "--store=postgres", *left_out, *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON)

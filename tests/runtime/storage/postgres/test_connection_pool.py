@@ -112,6 +112,9 @@ async def loaded(url: str, timeout_s: float) -> AsyncIterator[Load]:
                 await load.more("Accepted", 20)
                 yield load
                 callers.cancel_scope.cancel()
+            with trio.fail_after(20):  # Readers have a pool of their own, which finds the server by itself.
+                while not await load.is_answered():  # noqa: ASYNC110  (simpler than an event for each)
+                    await trio.sleep(0.01)
             await load.assert_stored()
             nursery.cancel_scope.cancel()
 
@@ -217,9 +220,6 @@ async def test_a_server_that_is_down_refuses_at_once_and_serves_as_soon_as_it_is
                 await load.more("StoreUnavailable", 300)
             await trio.to_thread.run_sync(server.start)
             await load.more("Accepted", 20)
-            with trio.fail_after(20):  # Readers have a pool of their own, which finds the server by itself.
-                while not await load.is_answered():  # noqa: ASYNC110  (simpler than an event for each)
-                    await trio.sleep(0.01)
     events = Counter(each["event"] for each in logged)
     assert (events["store_lost"], events["store_recovered"]) == (1, 1)
     assert events["batch_commit_failed"] < 20, "no line for each request that is refused"
