@@ -20,6 +20,9 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, Suspense
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditRow, Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment
+from mmo_trio.storage.sql.audit_log import audit_columns
+from mmo_trio.storage.sql.columns import journal_columns
+from mmo_trio.storage.sql.console_users import proposal_columns
 from mmo_trio.storage.sql.serialization import parse_transaction, serialize_order, serialize_progress
 
 NULL: Final = r"\N"
@@ -110,7 +113,7 @@ class ArchiveRows:
             ("callbacks", self.callbacks, _callback_values),
             ("suspense", self.suspense, _suspense_values),
             ("proposals", self.proposals, _proposal_values),
-            ("audit", self.audit, _audit_values),
+            ("audit", self.audit, audit_columns),
         )
         for kind, rows, make in makers:
             if rows:
@@ -155,17 +158,7 @@ def _transaction_values(transaction: Transaction) -> Sequence[object]:
 
 def _journal_values(numbered: tuple[int, JournalEntry]) -> Sequence[object]:
     number, line = numbered
-    return (
-        number,
-        line.at,
-        line.input_name,
-        line.actor,
-        line.gateway_reference,
-        line.brand,
-        line.stage_before,
-        line.stage_after,
-        line.detail,
-    )
+    return number, *journal_columns(line)
 
 
 def _callback_values(numbered: tuple[int, CallbackRecorded]) -> Sequence[object]:
@@ -202,37 +195,7 @@ def _suspense_values(entry: SuspenseEntry) -> Sequence[object]:
 
 
 def _proposal_values(proposal: Proposal) -> Sequence[object]:
-    return (
-        proposal.id,
-        proposal.gateway_reference,
-        proposal.brand,
-        proposal.error_code,
-        proposal.provider_reference,
-        proposal.reason,
-        proposal.evidence,
-        proposal.proposed_by,
-        proposal.proposed_at,
-        proposal.state.value,
-        proposal.decided_by,
-        proposal.decided_at,
-        proposal.remark,
-    )
-
-
-def _audit_values(row: AuditRow) -> Sequence[object]:
-    event = row.event
-    return (
-        row.number,
-        event.at,
-        event.actor,
-        event.action,
-        event.about,
-        event.detail,
-        row.previous_hash,
-        row.hash,
-        row.key_id,
-        row.mac,
-    )
+    return proposal.id, *proposal_columns(proposal)
 
 
 def encode_rows(kind: str, rows: Iterable[Sequence[object]]) -> bytes:

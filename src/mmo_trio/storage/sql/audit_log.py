@@ -13,13 +13,10 @@ from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, selec
 _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash, key_id, mac"
 
 
-def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
-    """Append a row; its update of the head keeps other processes waiting until it is committed."""
-    rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
-    [(number, hash)] = rows
-    row = next_row(AuditHead(number - 1, hash), event, key)
-    yield from execute(
-        f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+def audit_columns(row: AuditRow) -> Sequence[object]:
+    """Return what a row holds, in the order of its columns."""
+    event = row.event
+    return (
         row.number,
         event.at,
         event.actor,
@@ -30,6 +27,16 @@ def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
         row.hash,
         row.key_id,
         row.mac,
+    )
+
+
+def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
+    """Append a row; its update of the head keeps other processes waiting until it is committed."""
+    rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
+    [(number, hash)] = rows
+    row = next_row(AuditHead(number - 1, hash), event, key)
+    yield from execute(
+        f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *audit_columns(row)
     )
     yield from execute("UPDATE audit_head SET hash = ?", row.hash)
     return row

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.shared.net_effect import NetEffect
@@ -45,6 +46,20 @@ def callback_body_rows(effect: NetEffect) -> list[tuple[str, str, int, bytes]]:
         for each in effect.callbacks
         if each.attempt.body
     ]
+
+
+def journal_columns(line: JournalEntry) -> tuple[object, ...]:
+    """Return at, what, actor, gateway_reference, brand, stage_before, stage_after and detail."""
+    return (
+        line.at,
+        line.input_name,
+        line.actor,
+        line.gateway_reference,
+        line.brand,
+        line.stage_before,
+        line.stage_after,
+        line.detail,
+    )
 
 
 def order_columns(transaction: Transaction) -> tuple[object, ...]:

@@ -81,10 +81,9 @@ PROPOSAL_COLUMNS = (
 )
 
 
-def add_proposal(proposal: Proposal) -> SqlQuery[int]:
-    """Store a proposal and return its id."""
-    rows = yield from execute(
-        f"INSERT INTO proposals ({PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+def proposal_columns(proposal: Proposal) -> Sequence[object]:
+    """Return what a row holds besides its id."""
+    return (
         proposal.gateway_reference,
         proposal.brand,
         proposal.error_code,
@@ -97,6 +96,14 @@ def add_proposal(proposal: Proposal) -> SqlQuery[int]:
         proposal.decided_by,
         proposal.decided_at,
         proposal.remark,
+    )
+
+
+def add_proposal(proposal: Proposal) -> SqlQuery[int]:
+    """Store a proposal and return its id."""
+    rows = yield from execute(
+        f"INSERT INTO proposals ({PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        *proposal_columns(proposal),
     )
     return int(rows[0][0])
 

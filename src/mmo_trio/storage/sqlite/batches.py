@@ -21,6 +21,7 @@ from mmo_trio.storage.sql.columns import (
     UNSUMMED_USES_MAX,
     UPSERT_USAGE,
     callback_body_rows,
+    journal_columns,
     order_columns,
     progress_columns,
     usage_rows,
@@ -206,19 +207,7 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
         connection.executemany(
             "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before,"
             " stage_after, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    line.at,
-                    line.input_name,
-                    line.actor,
-                    line.gateway_reference,
-                    line.brand,
-                    line.stage_before,
-                    line.stage_after,
-                    line.detail,
-                )
-                for line in effect.journal
-            ],
+            map(journal_columns, effect.journal),
         )
     for entry in effect.suspense:
         _write_suspense(connection, entry)
