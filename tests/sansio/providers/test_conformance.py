@@ -12,10 +12,14 @@ from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderNeverReceived, ProviderSucceeded, UnmatchedNotified
+from mmo_sansio.providers.airtel_money import codes as airtel_codes
 from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, Provider, SignIn
+from mmo_sansio.providers.mpesa_daraja import codes as mpesa_codes
+from mmo_sansio.providers.mtn_momo import codes as mtn_codes
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS
+from mmo_sansio.providers.sandbox.wire import NATIVE_ERRORS
 from mmo_sansio.testing import ADAPTER_CHECKS, AdapterCase, AdapterCheck, check_adapter
 from mmo_sansio.testing import adapter_conformance as suite
 from mmo_sansio.values.clock import SECOND, Instant, later
@@ -225,3 +229,24 @@ def test_an_option_that_is_not_declared_is_found() -> None:
 
 def test_the_whole_suite_runs_at_once() -> None:
     check_adapter(CASES["mtn_momo"])
+
+
+@pytest.mark.spec("S3", "E1")
+@pytest.mark.finding("specification-A5")
+def test_no_adapter_reports_the_code_of_the_gateways_own_time_limit() -> None:
+    """An operator that reports its own expiry has given a final result: no money moved."""
+    expired = ErrorCode.TRANSACTION_EXPIRED
+    tables: dict[str, list[ErrorCode | None]] = {
+        "mpesa_daraja results": [c for each in mpesa_codes.RESULT_CODES.values() for c in (each.payin, each.payout)],
+        "mpesa_daraja states": list(mpesa_codes.TRANSACTION_FAILURES.values()),
+        "mtn_momo": [c for each in mtn_codes.REASONS.values() for c in (each.payin, each.payout)],
+        "airtel_money": [
+            each.error_code for each in (*airtel_codes.COLLECTION, *airtel_codes.DISBURSEMENT, *airtel_codes.ROUTER)
+        ],
+        "sandbox": list(NATIVE_ERRORS),
+    }
+    assert [name for name, codes in tables.items() if expired in codes] == []
+    result, reason = mpesa_codes.RESULT_CODES["1019"], mtn_codes.REASONS["EXPIRED"]
+    for payin, payout in ((result.payin, result.payout), (reason.payin, reason.payout)):
+        assert (payin, payout) == (ErrorCode.USER_TIMEOUT, ErrorCode.PROVIDER_TIMEOUT)
+    assert mpesa_codes.TRANSACTION_FAILURES["expired"] is ErrorCode.PROVIDER_TIMEOUT

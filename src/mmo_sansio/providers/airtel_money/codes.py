@@ -60,7 +60,7 @@ COLLECTION: tuple[AirtelCode, ...] = (
     AirtelCode("DP00800001024", "timed out", _PENDING, ErrorCode.PROVIDER_TIMEOUT),
     AirtelCode("DP00800001025", "not found", _PENDING, ErrorCode.PROVIDER_TIMEOUT),
     AirtelCode("DP00800001026", "the signature does not match", _REJECTED, _MISCONFIGURED),
-    AirtelCode("DP00800001029", "expired", _REJECTED, ErrorCode.TRANSACTION_EXPIRED),
+    AirtelCode("DP00800001029", "expired", _REJECTED, ErrorCode.USER_TIMEOUT),
 )
 """Pay-ins. A second list in circulation differs in 1007 and 1009; two independent ones agree with this."""
 

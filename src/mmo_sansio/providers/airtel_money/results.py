@@ -128,7 +128,7 @@ def poll_report(
             if code.error_code is not None:
                 return payment.failed(code.error_code, response.code, response.message)
         case "TE" if is_answer and payment.is_payin:
-            return payment.failed(ErrorCode.TRANSACTION_EXPIRED, response.code or "TE", response.message)
+            return payment.failed(ErrorCode.USER_TIMEOUT, response.code or "TE", response.message)
         case "TA" | "TIP" if is_answer:
             return payment.accepted()
         case None if code is not None and code.outcome is AirtelOutcome.NOT_FOUND:

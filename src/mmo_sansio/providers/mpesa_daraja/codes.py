@@ -48,7 +48,7 @@ RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
         "21": MpesaErrorMapping(E.MERCHANT_MISCONFIGURED, E.MERCHANT_MISCONFIGURED),
         "26": MpesaErrorMapping(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
         "1001": MpesaErrorMapping(payin=E.USER_BUSY),
-        "1019": MpesaErrorMapping(E.TRANSACTION_EXPIRED, E.TRANSACTION_EXPIRED),
+        "1019": MpesaErrorMapping(E.USER_TIMEOUT, E.PROVIDER_TIMEOUT),
         "1025": MpesaErrorMapping(E.PROVIDER_UNAVAILABLE, E.PROVIDER_UNAVAILABLE),
         "1032": MpesaErrorMapping(payin=E.USER_CANCELLED),
         "1037": MpesaErrorMapping(payin=E.USER_TIMEOUT),
@@ -141,7 +141,7 @@ TRANSACTION_FAILURES: Mapping[str, ErrorCode] = MappingProxyType(
         "cancelled": E.TRANSACTION_DECLINED,
         "declined": E.TRANSACTION_DECLINED,
         "failed": E.TRANSACTION_DECLINED,
-        "expired": E.TRANSACTION_EXPIRED,
+        "expired": E.PROVIDER_TIMEOUT,
     }
 )
 """Final states of a transaction, in lower case, without any money moved."""

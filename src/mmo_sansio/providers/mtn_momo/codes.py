@@ -39,7 +39,7 @@ REASONS: Final[Mapping[str, MtnErrorMapping]] = MappingProxyType(
         "TRANSACTION_CANCELED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
         "PAYMENT_NOT_APPROVED": MtnErrorMapping(ErrorCode.USER_CANCELLED, _DECLINED),
         "COULD_NOT_PERFORM_TRANSACTION": MtnErrorMapping(ErrorCode.USER_TIMEOUT, _DECLINED),
-        "EXPIRED": _same_both_ways(ErrorCode.TRANSACTION_EXPIRED),
+        "EXPIRED": MtnErrorMapping(ErrorCode.USER_TIMEOUT, ErrorCode.PROVIDER_TIMEOUT),
         "PAYER_NOT_FOUND": MtnErrorMapping(ErrorCode.USER_NOT_FOUND, ErrorCode.MERCHANT_MISCONFIGURED),
         "PAYEE_NOT_FOUND": MtnErrorMapping(ErrorCode.MERCHANT_MISCONFIGURED, ErrorCode.USER_NOT_FOUND),
         "PAYEE_NOT_ALLOWED_TO_RECEIVE": MtnErrorMapping(

@@ -216,7 +216,7 @@ def test_a_payin_can_stay_ambiguous_or_expire(play: Play, code: str) -> None:
     report = play.ask(a_payment())
     if code == "DP00800001029":
         assert isinstance(report, ProviderFailed)
-        assert report.error_code is ErrorCode.TRANSACTION_EXPIRED
+        assert report.error_code is ErrorCode.USER_TIMEOUT
     else:
         assert isinstance(report, ProviderAccepted)
         assert play.simulator.take_due_callbacks(now=play.now) == []

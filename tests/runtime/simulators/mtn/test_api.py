@@ -208,7 +208,7 @@ def test_a_script_says_what_a_payment_comes_to_and_when_it_is_told() -> None:
     line.now = later(line.now, Span(10 * SECOND))
     report = line.poll(payment)
     assert isinstance(report, ProviderFailed)
-    assert report.error_code is ErrorCode.TRANSACTION_EXPIRED
+    assert report.error_code is ErrorCode.USER_TIMEOUT
     assert line.simulator.next_due_at() is None
 
 

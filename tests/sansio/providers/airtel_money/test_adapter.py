@@ -302,7 +302,7 @@ PAYIN_REFUSALS = [
     ("DP00800001009", E.TRANSACTION_DECLINED),
     ("DP00800001010", E.MERCHANT_MISCONFIGURED),
     ("DP00800001026", E.MERCHANT_MISCONFIGURED),
-    ("DP00800001029", E.TRANSACTION_EXPIRED),
+    ("DP00800001029", E.USER_TIMEOUT),
 ]
 PAYOUT_REFUSALS = [
     ("DP00900001003", E.USER_LIMIT_EXCEEDED),
@@ -594,10 +594,11 @@ def test_what_is_under_way_or_ambiguous_is_pending(status: str) -> None:
     assert isinstance(asked(a_payin(), enquiry(status, "DP00800001006")), ProviderAccepted)
 
 
-def test_a_prompt_that_ran_out_has_expired() -> None:
+@pytest.mark.finding("specification-A5")
+def test_a_prompt_that_ran_out_was_not_confirmed_in_time() -> None:
     report = asked(a_payin(), enquiry("TE", None))
     assert isinstance(report, ProviderFailed)
-    assert (report.error_code, report.native_code) == (E.TRANSACTION_EXPIRED, "ESB000010")
+    assert (report.error_code, report.native_code) == (E.USER_TIMEOUT, "ESB000010")
 
 
 @pytest.mark.parametrize(("is_said", "expected"), [(True, E.USER_CANCELLED), (False, E.TRANSACTION_DECLINED)])
