@@ -25,6 +25,7 @@ from bench.suite import (
     rising,
     slow_readers,
     small_loads,
+    snapshot,
     waits,
 )
 
@@ -42,6 +43,7 @@ SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "rest": rest.run,
     "waits": waits.run,
     "capacity": capacity.run,
+    "snapshot": snapshot.run,
     "expiry": expiry.run,
     "footprint": footprint.run,
     "growth": growth.run,
