@@ -1,4 +1,4 @@
-"""Explains in sentences why a payment ended as it did, from what the store has about it."""
+"""Explains in sentences why a payment ended as it did, from what the store has about it; see also `timeline`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import frozen
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
-from mmo_sansio.values.clock import LAST_INSTANT, Instant, format_with_microseconds
+from mmo_sansio.values.clock import LAST_INSTANT, format_with_microseconds
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
@@ -48,32 +48,6 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
     )
 
 
-@frozen
-class TimelineEntry:
-    """Describes one event of a payment for a person."""
-
-    at: Instant
-    actor: str
-    description: str
-
-
-def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[TimelineEntry]:
-    """Return the journal's lines and the suspense entries of a payment, in order of time.
-
-    Without free text, the words of operators and of staff, which may contain anything, are left out.
-    """
-    lines = [
-        TimelineEntry(each.at, each.actor, _journal_text(each, with_free_text=with_free_text))
-        for each in history.journal
-    ]
-    lines += [
-        TimelineEntry(each.first_at, f"provider:{each.provider}", _suspense_text(each))
-        for each in history.suspense
-        if not any(line.at == each.first_at for line in history.journal)
-    ]
-    return sorted(lines, key=lambda line: line.at)
-
-
 def conclusions(history: PaymentHistory) -> list[str]:
     """Return sentences that say how a payment ended, whether the merchant knows, and what to do."""
     return [
@@ -84,61 +58,6 @@ def conclusions(history: PaymentHistory) -> list[str]:
         *_open_suspense_sentences(history),
         *_claim_sentences(history),
     ]
-
-
-_INPUT_TEXTS = {
-    "CreatePayment": "asked for the payment",
-    "ConfirmPage": "pressed the button of the hosted page",
-    "BeginSubmission": "is about to send the payment to its provider",
-    "ProviderAccepted": "has the payment and has not decided yet",
-    "ProviderSucceeded": "says that the money moved",
-    "ProviderFailed": "says that the money will not move",
-    "ProviderUnreachable": "gave no usable answer; it may or may not have the payment",
-    "ProviderNeverReceived": "never received the payment; it may be sent again",
-    "ProviderCannotTell": "can't be polled about the payment",
-    "ProviderHinted": "sent a hint about the payment, so it is polled",
-    "DepositNotified": "reported a deposit",
-    "DepositClaimWoke": "reached a time to ask about a deposit that names the payment",
-    "DepositAnswered": "answered a question about a deposit that names the payment",
-    "TransactionWoke": "reached a time to act",
-    "CallbackConcluded": "concluded the callback",
-    "QrConcluded": "concluded the delivery of the QR code",
-    "ResolveManually": "completed it by hand",
-    "CorrectTimes": "corrected its times, which a wrong clock had written",
-}
-
-
-HIDDEN_TEXT = "hidden from your role"
-"""Stands for free text that is left out."""
-
-_PLAIN_MEMBERS = frozenset(
-    (
-        *("amount", "durationMs", "errorCode", "finalAmount", "method", "nativeCode", "operation"),
-        *("outcome", "providerReference", "source", "status", "suspense"),
-    )
-)
-"""The members of a journal line's detail that are no free text; what is not listed here counts as free text."""
-
-
-def _journal_text(line: JournalEntry, *, with_free_text: bool) -> str:
-    words = [_INPUT_TEXTS.get(line.input_name, line.input_name)]
-    if line.stage_after is not None and line.stage_after != line.stage_before:
-        before = line.stage_before or "nothing"
-        words.append(f"[{before} → {line.stage_after}]")
-    details = json.loads(line.detail)
-    members = ", ".join(
-        f"{name} {value if with_free_text or name in _PLAIN_MEMBERS else HIDDEN_TEXT}"
-        for name, value in details.items()
-        if value not in (None, "")
-    )
-    if members:
-        words.append(f"({members})")
-    return " ".join(words)
-
-
-def _suspense_text(entry: SuspenseEntry) -> str:
-    again = f", {entry.times} times" if entry.times > 1 else ""
-    return f"reported a result, now in the suspense book: {entry.reason}{again}"
 
 
 def _outcome_sentences(transaction: Transaction) -> Iterator[str]:

@@ -11,8 +11,9 @@ from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
-from mmo_trio.admin.explanation import conclusions, load_payment_history, timeline
+from mmo_trio.admin.explanation import conclusions, load_payment_history
 from mmo_trio.admin.resolution import UNFINISHED_STATES
+from mmo_trio.admin.timeline import timeline
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
@@ -98,7 +99,7 @@ async def show_payment(reference: str) -> str:
         order=transaction.order,
         conclusions=[mask.text(each) for each in conclusions(history)],
         timeline=[
-            (format_utc_seconds(each.at), each.actor, mask.text(each.description))
+            (format_utc_seconds(each.at), each.actor, mask.text(each.text))
             for each in timeline(history, with_free_text=mask.can_see_personal_data)
         ],
         callbacks=history.callbacks,

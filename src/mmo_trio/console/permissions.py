@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from attrs import frozen
 
-from mmo_trio.admin.explanation import HIDDEN_TEXT
+from mmo_trio.admin.timeline import HIDDEN_TEXT
 from mmo_trio.storage.interface.admin_types import Role
 from mmo_trio.system.masking import mask_name, mask_number, mask_query, mask_text
 

@@ -15,7 +15,7 @@ from mmo_sansio.values.clock import Span, later
 from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage
-from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history, timeline
+from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
 from mmo_trio.storage.memory.store import MemoryState, open_memory
 
@@ -77,13 +77,6 @@ def test_the_state_of_the_brand_and_its_keys_is_told() -> None:
     assert "callbacks carry the oldest, number 7" in explained(case(keys=(RETIRED, IN_USE, evolve(IN_USE, id=8))))
     assert "acme is disabled" in explained(case(enabled=False))
     assert "acme was removed" in explained(evolve(case(), brand=None))
-
-
-def test_the_story_follows_the_journal() -> None:
-    lines = timeline(case(a.a_begin_submission(), a.accepted(), a.succeeded()))
-    assert [line.actor for line in lines] == ["merchant", "gateway", "provider:test", "provider:test"]
-    assert "[submitting → awaiting_result]" in lines[2].description
-    assert [line.at for line in lines] == sorted(line.at for line in lines)
 
 
 @pytest.mark.finding("security-7")

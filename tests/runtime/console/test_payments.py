@@ -15,7 +15,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.admin.explanation import HIDDEN_TEXT
+from mmo_trio.admin.timeline import HIDDEN_TEXT
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import open_store_of
 from tests.support.sandbox_gateway import Running

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Status
 from mmo_trio.admin.audit_event import audit_event
-from mmo_trio.admin.explanation import HIDDEN_TEXT
+from mmo_trio.admin.timeline import HIDDEN_TEXT
 from mmo_trio.console.charts import (
     HEIGHT,
     MARGIN_LEFT,

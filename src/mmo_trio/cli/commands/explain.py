@@ -7,11 +7,19 @@ import json
 import click
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history, timeline
+from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
+from mmo_trio.admin.timeline import timeline
 from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.commands.suspense import suspense_entry_to_json
 from mmo_trio.cli.commands.tx import brand_option, find_transaction
-from mmo_trio.cli.support.output import admin_transaction_json, format_instant, print_json_text, print_line, print_table
+from mmo_trio.cli.support.output import (
+    admin_transaction_json,
+    format_instant,
+    format_millisecond,
+    print_json_text,
+    print_line,
+    print_table,
+)
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.store import Store
 
@@ -44,7 +52,7 @@ def _print_history(history: PaymentHistory) -> None:
     for sentence in conclusions(history):
         print_line(f"• {sentence}")
     print_line("")
-    rows = ((format_instant(line.at), line.actor, line.description) for line in timeline(history))
+    rows = ((format_millisecond(line.at), line.actor, line.text) for line in timeline(history))
     print_table(("when", "who", "what happened"), rows)
     print_line("")
     print_line("What the merchant sees:", "bold")

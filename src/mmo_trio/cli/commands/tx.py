@@ -17,6 +17,7 @@ from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import (
     admin_transaction_json,
     format_instant,
+    format_second,
     print_json_text,
     print_status,
     print_table,
@@ -110,7 +111,7 @@ def list_(brand: str | None, status: str | None, stuck: bool, limit: int, target
         ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why"),
         (
             (
-                format_instant(each.order.created_at),
+                format_second(each.order.created_at),
                 each.reference,
                 each.order.brand,
                 each.order.merchant_reference,

@@ -15,10 +15,15 @@ from rich.text import Text
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.clock import Instant, format_with_microseconds
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.settings import Settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.system.visible_text import ascii_json, visible_text
+
+UNBROKEN_COLUMNS = frozenset({"gatewayReference", "created", "when", "at"})
+"""The columns whose cells stay on one line in a narrow terminal, so that a reference can be copied."""
+
+STATUS_STYLES = {Status.SUCCESS: "green", Status.FAILED: "red", Status.PENDING: "yellow"}
 
 NON_TERMINAL_WIDTH = 1_000
 """Width of a table that is not printed to a terminal, so that nothing is folded or cut."""
@@ -55,10 +60,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
     """Print a table; its cells are printed as they are, never interpreted as markup."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in UNBROKEN_COLUMNS)
     for row in rows:
-        table.add_row(*(Text(visible_text(_cell_text(cell))) for cell in row))
-    terminal().print(table)
+        table.add_row(*map(_cell, row))
+    console = terminal()
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as capture:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
 def print_rows(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
@@ -89,6 +100,11 @@ def progress_bar() -> Progress:
     )
 
 
+def _cell(value: object) -> Text:
+    style = STATUS_STYLES[value] if isinstance(value, Status) else ""
+    return Text(visible_text(_cell_text(value)), style=style)
+
+
 def _cell_text(value: object) -> str:
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)
@@ -98,6 +114,16 @@ def _cell_text(value: object) -> str:
 def format_instant(instant: Instant | None) -> str | None:
     """Format an instant as transaction objects do (G5)."""
     return None if instant is None else format_with_microseconds(instant)
+
+
+def format_second(instant: Instant) -> str:
+    """Format an instant for a table, in which microseconds would take the room of the references."""
+    return f"{format_with_microseconds(instant)[:19]}Z"
+
+
+def format_millisecond(instant: Instant) -> str:
+    """Format an instant for a timeline, in which several events have the same second."""
+    return f"{format_with_microseconds(instant)[:23]}Z"
 
 
 def admin_transaction_json(transaction: Transaction) -> str:

@@ -1,0 +1,128 @@
+"""Describes what happened to a payment, line by line, for a person who reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from mmo_sansio.messages.changes import JournalEntry
+from mmo_sansio.values.clock import Instant, format_with_microseconds
+from mmo_trio.admin.explanation import PaymentHistory
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
+
+
+@frozen
+class TimelineEntry:
+    """Describes one event of a payment, or equal ones that followed each other."""
+
+    at: Instant
+    """The time of the first."""
+    actor: str
+    description: str
+    times: int = 1
+    last_at: Instant | None = None
+    """The time of the last; None when there is one."""
+
+    @property
+    def text(self) -> str:
+        """Return the description and, of several events, how many there were."""
+        if self.last_at is None:
+            return self.description
+        return f"{self.description}; {self.times} times, the last at {format_with_microseconds(self.last_at)}"
+
+
+def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[TimelineEntry]:
+    """Return the journal's lines and the suspense entries of a payment, in order of time. Equal answers to repeated
+    polls are one entry.
+
+    Without free text, the words of operators and of staff, which may contain anything, are left out.
+    """
+    lines = [
+        TimelineEntry(each.at, each.actor, _journal_text(each, with_free_text=with_free_text))
+        for each in _without_answered_ticks(history.journal)
+    ]
+    lines += [
+        TimelineEntry(each.first_at, f"provider:{each.provider}", _suspense_text(each))
+        for each in history.suspense
+        if not any(line.at == each.first_at for line in history.journal)
+    ]
+    return list(_folded(sorted(lines, key=lambda line: line.at)))
+
+
+def _without_answered_ticks(journal: Sequence[JournalEntry]) -> Iterator[JournalEntry]:
+    """Yield the lines of a journal, but not that it was time to poll where the next line is the answer."""
+    for line, following in zip(journal, [*journal[1:], None], strict=True):
+        is_tick = line.input_name == "TransactionWoke" and line.stage_before == line.stage_after
+        if not (is_tick and following is not None and following.actor.startswith("provider:")):
+            yield line
+
+
+def _folded(lines: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
+    """Yield one entry for equal ones that follow each other."""
+    folded: TimelineEntry | None = None
+    for line in lines:
+        if folded is not None and (line.actor, line.description) == (folded.actor, folded.description):
+            folded = evolve(folded, times=folded.times + 1, last_at=line.at)
+            continue
+        if folded is not None:
+            yield folded
+        folded = line
+    if folded is not None:
+        yield folded
+
+
+_INPUT_TEXTS = {
+    "CreatePayment": "asked for the payment",
+    "ConfirmPage": "pressed the button of the hosted page",
+    "BeginSubmission": "is about to send the payment to its provider",
+    "ProviderAccepted": "has the payment and has not decided yet",
+    "ProviderSucceeded": "says that the money moved",
+    "ProviderFailed": "says that the money will not move",
+    "ProviderUnreachable": "gave no usable answer; it may or may not have the payment",
+    "ProviderNeverReceived": "never received the payment; it may be sent again",
+    "ProviderCannotTell": "can't be polled about the payment",
+    "ProviderHinted": "sent a hint about the payment, so it is polled",
+    "DepositNotified": "reported a deposit",
+    "DepositClaimWoke": "reached a time to ask about a deposit that names the payment",
+    "DepositAnswered": "answered a question about a deposit that names the payment",
+    "TransactionWoke": "reached a time to act",
+    "CallbackConcluded": "concluded the callback",
+    "QrConcluded": "concluded the delivery of the QR code",
+    "ResolveManually": "completed it by hand",
+    "CorrectTimes": "corrected its times, which a wrong clock had written",
+}
+
+
+HIDDEN_TEXT = "hidden from your role"
+"""Stands for free text that is left out."""
+
+_PLAIN_MEMBERS = frozenset(
+    (
+        *("amount", "durationMs", "errorCode", "finalAmount", "method", "nativeCode", "operation"),
+        *("outcome", "providerReference", "source", "status", "suspense"),
+    )
+)
+"""The members of a journal line's detail that are no free text; what is not listed here counts as free text."""
+
+
+def _journal_text(line: JournalEntry, *, with_free_text: bool) -> str:
+    words = [_INPUT_TEXTS.get(line.input_name, line.input_name)]
+    if line.stage_after is not None and line.stage_after != line.stage_before:
+        before = line.stage_before or "nothing"
+        words.append(f"[{before} → {line.stage_after}]")
+    details = json.loads(line.detail)
+    members = ", ".join(
+        f"{name} {value if with_free_text or name in _PLAIN_MEMBERS else HIDDEN_TEXT}"
+        for name, value in details.items()
+        if value not in (None, "")
+    )
+    if members:
+        words.append(f"({members})")
+    return " ".join(words)
+
+
+def _suspense_text(entry: SuspenseEntry) -> str:
+    again = f", {entry.times} times" if entry.times > 1 else ""
+    return f"reported a result, now in the suspense book: {entry.reason}{again}"
