@@ -5,7 +5,7 @@
 // `API_KEY` is your key; while you change keys it has the old and the new one, separated by a space.
 // Without a certificate the receiver serves plain HTTP on this machine only, behind a web server. It
 // stores each result as a file `results/<gatewayReference>.json`, and recognises a repeated callback
-// by that file.
+// by that file. A QR code that is sent to the same URL is stored as `<gatewayReference>.qr.json`.
 
 import { createHash, randomUUID, timingSafeEqual } from "node:crypto";
 import * as fs from "node:fs";
@@ -41,28 +41,32 @@ function isOurs(header) {
   return keys.map((key) => timingSafeEqual(digested, digest(key))).includes(true);
 }
 
-/** The transaction object in a body, or null. */
-function transactionIn(body) {
+/**
+ * The result or the QR code in a body, or null. A payment by QR code has both, under one
+ * gatewayReference; only the result has a status.
+ */
+function contentOf(body) {
   try {
     const found = JSON.parse(body.toString("utf8"));
-    return typeof found?.gatewayReference === "string" && ULID.test(found.gatewayReference) ? found : null;
+    if (typeof found?.gatewayReference !== "string" || !ULID.test(found.gatewayReference)) return null;
+    return ("status" in found ? ["success", "failed"].includes(found.status) : "qrImage" in found) ? found : null;
   } catch {
     return null;
   }
 }
 
 /**
- * Store a result completely or not at all; return false if it was stored before. Of two callbacks at
+ * Store a body completely or not at all; return false if it was stored before. Of two callbacks at
  * the same time, `link` succeeds for only one. The body is stored unchanged: JSON.parse reads amounts
  * as binary floats, so read amounts from the text with a decimal library.
  */
-function store(body, reference) {
+function store(body, name) {
   const draft = join(settings.results, `${randomUUID()}.new`);
   const file = fs.openSync(draft, "wx");
   try {
     fs.writeFileSync(file, body);
     fs.fsyncSync(file);
-    fs.linkSync(draft, join(settings.results, `${reference}.json`));
+    fs.linkSync(draft, join(settings.results, name));
     return true;
   } catch (error) {
     if (error.code === "EEXIST") return false;
@@ -87,17 +91,19 @@ function receive(request, response) {
   });
   request.on("end", () => {
     const body = Buffer.concat(pieces);
-    const transaction = transactionIn(body);
-    if (transaction === null) return answer(400);
+    const content = contentOf(body);
+    if (content === null) return answer(400);
+    const isResult = "status" in content;
     let isNew;
     try {
-      isNew = store(body, transaction.gatewayReference);
+      isNew = store(body, `${content.gatewayReference}${isResult ? ".json" : ".qr.json"}`);
     } catch (error) {
       console.error(error.message);
       return answer(500);
     }
     answer(204);
-    console.log(isNew ? "result" : "repeat", transaction.gatewayReference, transaction.status);
+    const word = !isNew ? "repeat" : isResult ? "result" : "code";
+    console.log(word, content.gatewayReference, content.status);
     // The result is stored: do your own work with it in another place, not before the answer.
   });
 }

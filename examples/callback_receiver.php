@@ -8,7 +8,7 @@
 //     API_KEY=... RESULTS=results php -S 127.0.0.1:9080 callback_receiver.php
 //
 // It stores each result as a file `<gatewayReference>.json`, and recognises a repeated callback by
-// that file.
+// that file. A QR code that is sent to the same URL is stored as `<gatewayReference>.qr.json`.
 
 declare(strict_types=1);
 
@@ -25,23 +25,32 @@ function is_ours(string $received): bool
     return $found;
 }
 
-/** The transaction object in a body, or null. */
-function transaction_in(string $body): ?array
+/**
+ * The result or the QR code in a body, or null. A payment by QR code has both, under one
+ * gatewayReference; only the result has a status.
+ */
+function content_of(string $body): ?array
 {
     $found = json_decode($body, true, 64);
     $reference = is_array($found) ? ($found['gatewayReference'] ?? null) : null;
-    return is_string($reference) && preg_match(ULID, $reference) === 1 ? $found : null;
+    if (!is_string($reference) || preg_match(ULID, $reference) !== 1) {
+        return null;
+    }
+    $is_known = array_key_exists('status', $found)
+        ? in_array($found['status'], ['success', 'failed'], true)
+        : array_key_exists('qrImage', $found);
+    return $is_known ? $found : null;
 }
 
 /**
- * Store a result completely or not at all; return false if it was stored before. Of two callbacks at
+ * Store a body completely or not at all; return false if it was stored before. Of two callbacks at
  * the same time, `link` succeeds for only one. The body is stored unchanged: json_decode reads amounts
  * as binary floats, so read amounts from the text with a decimal library.
  */
-function store(string $body, string $reference): bool
+function store(string $body, string $name): bool
 {
     $directory = getenv('RESULTS') ?: throw new RuntimeException('Set RESULTS to a directory.');
-    $stored = "$directory/$reference.json";
+    $stored = "$directory/$name";
     $draft = "$directory/" . bin2hex(random_bytes(16)) . '.new';
     $file = fopen($draft, 'xb') ?: throw new RuntimeException("Cannot write in $directory.");
     try {
@@ -71,12 +80,14 @@ function receive(): int
         return 401;
     }
     $body = (string) file_get_contents('php://input', length: BODY_BYTES_MAX + 1);
-    $transaction = strlen($body) > BODY_BYTES_MAX ? null : transaction_in($body);
-    if ($transaction === null) {
+    $content = strlen($body) > BODY_BYTES_MAX ? null : content_of($body);
+    if ($content === null) {
         return 400;
     }
-    $word = store($body, $transaction['gatewayReference']) ? 'result' : 'repeat';
-    error_log("$word {$transaction['gatewayReference']} {$transaction['status']}");
+    $is_result = isset($content['status']);
+    $is_new = store($body, $content['gatewayReference'] . ($is_result ? '.json' : '.qr.json'));
+    $word = !$is_new ? 'repeat' : ($is_result ? 'result' : 'code');
+    error_log("$word {$content['gatewayReference']} " . ($content['status'] ?? ''));
     // The result is stored: do your own work with it in another place, not before the answer.
     return 204;
 }

@@ -6,7 +6,7 @@
 `API_KEY` is your key; while you change keys it has the old and the new one, separated by a space.
 Without a certificate the receiver serves plain HTTP on this machine only, behind a web server. It
 stores each result as a file `results/<gatewayReference>.json`, and recognises a repeated callback
-by that file.
+by that file. A QR code that is sent to the same URL is stored as `<gatewayReference>.qr.json`.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class Receiver(BaseHTTPRequestHandler):
         if not is_one_of(self.keys, ", ".join(self.headers.get_all("X-API-KEY", []))):
             return self.answer(401)
         body = self.read_body()
-        transaction = transaction_in(body)
-        if transaction is None:
+        content = content_of(body)
+        if content is None:
             return self.answer(400)
-        reference = transaction["gatewayReference"]
+        reference, is_result = content["gatewayReference"], "status" in content
         try:
-            is_new = store(body, self.results / f"{reference}.json")
+            is_new = store(body, self.results / (f"{reference}.json" if is_result else f"{reference}.qr.json"))
         except OSError as error:
             print(error, file=sys.stderr, flush=True)
             return self.answer(500)
         self.answer(204)
-        word = "result" if is_new else "repeat"
-        print(f"{word} {reference} {transaction.get('status')}\n", end="", flush=True)
+        word = "repeat" if not is_new else "result" if is_result else "code"
+        print(f"{word} {reference} {content.get('status')}\n", end="", flush=True)
         # The result is stored: do your own work with it in another place, not before the answer.
         return None
 
@@ -84,18 +84,24 @@ def is_one_of(keys: Sequence[str], received: str) -> bool:
     return found
 
 
-def transaction_in(body: bytes) -> dict[str, Any] | None:
-    """Return the transaction object in a body, with amounts as exact decimals, or None."""
+def content_of(body: bytes) -> dict[str, Any] | None:
+    """Return the result or the QR code in a body, with amounts as exact decimals, or None.
+
+    A payment by QR code has both, under one gatewayReference; only the result has a status.
+    """
     try:
         found = json.loads(body, parse_float=Decimal)
     except (ValueError, RecursionError):
         return None
     reference = found.get("gatewayReference") if isinstance(found, dict) else None
-    return found if isinstance(reference, str) and ULID.fullmatch(reference) else None
+    if not isinstance(reference, str) or not ULID.fullmatch(reference):
+        return None
+    is_known = found["status"] in ("success", "failed") if "status" in found else "qrImage" in found
+    return found if is_known else None
 
 
 def store(body: bytes, file: Path) -> bool:
-    """Store a result completely or not at all; return False if it was stored before.
+    """Store a body completely or not at all; return False if it was stored before.
 
     Of two callbacks at the same time, `link` succeeds for only one.
     """

@@ -25,12 +25,13 @@ import trio
 import trustme
 from attrs import field, frozen
 
+from mmo_sansio.api.outgoing.delivery_requests import qr_code_request
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Flow, Order, Party, Progress, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import Flow, Order, Party, Progress, QrCode, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.http.client.client import HttpClient
 
@@ -125,8 +126,8 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> int:
     return int(found[1] or found[2])
 
 
-def result(reference: str) -> bytes:
-    """Return the body of a callback, made by the gateway's own serializer."""
+def payment(reference: str, progress: Progress) -> Transaction:
+    """Return a payment of KES 150."""
     order = Order(
         gateway_reference=reference,
         brand="acme",
@@ -144,7 +145,13 @@ def result(reference: str) -> bytes:
         result_url="https://merchant.example/results",
         created_at=Instant(0),
         expires_at=Instant(1),
+        display_qr_url="https://merchant.example/results",
     )
+    return Transaction(order, progress)
+
+
+def result(reference: str) -> bytes:
+    """Return the body of a callback, made by the gateway's own serializer."""
     progress = Progress(
         stage=Stage.SUCCEEDED,
         version=3,
@@ -153,7 +160,15 @@ def result(reference: str) -> bytes:
         completed_at=Instant(1),
         completion_source=Source.WEBHOOK,
     )
-    return transaction_object(Transaction(order, progress))
+    return transaction_object(payment(reference, progress))
+
+
+def qr_delivery(reference: str) -> bytes:
+    """Return the body that brings the QR code of this payment, made by the gateway's own serializer."""
+    transaction = payment(
+        reference, Progress(Stage.AWAITING_RESULT, version=2, wake_at=Instant(2), qr=QrCode("000201"))
+    )
+    return qr_code_request(transaction, KEY.encode(), image="iVBORw0KGgo=").body
 
 
 @pytest.mark.spec("K1", "K2")
@@ -161,6 +176,33 @@ def test_a_result_with_our_key_is_kept_as_it_came(receiver: Receiver) -> None:
     body = result("01JDRGHTKEY000000000000001")
     assert receiver.call(body) == 204
     assert (receiver.results / "01JDRGHTKEY000000000000001.json").read_bytes() == body
+
+
+@pytest.mark.spec("K1", "Q1")
+@pytest.mark.finding("specification-A2")
+def test_a_qr_code_is_stored_next_to_the_result_of_its_payment(receiver: Receiver) -> None:
+    """With one URL for both, the code comes first, under the same gatewayReference."""
+    reference = "01JDQRC0DE0000000000000001"
+    code, end = qr_delivery(reference), result(reference)
+    assert receiver.call(code) == 204
+    assert receiver.call(end) == 204
+    assert (receiver.results / f"{reference}.json").read_bytes() == end
+    assert (receiver.results / f"{reference}.qr.json").read_bytes() == code
+    receiver.wait_for_lines("code", reference, 1)
+    receiver.wait_for_lines("result", reference, 1)
+    assert receiver.call(code) == 204
+    assert receiver.call(end) == 204
+    receiver.wait_for_lines("repeat", reference, 2)
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.finding("specification-A2")
+@pytest.mark.parametrize("status", [b'"pending"', b'"other"', b"null", b"7", b"[]"])
+def test_what_is_neither_a_result_nor_a_code_is_refused(receiver: Receiver, status: bytes) -> None:
+    body = result("01JDN0RESVT000000000000001").replace(b'"status":"success"', b'"status":' + status)
+    before = receiver.stored()
+    assert receiver.call(body) == 400
+    assert receiver.stored() == before
 
 
 @pytest.mark.spec("A4")
@@ -210,7 +252,7 @@ def test_the_gateways_own_client_delivers_to_it(receiver: Receiver) -> None:
 
 def test_a_repeat_is_answered_and_dropped(receiver: Receiver) -> None:
     reference = "01JDREPEAT0000000000000001"
-    first, second = result(reference), result(reference).replace(b"success", b"altered")
+    first, second = result(reference), result(reference).replace(b"success", b"failed")
     assert receiver.call(first) == 204
     assert receiver.call(second) == 204
     assert (receiver.results / f"{reference}.json").read_bytes() == first
