@@ -97,7 +97,7 @@ def describe_settings() -> Iterator[SettingRow]:
 
 
 def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
-    """Return the values in force; passwords and providers' options are masked."""
+    """Return the values in force; passwords and the secrets of providers are masked."""
     for section, section_type in SECTIONS.items():
         for each in fields(section_type):
             value = getattr(getattr(settings, section), each.name)
@@ -109,10 +109,10 @@ def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
                 written = _with_origin(written, settings.store_kind.origin)
             yield EffectiveRow(f"{section}.{each.name}", written, value == each.default)
     for name, provider in settings.providers.items():
-        origin = settings.provider_kinds[provider.kind].origin
-        yield EffectiveRow(f"provider.{name}.kind", _with_origin(provider.kind, origin), False)
-        for key in provider.options:
-            yield EffectiveRow(f"provider.{name}.{key}", MASKED, False)
+        kind = settings.provider_kinds[provider.kind]
+        yield EffectiveRow(f"provider.{name}.kind", _with_origin(provider.kind, kind.origin), False)
+        for key, option in provider.options.items():
+            yield EffectiveRow(f"provider.{name}.{key}", MASKED if key in kind.secrets else str(option), False)
 
 
 def _with_origin(text: str, origin: str) -> str:

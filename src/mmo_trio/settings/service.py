@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -91,6 +91,12 @@ def check_production(settings: Settings, *, workers: int) -> None:
 
 def check_plaintext_http(settings: Settings) -> None:
     """Raise SettingsError when keys and payments would leave this machine unencrypted."""
+    for fault in plaintext_faults(settings):
+        raise fault
+
+
+def plaintext_faults(settings: Settings) -> Iterator[SettingsError]:
+    """Yield a fault for each listener through which keys and payments would leave this machine unencrypted."""
     listen = settings.listen
     allowed = bool(listen.proxy_trusted) or listen.allow_clear
     addresses: dict[str, ListenAddress] = {"listen.console": listen.console}
@@ -98,7 +104,7 @@ def check_plaintext_http(settings: Settings) -> None:
         addresses |= {"listen.api": listen.api, "listen.pages": listen.pages}
     for key, endpoint in addresses.items():
         if not endpoint.is_loopback and not allowed:
-            raise SettingsError(
+            yield SettingsError(
                 key,
                 f"{endpoint} would serve clear HTTP beyond this machine.",
                 "Set listen.tls_certificate and listen.tls_key, name the proxy in front of it in"

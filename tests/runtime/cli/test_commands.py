@@ -297,6 +297,8 @@ def test_the_store_is_made_and_checked(tmp_path: Path) -> None:
 
 def test_the_settings_are_checked_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "mmo.toml"
+    monkeypatch.setenv("MMO_KEYS_MASTER_KEY_FILE", str(tmp_path / "master.key"))
+    create_master_key(tmp_path / "master.key")
     config.write_text(
         '[limits]\nqueue = 7\n[provider.mpesa]\nkind = "mpesa_daraja"\nshortcode = 174379\n'
         'consumer_key = "k"\nconsumer_secret = "s"\nhooks_name = "kenya"\n'
@@ -305,6 +307,7 @@ def test_the_settings_are_checked_and_shown(tmp_path: Path, monkeypatch: pytest.
     shown = as_json("check-config", "--config", config)
     assert shown["limits.queue"] == {"value": "7", "default": False}
     assert shown["provider.mpesa.passkey"]["value"] == "***"
+    assert shown["provider.mpesa.shortcode"]["value"] == "174379"
     assert "limits.queue" in mmo("check-config", "--config", config).stdout
     config.write_text("[limits]\nqeue = 7\n")
     for words in (("check-config",), ("serve",), ("tx", "list")):

@@ -25,6 +25,9 @@ from mmo_trio.system.clock import GatewayClock, read_offset
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.clock_monitor import require_right_clock
 
+AuthoritiesKey = Literal["extra_ca_file", "provider_ca_file"]
+"""The settings in `[egress]` that name a file of authorities."""
+
 
 @frozen
 class Resources:
@@ -82,9 +85,11 @@ async def build_resources(config: ServiceConfig, store: Store, addresses: Servic
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
         egress_rules=rules,
-        delivery_client=HttpClient(rules=rules, context=tls_context(_authorities(config.settings, "extra_ca_file"))),
+        delivery_client=HttpClient(
+            rules=rules, context=tls_context(authorities_file(config.settings, "extra_ca_file"))
+        ),
         provider_client=HttpClient(
-            rules=EgressRules(), context=tls_context(_authorities(config.settings, "provider_ca_file"))
+            rules=EgressRules(), context=tls_context(authorities_file(config.settings, "provider_ca_file"))
         ),
     )
 
@@ -113,7 +118,8 @@ def _stored_clock_offset(config: ServiceConfig) -> Span:
     return read_offset(config.data_directory / CLOCK_OFFSET_FILE)
 
 
-def _authorities(settings: Settings, key: Literal["extra_ca_file", "provider_ca_file"]) -> Path | None:
+def authorities_file(settings: Settings, key: AuthoritiesKey) -> Path | None:
+    """Return the configured file of authorities, if any. Raises SettingsError when it does not exist."""
     file: Path | None = getattr(settings.egress, key)
     if file is not None and not file.is_file():
         remedy = "Name a PEM file of authorities, or leave the setting out."

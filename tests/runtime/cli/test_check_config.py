@@ -1,0 +1,90 @@
+"""`mmo check-config` names every fault for which `mmo serve` would not start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trustme
+
+from mmo_trio.brands.master_key import create_master_key
+from tests.runtime.cli.test_commands import mmo
+
+pytestmark = pytest.mark.finding("new-users-M9")
+
+
+def written(folder: Path, text: str) -> Path:
+    config = folder / "mmo.toml"
+    config.write_text(f'[keys]\nmaster_key_file = "{folder}/master.key"\n{text}')
+    return config
+
+
+def faults(config: Path) -> str:
+    refused = mmo("check-config", "--config", config)
+    assert refused.exit_code == 2, refused.output
+    return refused.stderr
+
+
+def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
+    config = written(
+        tmp_path,
+        f"""
+[listen]
+api = "0.0.0.0:8443"
+tls_certificate = "{tmp_path}/missing.pem"
+tls_key = "{tmp_path}/missing.key"
+console = "0.0.0.0:9000"
+
+[egress]
+extra_ca_file = "{tmp_path}/authority.pem"
+
+[provider.momo]
+kind = "mtn_momo"
+market = "sandbox"
+markt = "x"
+""",
+    )
+    said = faults(config)
+    for location in ("listen.console", "listen.tls_certificate", "keys.master_key_file", "egress.extra_ca_file"):
+        assert f"{location}" in said
+    assert "provider.momo.markt" in said
+    assert "listen.api:" not in said
+
+
+def test_a_key_that_does_not_match_its_certificate_is_a_fault(tmp_path: Path) -> None:
+    create_master_key(tmp_path / "master.key")
+    authority = trustme.CA()
+    for name in ("one", "two"):
+        made = authority.issue_cert(f"{name}.example")
+        made.private_key_pem.write_to_path(str(tmp_path / f"{name}.key"))
+        made.cert_chain_pems[0].write_to_path(str(tmp_path / f"{name}.pem"))
+    listen = '[listen]\ntls_certificate = "{0}/one.pem"\ntls_key = "{0}/{1}.key"\n'
+    assert "listen.tls_certificate" in faults(written(tmp_path, listen.format(tmp_path, "two")))
+    assert mmo("check-config", "--config", written(tmp_path, listen.format(tmp_path, "one"))).exit_code == 0
+
+
+def test_a_master_key_that_everybody_can_read_is_a_fault(tmp_path: Path) -> None:
+    create_master_key(tmp_path / "master.key")
+    (tmp_path / "master.key").chmod(0o644)
+    assert "Run: chmod 600" in faults(written(tmp_path, ""))
+
+
+def test_only_secrets_of_a_provider_are_masked(tmp_path: Path) -> None:
+    create_master_key(tmp_path / "master.key")
+    config = written(
+        tmp_path,
+        """
+[provider.momo]
+kind = "mtn_momo"
+title = "MoMo of Uganda"
+market = "mtnuganda"
+collection_subscription_key = "d484a1f0d34f4301916d0f2c9e9106a2"
+collection_api_user = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
+collection_api_key = "a-secret-key"
+""",
+    )
+    shown = mmo("check-config", "--config", config).stdout
+    assert "MoMo of Uganda" in shown
+    assert "mtnuganda" in shown
+    assert "a-secret-key" not in shown
+    assert "d484a1f0" not in shown
