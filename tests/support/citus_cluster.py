@@ -26,6 +26,7 @@ from attrs import define
 from psycopg import sql
 
 from mmo_trio.storage.postgres.startup import distribute_postgres
+from tests.support.abandoned_servers import end_with_this_process
 
 CITUS = "MMO_TEST_CITUS"
 SCRIPTS = Path(__file__).parents[2] / "deploy" / "citus"
@@ -174,6 +175,7 @@ def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
 def citus_cluster() -> Iterator[CitusCluster]:
     """Run the three servers during the block."""
     folder = Path(tempfile.mkdtemp(prefix="mmo-citus-"))
+    end_with_this_process(folder)
     folder.chmod(0o755)
     cluster = CitusCluster(Path(os.environ[CITUS]), folder, _free_ports())
     try:

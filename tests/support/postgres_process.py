@@ -24,6 +24,7 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 # isort: split
 import psycopg
 
+from tests.support.abandoned_servers import end_with_this_process
 from tests.support.postgres_programs import PostgresPrograms, chosen
 
 TIMEOUT_S = 60.0
@@ -154,8 +155,9 @@ def postgres_process(
 
 @contextmanager
 def postgres_folder() -> Iterator[Path]:
-    """Make a folder for servers that exists during the block."""
+    """Make a folder for servers that exists during the block; if this process is killed, they end and it is removed."""
     folder = Path(tempfile.mkdtemp(prefix="mmo-pg-"))
+    end_with_this_process(folder)
     hand_over(folder)
     try:
         yield folder
