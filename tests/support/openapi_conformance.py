@@ -17,8 +17,36 @@ from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
 from mmo_sansio.values.model import Operation
 
 DOCS = "https://docs.example/errors"
-DOCUMENT = openapi_document(
-    base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(SCENARIOS_BY_NAME)
+
+
+def closed(schema: Any) -> Any:
+    """Return the schema without room for further members and codes, which only later versions may send: a text with
+    examples of codes becomes an enum of them, and an object has its own members alone."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: closed(each) for name, each in schema.items()}
+    properties = made.get("properties")
+    if isinstance(properties, dict) and "type" in made:
+        made["additionalProperties"] = False
+        for name in ("type", "title", "status", "errorCode"):
+            codes = properties[name] if isinstance(properties.get(name), dict) else {}
+            if "examples" in codes:
+                is_nullable = "null" in codes["type"]
+                properties[name] = codes | {"enum": [*codes["examples"], *([None] if is_nullable else [])]}
+    return made
+
+
+def closed_document(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with every schema closed but those of requests, whose further members are ignored (G4)."""
+    components = document["components"]
+    schemas = {name: each if "Request" in name else closed(each) for name, each in components["schemas"].items()}
+    return document | {"components": components | {"schemas": schemas}}
+
+
+DOCUMENT = closed_document(
+    openapi_document(base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(SCENARIOS_BY_NAME))
 )
 ROOT = "/gateway/mmo/v2"
 LARGE = 200_000

@@ -55,7 +55,9 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.USER_TIMEOUT: Explanation(
             "The payer did not confirm the payment in time.",
             "payer",
-            "Start a new payment and confirm it on the phone while the prompt is shown.",
+            "Start a new payment and confirm it on the phone while the prompt is shown. A payment on the hosted page"
+            " also ends like this when it was not sent to its provider before the page closed, by default after 30"
+            " minutes.",
             "The payment was not confirmed in time.",
         ),
         ErrorCode.USER_CANCELLED: Explanation(

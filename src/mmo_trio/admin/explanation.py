@@ -19,6 +19,9 @@ from mmo_trio.storage.interface.store import Store
 CLAIMS_READ_MAX = 1_000
 """Open claims that are searched for those of a payment; more are open only while an operator does not answer."""
 
+SAME_REFERENCE_READ_MAX = 11
+"""Payments under one merchantReference that are read, the newest first; there are rarely two."""
+
 
 @frozen
 class PaymentHistory:
@@ -32,19 +35,31 @@ class PaymentHistory:
     """The brand of the payment; None when it was removed."""
     claims: Sequence[DepositClaim] = ()
     """The reported deposits that name the payment and are not settled."""
+    same_reference: Sequence[Transaction] = ()
+    """The brand's other payments under the same merchantReference, the newest first (C12)."""
 
 
 async def load_payment_history(store: Store, transaction: Transaction) -> PaymentHistory:
     """Load what the store has about a payment."""
-    reference = transaction.reference
+    reference, order = transaction.reference, transaction.order
+    same_reference: Sequence[Transaction] = ()
+    if order.merchant_reference is not None:
+        same_reference = await store.admin.find_transactions(
+            reference=order.merchant_reference, brand=order.brand, limit=SAME_REFERENCE_READ_MAX
+        )
     records = {each.brand.id: each for each in await store.admin.brands()}
     return PaymentHistory(
         transaction,
         await store.admin.timeline(reference),
         await store.admin.callbacks(gateway_reference=reference),
         await store.admin.suspense_of_payment(reference),
-        records.get(transaction.order.brand),
+        records.get(order.brand),
         [each for each in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX) if each.payment == reference],
+        [
+            each
+            for each in same_reference
+            if each.order.merchant_reference == order.merchant_reference and each.reference != reference
+        ],
     )
 
 
@@ -52,6 +67,7 @@ def conclusions(history: PaymentHistory) -> list[str]:
     """Return sentences that say how a payment ended, whether the merchant knows, and what to do."""
     return [
         *_outcome_sentences(history.transaction),
+        *_same_reference_sentences(history),
         *_qr_code_sentences(history),
         *_callback_sentences(history),
         *_brand_sentences(history),
@@ -76,6 +92,22 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
             learnt = _source_text(progress.completion_source)
             yield f"It failed with {progress.error_code}, {learnt}: {why.meaning}"
             yield f"Who can act: the {why.who_acts}. {why.advice}"
+
+
+def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
+    """Name the other payments under the same merchantReference: a look-up by it finds the newest alone."""
+    own = history.transaction.order
+    for each in history.same_reference:
+        order = each.order
+        age = (
+            "An older"
+            if (order.created_at, order.gateway_reference) < (own.created_at, own.gateway_reference)
+            else "A newer"
+        )
+        yield (
+            f"{age} payment has the same merchantReference: {order.gateway_reference}, {each.status.value}, created at"
+            f" {format_with_microseconds(order.to_utc(order.created_at))}."
+        )
 
 
 def _pending_reason(stage: Stage) -> str:

@@ -94,3 +94,32 @@ async def test_an_open_claim_that_names_the_payment_is_told(is_confirmed: bool, 
         memory.ledger.apply(decision.changes, decision.intents)
         found = conclusions(await load_payment_history(store, transaction))
     assert f"A deposit of 75.00 KES with the receipt DEP-1 names it, and waits for {waits}." in found
+
+
+@pytest.mark.spec("C12", "L2")
+@pytest.mark.finding("new-users-H1", "specification-A1")
+async def test_another_payment_under_the_same_reference_is_told() -> None:
+    """A look-up by the reference finds the newest alone, so staff would never learn of the older one."""
+    memory = MemoryState()
+    async with open_memory(memory) as store:
+        older = a.a_transaction(Stage.SUCCEEDED)
+        newer = evolve(
+            older,
+            order=evolve(
+                older.order,
+                gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAV",
+                created_at=later(older.order.created_at, Span(1)),
+            ),
+        )
+        stranger = evolve(
+            newer, order=evolve(newer.order, gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW", brand="other")
+        )
+        memory.ledger = a.ledger_with(older, newer, stranger)
+        of_newer = conclusions(await load_payment_history(store, newer))
+        of_older = conclusions(await load_payment_history(store, older))
+    assert [each for each in of_newer if "same merchantReference" in each] == [
+        f"An older payment has the same merchantReference: {older.reference}, success, created at"
+        " 2026-09-21T14:13:20.000000Z."
+    ]
+    [told] = [each for each in of_older if "same merchantReference" in each]
+    assert told.startswith(f"A newer payment has the same merchantReference: {newer.reference}, success")

@@ -122,7 +122,7 @@ async def test_the_served_document_is_sound_and_says_where_it_is(sandbox: Runnin
     validate(document)
     assert document["openapi"].startswith("3.1")
     assert document["servers"] == [{"url": sandbox.ready.api}]
-    types = document["components"]["schemas"]["Problem"]["properties"]["type"]["enum"]
+    types = document["components"]["schemas"]["Problem"]["properties"]["type"]["examples"]
     assert all(each.startswith(f"{sandbox.ready.pages}/errors/") for each in types)
 
 

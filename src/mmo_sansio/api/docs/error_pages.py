@@ -11,6 +11,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_sansio.api.outgoing.problem_json import problem_document
+from mmo_sansio.http.request_head import HeadLimits
 from mmo_sansio.values import problems
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.problems import PROBLEM_TYPES, FieldError, ProblemType
@@ -68,7 +69,7 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "The path and query of the request are longer than the listener takes.",
             "merchant",
             "Shorten them. References have at most 255 characters, so no right target is that long.",
-            "The request target is longer than 16384 bytes.",
+            f"The request target is longer than {HeadLimits().target_bytes} bytes.",
         ),
         problems.HEAD_TOO_LARGE: ErrorGuidance(
             "The header fields of the request are too many or too large.",
@@ -107,7 +108,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.BODY_TOO_LARGE: ErrorGuidance(
             "The body of the request is larger than the gateway takes; it was not read.",
             "merchant",
-            "Send a smaller body: no request of this interface needs more than a few kilobytes.",
+            "Send a smaller body. Labels and URLs are the largest parts of a request; a JSON library that writes"
+            " characters as they are, in UTF-8, needs less room for them than one that escapes each.",
             "The body is larger than 65536 bytes.",
         ),
         problems.VALIDATION_FAILED: ErrorGuidance(
@@ -158,7 +160,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "A payment with this merchantReference was taken already; this request made no second one.",
             "merchant",
             "If you sent the request again because no answer came, all is well: look the payment"
-            " up by its merchantReference. Never repeat a payment under a new reference because of this"
+            " up by its merchantReference. Repeat a request within 15 minutes only; later look its reference up before"
+            " you send it. Never repeat a payment under a new reference because of this"
             " refusal: send a new reference only for another payment, or for a payment that has failed without"
             " moving money. A reference is refused for 15 minutes after its use; after that a pay-in is accepted"
             " under it where every earlier one has failed, and a pay-out or tax payment is not, unless the gateway's"

@@ -8,6 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
+from mmo_sansio.api.docs.openapi.schemas import NO_CONTROLS_PATTERN, NOT_BLANK_PATTERN, ULID_PATTERN
+
 JsonObject = Mapping[str, Any]
 
 
@@ -31,6 +33,8 @@ class SchemaView:
 
     name: str
     description: str
+    constraints: str
+    """Limits of the object as a whole, such as how many members it may have."""
     fields: tuple[FieldRow, ...]
     example: str | None
 
@@ -213,7 +217,11 @@ def _schema_view(name: str, schema: JsonObject) -> SchemaView:
         rows.append(FieldRow("any name", _type_text(values), None, False, _constraints(values), ""))
     example = schema.get("examples", [None])[0]
     return SchemaView(
-        name, schema.get("description", ""), tuple(rows), None if example is None else json.dumps(example, indent=2)
+        name,
+        schema.get("description", ""),
+        _constraints(schema),
+        tuple(rows),
+        None if example is None else json.dumps(example, indent=2),
     )
 
 
@@ -235,20 +243,32 @@ def _type_text(schema: JsonObject) -> str:
     return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
+_PATTERN_TEXTS = {NO_CONTROLS_PATTERN: "no control characters", NOT_BLANK_PATTERN: "not blank", ULID_PATTERN: "a ULID"}
+"""What a pattern means, where words say it better than the pattern itself."""
+
+
+def _pattern_texts(schema: JsonObject) -> Iterator[str]:
+    """Describe the patterns of a text, those of its `allOf` too."""
+    for each in (schema, *schema.get("allOf", ())):
+        if "pattern" in each:
+            yield _PATTERN_TEXTS.get(each["pattern"], f"matches `{each['pattern']}`")
+
+
 def _constraints(schema: JsonObject) -> str:
-    """Describe the limits of a value in words."""
-    limits = []
+    """Describe the limits of a value in words, those of its alternatives too."""
+    limits = [text for text in map(_constraints, schema.get("anyOf", ())) if text]
     if "const" in schema:
         limits.append(f"always `{schema['const']}`")
     if "enum" in schema:
-        limits.append("one of " + ", ".join(f"`{json.dumps(each)}`" for each in schema["enum"]))
+        limits.append("one of " + ", ".join(f"`{each}`" for each in schema["enum"]))
     least, most = schema.get("minLength"), schema.get("maxLength")
     if most is not None:
         limits.append(f"{least} to {most} characters" if least else f"at most {most} characters")
+    limits += _pattern_texts(schema)
     if "maxProperties" in schema:
         limits.append(f"at most {schema['maxProperties']} entries")
     if "default" in schema:
         limits.append(f"by default {schema['default']}")
     if "format" in schema:
         limits.append(schema["format"].upper())
-    return "; ".join(limits).replace('"', "")
+    return "; ".join(limits)

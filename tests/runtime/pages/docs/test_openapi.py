@@ -4,6 +4,7 @@ says."""
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from mmo_sansio.testing.builders import a_transaction
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Operation, QrCode, Source, Stage, Status, Transaction, Type
 from mmo_sansio.values.problems import PROBLEM_TYPES
+from mmo_trio.pages.docs.openapi_view import build_reference
+from tests.support import openapi_conformance
 
 DOCS = "https://docs.example/errors"
 DOCUMENT = openapi_document(
@@ -75,7 +78,7 @@ def test_the_transaction_object_has_the_members_of_the_serializer() -> None:
     written = json.loads(transaction_object(a_transaction()))
     schema = SCHEMAS["Transaction"]
     assert list(schema["properties"]) == list(written) == schema["required"]
-    assert schema["additionalProperties"] is False
+    assert openapi_conformance.DOCUMENT["components"]["schemas"]["Transaction"]["additionalProperties"] is False
     check(schema, written)
     party, money = SCHEMAS["Party"], SCHEMAS["Money"]
     assert list(party["properties"]) == list(written["party"])
@@ -99,7 +102,7 @@ def test_enums_are_the_codes_own() -> None:
     assert members["status"]["enum"] == [each.value for each in Status]
     assert members["type"]["enum"] == [each.value for each in Type]
     assert members["flow"]["enum"] == [each.value for each in Flow]
-    assert members["errorCode"]["enum"] == [*ErrorCode, None]
+    assert members["errorCode"]["examples"] == [each.value for each in ErrorCode]
     assert members["completionSource"]["examples"] == [each.value for each in Source]
     assert "enum" not in members["completionSource"], "unknown values are information only"
 
@@ -107,8 +110,8 @@ def test_enums_are_the_codes_own() -> None:
 @pytest.mark.spec("P1", "P2", "P4")
 def test_problems_are_those_of_the_catalogue() -> None:
     members = SCHEMAS["Problem"]["properties"]
-    assert members["type"]["enum"] == [f"{DOCS}/{each.segment}" for each in PROBLEM_TYPES]
-    assert set(members["errorCode"]["enum"]) == {each.error_code for each in PROBLEM_TYPES}
+    assert members["type"]["examples"] == [f"{DOCS}/{each.segment}" for each in PROBLEM_TYPES]
+    assert set(members["errorCode"]["examples"]) == {each.error_code for each in PROBLEM_TYPES}
     for cause in PROBLEM_TYPES:
         response = DOCUMENT["components"]["responses"][cause.segment]
         content = response["content"]["application/problem+json"]
@@ -167,3 +170,43 @@ def test_callbacks_and_the_push_are_told_of() -> None:
         assert (key["name"], key["in"], key["required"]) == ("X-API-KEY", "header", True)
         assert "15 seconds" in called["responses"]["2XX"]["description"]
     assert list(DOCUMENT["webhooks"]) == ["deposit"]
+
+
+@pytest.mark.spec("E1", "G4")
+@pytest.mark.finding("specification-A10")
+def test_a_client_made_from_the_document_outlives_a_new_member_and_a_new_code() -> None:
+    """The pages ask merchants to ignore members that they do not know, and the catalogue may grow."""
+    written = json.loads(transaction_object(a_transaction(Stage.FAILED, error_code=ErrorCode.USER_BUSY)))
+    check(SCHEMAS["Transaction"], written | {"errorCode": "user_asleep", "refundedAmount": None})
+    problem = dict(SCHEMAS["Problem"]["examples"][0])
+    check(SCHEMAS["Problem"], problem | {"type": f"{DOCS}/config_unsupported_colour", "traceId": "x"})
+    check(SCHEMAS["QrCode"], SCHEMAS["QrCode"]["examples"][0] | {"deepLink": "mpesa://"})
+
+
+@pytest.mark.spec("M3", "M4", "V1")
+@pytest.mark.finding("specification-A8")
+def test_the_page_shows_patterns_and_the_limits_of_labels() -> None:
+    shown = {each.name: each for each in build_reference(DOCUMENT).schemas}
+    party = {each.name: each for each in shown["RequestedParty"].fields}
+    assert party["msisdn"].constraints == "3 to 20 characters; matches `^\\+?[0-9]+$`"
+    assert "without spaces or hyphens" in party["msisdn"].description
+    assert "at most 320 characters; matches `^" in party["email"].constraints
+    labels = shown["RequestedLabels"]
+    assert "at most 10 entries" in labels.constraints
+    assert "1 to 255 characters" in labels.description
+    assert "control characters" in labels.description
+    assert "at most 1000 characters; no control characters" in labels.fields[0].constraints
+    urls = {each.name: each for each in shown["WebPayinRequest"].fields}
+    assert "that is not the gateway's own" in urls["resultUrl"].description
+    assert "gateway's staff have added" in urls["successRedirectUrl"].description
+
+
+@pytest.mark.spec("M1", "G6")
+@pytest.mark.finding("new-users-L-amounts")
+def test_the_examples_write_amounts_with_their_currencys_decimals() -> None:
+    text = json.dumps(DOCUMENT) + "".join(
+        each.example for _, _, group in build_reference(DOCUMENT).groups for each in group
+    )
+    amounts = re.findall(r'"value": ([0-9.]+),\s*"currency": "KES"', text)
+    assert len(amounts) > 10
+    assert [each for each in amounts if not re.fullmatch(r"[0-9]+\.[0-9]{2}", each)] == []

@@ -23,8 +23,9 @@ SUMMARIES: Final = {
     Operation.QR_PAYIN: ("Take a payment by QR code", "The code is sent to `displayQrUrl`; you show it."),
     Operation.WEB_PAYIN: (
         "Take a payment on the hosted page",
-        "Send the payer's browser to `pageUrl` at once. Where it comes back to says nothing about"
-        " the outcome; the callback does.",
+        "Send the payer's browser to `pageUrl` at once: the page is valid for 30 minutes unless the gateway's staff"
+        " have set another time, and a payment that was not sent to its provider by then fails with `user_timeout`."
+        " Where the browser comes back to says nothing about the outcome; the callback does.",
     ),
     Operation.DIRECT_TAXPAYOUT: ("Pay a tax authority", "The recipient is implied by method and country."),
 }
@@ -132,7 +133,11 @@ def _look_up_by_merchant_reference_operation() -> dict[str, Any]:
 
 
 def _records_operation() -> dict[str, Any]:
-    moment = "A date or date-time of ISO 8601; without an offset it is UTC."
+    moment = (
+        "A calendar date of ISO 8601 or such a date with a time of hours and minutes at least, such as"
+        " `2026-11-01T08:30Z`; without an offset it is UTC. Week dates, ordinal dates, hour 24 and second 60 are"
+        " refused."
+    )
     begin = f"Created at or after. Required without `page`. {moment}"
     end = f"Created before; later than `from`. Required without `page`. {moment}"
     page_size = f"How many in a page; what lies beyond 1 to {RECORDS_PAGE_MAX} becomes the nearest of these."
@@ -204,8 +209,9 @@ def _health_operation(name: str, summary: str, status: str) -> dict[str, Any]:
 RESULT_TEXTS: Final = (
     "The result",
     "Sent once the payment has succeeded or failed, in one attempt. Compare the key in constant"
-    " time and refuse what has another; deduplicate by `gatewayReference`, as in rare cases the"
-    " same callback comes twice.",
+    " time and refuse what has another; deduplicate results by `gatewayReference`, as in"
+    " rare cases the same callback comes twice. It may arrive before the answer to the creation. A body with `qrImage`"
+    " and without `status` is a QR code and no result.",
 )
 QR_CODE_TEXTS: Final = (
     "The QR code",

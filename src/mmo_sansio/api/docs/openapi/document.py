@@ -26,13 +26,19 @@ Take payments by mobile money, pay people and tax authorities, and learn how eac
 A creation is checked and answered at once, with status `pending`. The result comes as a callback
 to your `resultUrl`, in one attempt without a retry; it can always be looked up as well. Please
 leave two minutes between two look-ups of one payment. The gateway's records are the truth when
-yours and its disagree.
+yours and its disagree. Later versions may add members and codes: ignore members that you do not
+know, and treat an unknown `errorCode` of a payment as a failure like any other.
 
 Every refusal is a problem document (RFC 7807), whose `type` leads to a page that says what to do.
-A 503 promises that nothing was stored. When no answer came, send the same request again, with the
-same `merchantReference`: it is never paid twice. A reference whose payment is pending or paid is
-refused with 422 `merchant_transactionid_duplicate`, however much later it comes, unless your brand
-has chosen that its references come again for other payments."""
+A 503 promises that nothing was stored.
+
+When no answer came, send the same request again within 15 minutes, with the same
+`merchantReference`: it is not paid twice, because a reference is refused for 15 minutes after its
+use, with 422 `merchant_transactionid_duplicate`. Later than that look the reference up first, and
+send the request again only when the look-up answers 404. After the 15 minutes a pay-in is accepted
+under a used reference where every earlier payment under it has failed, and a pay-out or tax
+payment is not; but a brand may have chosen that its references come again for other payments, and
+then the same request is another payment."""
 
 API_KEY_SCHEME: Final = {
     "type": "apiKey",

@@ -41,7 +41,7 @@ def request_schemas() -> dict[str, Schema]:
 
 def request_example(operation: Operation) -> dict[str, Any]:
     """Return a valid body for this operation."""
-    members: dict[str, Any] = {"amount": {"value": 150.00, "currency": "KES"}}
+    members: dict[str, Any] = {"amount": {"value": 125.25, "currency": "KES"}}
     if operation in creation_body.PARTY_NAMES:
         members[creation_body.PARTY_NAMES[operation]] = {"id": "customer-7", "msisdn": "254700000007"}
     members |= {"country": "KE", "resultUrl": f"{_SHOP}/callbacks", "merchantReference": "order-1"}
@@ -63,11 +63,13 @@ def _requested_money() -> Schema:
 
 
 def _requested_party() -> Schema:
-    email = string("An e-mail address.", maxLength=creation_body.EMAIL_MAX, pattern=f"^{creation_body.EMAIL_PATTERN}$")
+    meaning = "An e-mail address: up to 64 characters, one `@` and a domain with a dot."
+    email = string(meaning, maxLength=creation_body.EMAIL_MAX, pattern=f"^{creation_body.EMAIL_PATTERN}$")
     members = {
         "id": text("Your identifier for the end user.", max_length=creation_body.TEXT_MAX),
         "msisdn": text(
-            "The phone number in international format.",
+            "The phone number in international format: digits that begin with the country's code, with or without `+`"
+            " before them, without spaces or hyphens.",
             min_length=creation_body.MSISDN_MIN,
             max_length=creation_body.MSISDN_MAX,
             pattern=f"^{creation_body.MSISDN_PATTERN}$",
@@ -91,7 +93,9 @@ def _requested_labels() -> Schema:
     key = {"minLength": 1, "maxLength": creation_body.LABEL_KEY_MAX, "pattern": NO_CONTROLS_PATTERN}
     return {
         "type": ["object", "null"],
-        "description": "Your own metadata; comes back unchanged.",
+        "description": "Your own metadata; comes back unchanged. A key is a text of 1 to"
+        f" {creation_body.LABEL_KEY_MAX} characters, and a value is a text, a number, true, false or null; neither has"
+        " control characters such as a line break.",
         "maxProperties": creation_body.LABELS_MAX,
         "propertyNames": key,
         "additionalProperties": {"anyOf": [label, number, {"type": "boolean"}, {"type": "null"}]},
@@ -115,8 +119,8 @@ def _request(operation: Operation) -> Schema:
         properties["successRedirectUrl"] = _redirect_url("it has succeeded")
         properties["errorRedirectUrl"] = _redirect_url("it has failed")
     meaning = (
-        "Your reference for this payment, unique for your brand: the key of idempotency. Repeat a request with the same"
-        " reference. Not `.` or `..`."
+        "Your reference for this payment, unique for your brand: the key of idempotency. Repeat a request within 15"
+        " minutes with the same reference; later look the reference up first. Not `.` or `..`."
     )
     reference = text(meaning, max_length=creation_body.TEXT_MAX)
     properties["merchantReference"] = reference | {"not": {"enum": [".", ".."]}}
@@ -134,12 +138,18 @@ def _request(operation: Operation) -> Schema:
 
 
 def _delivery_url(description: str) -> Schema:
-    meaning = f"{description} An absolute https URL of a public address, without user info."
+    meaning = (
+        f"{description} An absolute https URL of a public address that is not the gateway's own, without user info,"
+        ' fragment, white space and the characters `"<>\\^{|}`, which are to be percent-encoded.'
+    )
     pattern = "^[Hh][Tt][Tt][Pp][Ss]://"
     return text(meaning, max_length=URL_LENGTH_MAX, pattern=pattern, format="uri")
 
 
 def _redirect_url(when: str) -> Schema:
-    meaning = f"Where the payer's browser goes once {when}: http or https, or a scheme of the brand's."
+    meaning = (
+        f"Where the payer's browser goes once {when}: an absolute URL of http or https, or of a scheme that the"
+        " gateway's staff have added for the brand, such as an app's. It is used exactly as given."
+    )
     form = {"format": "uri", "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:"}
     return optional_text(meaning, max_length=URL_LENGTH_MAX) | form

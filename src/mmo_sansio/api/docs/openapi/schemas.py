@@ -58,6 +58,5 @@ def object_schema(description: str, properties: Schema, *, required: list[str] |
 
 
 def response_object(description: str, properties: Schema, example: Any) -> Schema:
-    """Describe an object of a response: exactly these members, nulls written out (T2)."""
-    shape = object_schema(description, properties)
-    return shape | {"additionalProperties": False, "examples": [example]}
+    """Describe an object of a response: these members with nulls written out (T2), and those of later versions."""
+    return object_schema(description, properties) | {"examples": [example]}
