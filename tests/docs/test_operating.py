@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import trustme
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.messages.changes import SuspenseReason
@@ -84,6 +85,9 @@ def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) ->
     for name, text in zip(("mmo.toml", "brands.toml"), TOML.findall(page), strict=False):
         local = text.replace("/etc/mmo", str(tmp_path)).replace("/var/lib/mmo", str(tmp_path))
         (tmp_path / name).write_text(local, encoding="utf-8")
+    certificate = trustme.CA().issue_cert("pay.example")
+    certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "chain.pem"))
     start = page.partition("## Start")[2].partition("\n## ")[0]
     [block] = re.findall(r"^```sh\n(.*?)^```$", start, re.MULTILINE | re.DOTALL)
     *lines, last = block.replace("/etc/mmo", str(tmp_path)).splitlines()
