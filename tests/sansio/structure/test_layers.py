@@ -9,7 +9,7 @@ import pytest
 
 from tests.sansio.structure.sources import MODULES, TREES
 
-ROOMS_MAX = 24
+ROOMS_MAX = 26
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.values",),
@@ -17,8 +17,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.http",),
     ("mmo_sansio.messages",),
     ("mmo_sansio.providers", "mmo_sansio.api", "mmo_sansio.payments"),
+    ("mmo_sansio.merchant",),
     ("mmo_sansio.testing",),
-    ("mmo_trio.system",),
+    ("mmo_trio.system", "mmo_trio.merchant"),
     ("mmo_trio.storage",),
     ("mmo_trio.settings",),
     ("mmo_trio.engine", "mmo_trio.http", "mmo_trio.brands", "mmo_trio.admin"),
@@ -41,6 +42,9 @@ FORBIDDEN_IMPORTS: tuple[tuple[str, str], ...] = (
     ("mmo_sansio.providers", "mmo_sansio.payments.decision"),
     ("mmo_sansio.providers", "mmo_sansio.payments.rules"),
     ("mmo_sansio.providers", "mmo_sansio.api"),
+    ("mmo_sansio.merchant", "mmo_sansio.providers"),
+    ("mmo_sansio.merchant", "mmo_sansio.payments"),
+    ("mmo_sansio.merchant", "mmo_sansio.messages"),
     ("mmo_trio", "mmo_sansio.payments.rules"),
 )
 """(importer, what it never imports): HTTP and payment rules meet only in inputs and replies."""
