@@ -22,7 +22,7 @@ import trio
 from attrs import Factory, define
 
 from bench.generator import percentile
-from mmo_trio.sandbox.callback_receiver import ReceivedCallback, receive_callbacks
+from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 
 COUNT = struct.Struct("<Q")
@@ -38,9 +38,11 @@ class CallbackLog:
     """Seconds from the result to the callback, by mark."""
     total: int = 0
 
-    def enter(self, received: ReceivedCallback) -> None:
-        """Record a callback."""
+    def enter(self, received: ReceivedRequest) -> None:
+        """Record a callback; a wrong key and a repeat do not count."""
         results = received.transaction
+        if not results or received.is_repeat:
+            return
         late_s = time.time() - datetime.fromisoformat(results["completedAt"]).timestamp()
         mark = results["merchantReference"][0]
         self.times_ms.setdefault(mark, []).append(late_s * 1000)
@@ -62,7 +64,7 @@ async def main(directory: Path, counter: Path, keys: Sequence[bytes]) -> None:
     book = CallbackLog(_shared(counter))
     well, hangs = [await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG) for _ in range(2)]
     async with trio.open_nursery() as nursery:
-        serving = partial(receive_callbacks, well, tls=lambda: tls, expected_keys=keys, on_callback=book.enter)
+        serving = partial(receive_callbacks, well, tls=lambda: tls, expected_keys=keys, on_request=book.enter)
         await nursery.start(serving)
         await nursery.start(trio.serve_listeners, _hang, hangs)
         urls = [f"https://127.0.0.1:{each[0].socket.getsockname()[1]}/" for each in (well, hangs)]

@@ -71,7 +71,7 @@ def test_the_first_payment_of_the_readme(root: Path, tmp_path: Path) -> None:
             answer = call(api, create, key, body.replace("https://127.0.0.1:8443/", address))
             assert answer.get("status") == "pending", answer
             assert answer["merchantReference"] == "order-1"
-            receiver_says(rf"success +{answer['gatewayReference']}")
+            receiver_says(rf"callback  /  {answer['gatewayReference']}  order-1  success  key ok  -> 204")
         found = call(api, look_up, key)
         assert (found["status"], found["gatewayReference"]) == ("success", answer["gatewayReference"])
         assert found["finalAmount"] == {"value": 150.0, "currency": "KES"}

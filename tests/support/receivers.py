@@ -11,6 +11,7 @@ from typing import Any
 import trio
 from attrs import frozen
 
+from mmo_trio.sandbox.callback_receiver import OnRequest, ReceivedKind, ReceivedRequest
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.hostile_receivers import Behaviour, Receiver, answers, running_receiver
 from tests.support.merchant import TIMEOUT_S
@@ -37,6 +38,24 @@ async def receiver(
 def url_of(receiver: Receiver) -> str:
     """Return the URL of its callbacks."""
     return f"https://localhost:{receiver.port}/callback"
+
+
+def sort_requests(
+    callbacks: list[ReceivedRequest],
+    codes: list[ReceivedRequest] | None = None,
+    refused: list[ReceivedRequest] | None = None,
+) -> OnRequest:
+    """Appends each new callback, each QR code and each request with a wrong key to its list."""
+
+    def on_request(received: ReceivedRequest) -> None:
+        if not received.has_right_key:
+            (refused if refused is not None else []).append(received)
+        elif received.kind is ReceivedKind.QR_CODE:
+            (codes if codes is not None else []).append(received)
+        elif received.kind is ReceivedKind.CALLBACK and not received.is_repeat:
+            callbacks.append(received)
+
+    return on_request
 
 
 async def wait_for_requests(found: Receiver, count: int = 1) -> None:

@@ -13,13 +13,14 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.providers.registry import ProviderKind
-from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
+from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.service.listeners import ExtraListener
 from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
+from tests.support.receivers import sort_requests
 from tests.support.storages import Storage, storages
 
 
@@ -32,10 +33,10 @@ class Running:
     merchant: Merchant
     """The client of the demo brand."""
     storage: Storage
-    received: list[ReceivedCallback] = Factory(list)
-    codes: list[ReceivedQrCode] = Factory(list)
-    refused: list[str] = Factory(list)
-    """One entry for each callback whose key the receiver rejected."""
+    received: list[ReceivedRequest] = Factory(list)
+    codes: list[ReceivedRequest] = Factory(list)
+    refused: list[ReceivedRequest] = Factory(list)
+    """The callbacks whose key the receiver rejected."""
 
     async def control(self, name: str, **body: Any) -> Answer:
         """POST to a sandbox control."""
@@ -58,7 +59,7 @@ class Running:
         answer = await self.control("clock", advance=span)
         assert answer.status == 200, answer.body
 
-    async def callback_for(self, reference: str) -> ReceivedCallback:
+    async def callback_for(self, reference: str) -> ReceivedRequest:
         """Return the callback of this payment, once it has arrived."""
         with trio.fail_after(TIMEOUT_S):
             while True:
@@ -132,9 +133,7 @@ async def serving(
                 listeners,
                 tls=lambda: context,
                 expected_keys=[key.encode()],
-                on_callback=running.received.append,
-                on_rejected=lambda: running.refused.append("key"),
-                on_qr_code=running.codes.append,
+                on_request=sort_requests(running.received, running.codes, running.refused),
             )
         )
         yield running

@@ -1,7 +1,8 @@
-"""Receives callbacks over HTTPS for `mmo listen` and the demo, as a merchant's endpoint should.
+"""Receives callbacks over HTTPS for `mmo listen`, `mmo trigger` and the demo, as a merchant's endpoint should.
 
-It accepts a callback only with one of its own API keys, compared in constant time; it drops repeats by
-gatewayReference, as a callback may arrive twice (K3); and it responds at once.
+It accepts a callback only with one of its own API keys, compared in constant time; it recognises repeats by
+gatewayReference, as a callback may arrive twice (K3); and it responds at once, or with the status of the local server
+to which it forwards.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import hmac
 import json
 import ssl
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import trio
 from attrs import Factory, define, field, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_sansio.http.messages import HttpResponse, RequestHead
+from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
@@ -30,37 +33,61 @@ DOCS_URL: Final = "about:blank"
 """Base of the problem type URIs in the receiver's own responses."""
 
 
-@frozen
-class ReceivedCallback:
-    """Describes a genuine and new callback."""
+class ReceivedKind(StrEnum):
+    """Says what a request to the receiver brought."""
 
-    gateway_reference: str
-    transaction: Mapping[str, Any]
-    """The transaction object, parsed."""
+    CALLBACK = "callback"
+    """The result of a payment: a transaction object (K1)."""
+    QR_CODE = "qr"
+    """A QR code to show to the payer (Q1)."""
+    OTHER = "other"
+    """Neither, or nothing that was read, as its key is wrong."""
+
+
+@frozen
+class ReceiverAnswer:
+    """Is the status that the sender gets, and a remark where the receiver did not decide it as usual."""
+
+    status: int
+    remark: str = ""
+
+
+@frozen
+class ReceivedRequest:
+    """Describes a request to the receiver, and the answer to it."""
+
+    path: str
+    """The path, with the query."""
+    has_right_key: bool
+    """Whether it has exactly one X-API-KEY, and that is expected. The body of another one is not read."""
+    kind: ReceivedKind
+    content: Mapping[str, Any]
+    """The JSON object; empty for OTHER."""
     body: bytes = field(repr=False)
     """The same, as it came."""
+    is_repeat: bool
+    """Whether a callback with its gatewayReference was accepted before."""
+    answer: ReceiverAnswer
+    duration_ms: int
+    """From the head of the request to the answer, the local server's time included."""
+
+    @property
+    def gateway_reference(self) -> str | None:
+        """Return the payment's reference; None for OTHER."""
+        return self.content.get("gatewayReference")
+
+    @property
+    def transaction(self) -> Mapping[str, Any]:
+        """Return the transaction object of a callback; empty for anything else."""
+        return self.content if self.kind is ReceivedKind.CALLBACK else {}
 
 
-@frozen
-class ReceivedQrCode:
-    """Describes a genuine QR code to show to the payer (Q1)."""
+OnRequest: TypeAlias = Callable[[ReceivedRequest], None]
+"""Called with each POST request before the answer to it; must not wait. If it raises, the answer is 500, and a callback
+counts as not received."""
 
-    gateway_reference: str
-    code: Mapping[str, Any]
-    """The JSON object: `qrPayload`, `qrImage` and more."""
-    body: bytes = field(repr=False)
-    """The same, as it came."""
-
-
-OnQrCode: TypeAlias = Callable[[ReceivedQrCode], None]
-"""Called with each QR code before the response; must not wait."""
-
-OnCallback: TypeAlias = Callable[[ReceivedCallback], None]
-"""Called with each new callback before the response; must not wait. If it raises, the callback counts as not
-received."""
-
-OnRejected: TypeAlias = Callable[[], None]
-"""Called for each callback whose X-API-KEY is missing, repeated or wrong; must not wait."""
+Forward: TypeAlias = Callable[[HttpRequest], Awaitable[ReceiverAnswer]]
+"""Sends a genuine request on and returns the answer for its sender; see `CallbackForwarder`."""
 
 
 async def receive_callbacks(
@@ -68,9 +95,8 @@ async def receive_callbacks(
     *,
     tls: Callable[[], ssl.SSLContext],
     expected_keys: Sequence[bytes],
-    on_callback: OnCallback,
-    on_rejected: OnRejected = lambda: None,
-    on_qr_code: OnQrCode = lambda _: None,
+    on_request: OnRequest,
+    forward: Forward | None = None,
     drain: trio.Event | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -78,10 +104,11 @@ async def receive_callbacks(
 
     The response is 204 to a genuine callback, new or repeated; 401 to a missing, repeated or wrong key; 405 to any
     method but POST; 400 to a body that is no transaction object and no QR code. Several keys are expected while a
-    merchant changes keys, or for several brands.
+    merchant changes keys, or for several brands. With `forward`, every request with a right key is sent on, repeated
+    ones too, and the response is what `forward` returns.
     """
     await serve_http(
-        _CallbackReceiverHandler(expected_keys, on_callback, on_rejected, on_qr_code),
+        _CallbackReceiverHandler(expected_keys, on_request, forward),
         listeners,
         limits=ListenerLimits(),
         error_docs_url=DOCS_URL,
@@ -97,18 +124,19 @@ class _CallbackReceiverHandler:
     """Checks callbacks and responds to them."""
 
     expected_keys: Sequence[bytes] = field(repr=False)
-    on_callback: OnCallback
-    on_rejected: OnRejected
-    on_qr_code: OnQrCode
-    _seen_references: OrderedDict[str, None] = Factory(OrderedDict)
+    on_request: OnRequest
+    forward: Forward | None
+    _accepted_references: OrderedDict[str, None] = Factory(OrderedDict)
 
     async def admit(self, head: RequestHead, context: RequestContext) -> HttpResponse | Admitted:
         if head.method != "POST":
             return HttpResponse(405, ((b"allow", b"POST"),))
         if not self._is_genuine(head.values(b"x-api-key")):
-            self.on_rejected()
+            path, answer = _readable_path(head), ReceiverAnswer(401)
+            rejected = ReceivedRequest(path, False, ReceivedKind.OTHER, {}, b"", False, answer, 0)
+            self.on_request(rejected)
             return HttpResponse(401)
-        return Admitted(BODY_BYTES_MAX, self._respond)
+        return Admitted(BODY_BYTES_MAX, partial(self._respond, head, trio.current_time()))
 
     def _is_genuine(self, keys: Sequence[bytes]) -> bool:
         """Tell, in constant time, whether there is exactly one key and it is expected."""
@@ -116,28 +144,41 @@ class _CallbackReceiverHandler:
             return False
         return sum(hmac.compare_digest(keys[0], each) for each in self.expected_keys) > 0
 
-    async def _respond(self, body: bytes) -> HttpResponse:
-        received = _parse_body(body)
-        if received is None:
-            return HttpResponse(400)
-        if isinstance(received, ReceivedQrCode):
-            self.on_qr_code(received)
-            return HttpResponse(204)
-        if received.gateway_reference not in self._seen_references:
-            self.on_callback(received)
-            self._seen_references[received.gateway_reference] = None
-            if len(self._seen_references) > REMEMBERED_REFERENCES_MAX:
-                self._seen_references.popitem(last=False)
-        return HttpResponse(204)
+    async def _respond(self, head: RequestHead, started: float, body: bytes) -> HttpResponse:
+        kind, content = _parse_body(body)
+        if self.forward is None:
+            answer = ReceiverAnswer(400 if kind is ReceivedKind.OTHER else 204)
+        else:
+            answer = await self.forward(HttpRequest(head.method, head.target, head.headers, body))
+        reference = content.get("gatewayReference") if kind is ReceivedKind.CALLBACK else None
+        received = ReceivedRequest(
+            path=_readable_path(head),
+            has_right_key=True,
+            kind=kind,
+            content=content,
+            body=body,
+            is_repeat=reference in self._accepted_references,
+            answer=answer,
+            duration_ms=round((trio.current_time() - started) * 1000),
+        )
+        self.on_request(received)
+        if reference is not None and 200 <= answer.status <= 299:
+            self._accepted_references[reference] = None
+            if len(self._accepted_references) > REMEMBERED_REFERENCES_MAX:
+                self._accepted_references.popitem(last=False)
+        return HttpResponse(answer.status)
 
 
-def _parse_body(body: bytes) -> ReceivedCallback | ReceivedQrCode | None:
-    """Return the callback or the QR code in this body; None when it is neither."""
+def _readable_path(head: RequestHead) -> str:
+    return head.target.decode("ascii", "backslashreplace")
+
+
+def _parse_body(body: bytes) -> tuple[ReceivedKind, Mapping[str, Any]]:
+    """Return what this body is, and its JSON object; an empty one when it is neither callback nor QR code."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
-        return None
+        return ReceivedKind.OTHER, {}
     if not isinstance(content, dict) or not isinstance(content.get("gatewayReference"), str):
-        return None
-    received = ReceivedQrCode if "qrImage" in content else ReceivedCallback
-    return received(content["gatewayReference"], content, body)
+        return ReceivedKind.OTHER, {}
+    return (ReceivedKind.QR_CODE if "qrImage" in content else ReceivedKind.CALLBACK), content

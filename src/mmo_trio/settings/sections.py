@@ -266,7 +266,7 @@ class EgressSection:
     extra_ca_file: Path | None = setting(
         FILE,
         None,
-        "Further authorities (PEM) that may have signed a receiver's certificate.",
+        "Further authorities (PEM) that may have signed a receiver's certificate; a sandbox trusts its own, too.",
         default_text="the system's only",
     )
     provider_ca_file: Path | None = setting(

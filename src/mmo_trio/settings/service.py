@@ -69,7 +69,6 @@ def sandbox_presets(data_directory: Path, *, free_ports: bool = False) -> dict[s
     presets = {
         "database.url": f"sqlite:///{data_directory / 'gateway.db'}",
         "egress.allow_private": "true",
-        "egress.extra_ca_file": str(data_directory / "ca.pem"),
         "keys.master_key_file": str(data_directory / "master.key"),
         "limits.pages_share": "1",
     }

@@ -219,10 +219,12 @@ def test_the_receiver_believes_the_keys_of_the_sandbox(data: Path) -> None:
     with listening("--data", data) as (address, printed):
         refused = send_request(address, body=body, headers={"X-API-KEY": "wrong"}, ca_file=trusted)
         assert refused.status == 401
-        assert next(printed) == {"refused": "X-API-KEY"}
+        line = next(printed)
+        assert (line["refused"], line["key"], line["response"]) == ("X-API-KEY", "wrong", 401)
         believed = send_request(address, body=body, headers={"X-API-KEY": GIVEN}, ca_file=trusted)
         assert believed.status == 204
-        assert next(printed) == {"callback": body}
+        line = next(printed)
+        assert (line["callback"], line["key"], line["response"]) == (body, "ok", 204)
 
 
 def test_the_receiver_says_what_it_lacks(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from functools import partial
 import pytest
 import trio
 
-from mmo_trio.sandbox.callback_receiver import ReceivedCallback, receive_callbacks
+from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.merchant import ROOT, TIMEOUT_S, Merchant, ask
+from tests.support.receivers import sort_requests
 from tests.support.rejections import ENDPOINTS, anonymous, assert_problem, connected, head, send_raw
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.store_admin import brand_admin
@@ -115,7 +116,7 @@ async def test_a_retired_key_is_refused_within_sixty_seconds(sandbox: Running) -
 @pytest.mark.spec("A4", "K1")
 async def test_keys_rotate_with_overlap_and_callbacks_carry_the_oldest_in_use(sandbox: Running) -> None:
     merchant, new_key = sandbox.merchant, "the-key-that-comes-after"
-    received: list[ReceivedCallback] = []
+    received: list[ReceivedRequest] = []
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         context = ensure_authority(sandbox.directory).issue("localhost")
@@ -125,7 +126,7 @@ async def test_keys_rotate_with_overlap_and_callbacks_carry_the_oldest_in_use(sa
                 listeners,
                 tls=lambda: context,
                 expected_keys=[new_key.encode()],
-                on_callback=received.append,
+                on_request=sort_requests(received),
             )
         )
         port = listeners[0].socket.getsockname()[1]

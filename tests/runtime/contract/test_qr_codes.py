@@ -15,14 +15,14 @@ import pytest
 import trio
 
 from mmo_sansio.providers.common.emv_qr import reference_label
-from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
+from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.workers.delivery.qr_codes import draw_png
 from tests.support.emv_qr_reader import parse_objects, parse_payload
 from tests.support.hostile_receivers import Behaviour, only_accepts, resets_after_the_request, speaks_no_tls
 from tests.support.merchant import TIMEOUT_S, Merchant
 from tests.support.mmo_process import mmo, serving_process
-from tests.support.receivers import Call, answers_status, calls_to, receiver, url_of, wait_for_requests
+from tests.support.receivers import Call, answers_status, calls_to, receiver, sort_requests, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
 
@@ -44,7 +44,7 @@ async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
                 await trio.sleep(0.02)
 
 
-async def come(codes: Sequence[ReceivedQrCode]) -> ReceivedQrCode:
+async def come(codes: Sequence[ReceivedRequest]) -> ReceivedRequest:
     """The first code, once it has come."""
     with trio.fail_after(TIMEOUT_S):
         while True:
@@ -168,9 +168,9 @@ async def test_only_a_qr_payin_has_a_code(sandbox: Running) -> None:
 @pytest.mark.own_store
 @pytest.mark.spec("Q1")
 async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_by_the_next(tmp_path: Path) -> None:
-    log, received = tmp_path / "log", list[ReceivedCallback]()
+    log, received = tmp_path / "log", list[ReceivedRequest]()
     context = ensure_authority(tmp_path).issue("localhost")
-    codes: list[ReceivedQrCode] = []
+    codes: list[ReceivedRequest] = []
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     sandbox = partial(
@@ -189,7 +189,7 @@ async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_
         await nursery.start(
             partial(
                 receive_callbacks, listeners, tls=lambda: context, expected_keys=[key],
-                on_callback=received.append, on_qr_code=codes.append,
+                on_request=sort_requests(received, codes),
             )
         )  # fmt: skip
         await come(codes)

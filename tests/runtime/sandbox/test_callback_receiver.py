@@ -16,8 +16,9 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.testing import REFERENCE, a_transaction
 from mmo_sansio.values.model import Stage
 from mmo_trio.http.client.client import HttpClient
-from mmo_trio.sandbox.callback_receiver import ReceivedCallback, receive_callbacks
+from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from tests.support.hostile_receivers import HOST, PRIVATE, FixedResolver, server_context, trusting_context
+from tests.support.receivers import sort_requests
 
 KEY = b"key-of-acme"
 
@@ -27,15 +28,15 @@ class Endpoint:
     """A running receiver, and what it handed on."""
 
     url: str
-    received: list[ReceivedCallback] = field(factory=list)
+    received: list[ReceivedRequest] = field(factory=list)
     faults: int = 0
     """How often handing on fails before it works."""
 
-    def on_callback(self, received: ReceivedCallback) -> None:
+    def on_request(self, received: ReceivedRequest) -> None:
         if self.faults:
             self.faults -= 1
             raise RuntimeError("the printer is on fire")
-        self.received.append(received)
+        sort_requests(self.received)(received)
 
     async def call(self, key: bytes = KEY, *, body: bytes | None = None) -> DeliveryAttempt:
         """A callback with this key, by the client that makes them in earnest."""
@@ -61,7 +62,7 @@ async def listening() -> AsyncIterator[Endpoint]:
             listeners,
             tls=server_context,
             expected_keys=[b"another", KEY],
-            on_callback=endpoint.on_callback,
+            on_request=endpoint.on_request,
             task_status=task_status,
         )
 

@@ -1,9 +1,10 @@
-"""`mmo listen` receives callbacks on this machine, as a merchant would."""
+"""`mmo listen` receives callbacks on this machine, as a merchant would, and forwards them to a local server."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -11,41 +12,54 @@ import click
 import trio
 from rich.text import Text
 
-from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, wait_for_stop_signal
-from mmo_trio.cli.support.output import terminal
+from mmo_trio.cli.support.output import print_json_text, terminal
 from mmo_trio.cli.support.target import data_option, default_data_directory, find_target
-from mmo_trio.sandbox.callback_receiver import ReceivedCallback, ReceivedQrCode, receive_callbacks
-from mmo_trio.sandbox.local_ca import ensure_authority
+from mmo_trio.sandbox.callback_receiver import Forward, ReceivedKind, ReceivedRequest, receive_callbacks
+from mmo_trio.sandbox.local_ca import CertificateAuthority, ensure_authority
 from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.system.visible_text import visible_text
 
 DEFAULT_PORT = 8443
 
 
-@click.command()
+@click.command(short_help="Receive callbacks on this machine; forward them to a local server.")
 @port_option(DEFAULT_PORT)
+@click.option("--forward-to", metavar="URL", help="Send each callback on to this server, which may speak plain HTTP.")
 @click.option("--key", "api_keys", multiple=True, help="An API key to accept; several may be given.")
+@click.option("--body", "with_body", is_flag=True, help="Print the bodies, too.")
 @data_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
-def listen(port: int, api_keys: Sequence[str], data: Path | None, as_json: bool) -> None:
-    """Receive callbacks and print them.
+def listen(
+    port: int, forward_to: str | None, api_keys: Sequence[str], with_body: bool, data: Path | None, as_json: bool
+) -> None:
+    """Receive callbacks and print a line about each.
 
     It serves HTTPS and checks X-API-KEY. Without --key it accepts the keys of the sandbox's brands. Use the address
     that it prints as resultUrl.
+
+    With --forward-to it sends every callback whose key is right to your own server, with all headers, and answers the
+    gateway with your server's status. A URL without a path keeps the path of the resultUrl.
     """
     directory = (data or default_data_directory()).absolute()
     keys = [key.encode() for key in api_keys] or _load_sandbox_keys(directory)
-    trio.run(_listen, directory, port, keys, as_json)
+    authority = ensure_authority(directory)
+    forward = None if forward_to is None else _build_forward(forward_to, authority)
+    printer = _JsonLines(forward_to) if as_json else _Lines(forward_to, with_body=with_body)
+    trio.run(_listen, authority, port, keys, forward, printer)
 
 
-async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bool) -> None:
-    tls = ensure_authority(directory).issue("localhost", HOST, "::1")
+async def _listen(
+    authority: CertificateAuthority,
+    port: int,
+    keys: Sequence[bytes],
+    forward: Forward | None,
+    printer: _Lines | _JsonLines,
+) -> None:
+    tls = authority.issue("localhost", HOST, "::1")
     listeners, bound_port = await open_local_listeners(port)
-    address = f"https://{HOST}:{bound_port}/"
-    if as_json:
-        _print_json_line({"listening": address})
-    else:
-        terminal().print(Text(f"Listening at {address}"))
+    printer.begin(f"https://{HOST}:{bound_port}/")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
             partial(
@@ -53,13 +67,23 @@ async def _listen(directory: Path, port: int, keys: Sequence[bytes], as_json: bo
                 listeners,
                 tls=lambda: tls,
                 expected_keys=keys,
-                on_callback=partial(_print_callback, as_json=as_json),
-                on_rejected=partial(_print_rejected, as_json=as_json),
-                on_qr_code=partial(_print_qr_code, as_json=as_json),
+                on_request=printer.request,
+                forward=forward,
             )
         )
         await wait_for_stop_signal()
         nursery.cancel_scope.cancel()
+
+
+def _build_forward(url: str, authority: CertificateAuthority) -> Forward:
+    # Imported here, as it is slow to import and only forwarding needs it.
+    from mmo_trio.http.client.client import tls_context
+    from mmo_trio.sandbox.callback_forwarder import callback_forwarder
+
+    try:
+        return callback_forwarder(url, tls_context(authority.certificate_file)).forward
+    except ValueError as fault:
+        raise UsageProblem(f"--forward-to {url}: {fault}") from None
 
 
 def _load_sandbox_keys(directory: Path) -> Sequence[bytes]:
@@ -76,37 +100,81 @@ def _load_sandbox_keys(directory: Path) -> Sequence[bytes]:
     return [keyring.unseal(key.brand, key.sealed) for key in sealed]
 
 
-def _print_json_line(members: object) -> None:
-    click.echo(json.dumps(members))
+class _JsonLines:
+    """Prints one JSON object a line."""
+
+    def __init__(self, forward_to: str | None) -> None:
+        self._forward_to = forward_to
+
+    def begin(self, address: str) -> None:
+        """Say where it listens, and where to it forwards."""
+        click.echo(json.dumps({"listening": address, "forwardTo": self._forward_to}))
+
+    def request(self, received: ReceivedRequest) -> None:
+        """Print what came; the JSON of a callback or QR code as it came, with its exact amounts."""
+        members = {
+            "time": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+            "kind": received.kind.value,
+            "path": received.path,
+            "key": "ok" if received.has_right_key else "wrong",
+            "gatewayReference": received.gateway_reference,
+            "repeat": received.is_repeat,
+            "response": received.answer.status,
+            "durationMs": received.duration_ms,
+        }
+        if received.answer.remark:
+            members["remark"] = received.answer.remark
+        if not received.has_right_key:
+            members["refused"] = "X-API-KEY"
+        line = json.dumps(members)
+        if received.content:
+            body = received.body.decode().replace("\r", " ").replace("\n", " ")  # Both are white space in JSON.
+            line = f'{line[:-1]}, "{received.kind.value}": {body}}}'
+        print_json_text(line)
 
 
-def _print_rejected(*, as_json: bool) -> None:
-    if as_json:
-        _print_json_line({"refused": "X-API-KEY"})
-    else:
-        terminal().print(Text("Refused a callback whose X-API-KEY is missing or wrong", "red"))
+class _Lines:
+    """Prints lines for people."""
 
+    def __init__(self, forward_to: str | None, *, with_body: bool) -> None:
+        self._forward_to = forward_to
+        self._with_body = with_body
 
-def _print_qr_code(received: ReceivedQrCode, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(f'{{"qr":{received.body.decode()}}}')
-        return
-    payload = received.code.get("qrPayload") or "a picture only"
-    line = f"QR code  {received.gateway_reference}  {payload}"
-    terminal().print(Text(line), soft_wrap=True)
+    def begin(self, address: str) -> None:
+        """Say where it listens, and where to it forwards."""
+        terminal().print(Text(f"Listening at {address}"), soft_wrap=True)
+        if self._forward_to is not None:
+            terminal().print(Text(f"Forwarding to {visible_text(self._forward_to)}"), soft_wrap=True)
 
-
-def _print_callback(received: ReceivedCallback, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(f'{{"callback":{received.body.decode()}}}')
-        return
-    transaction = received.transaction
-    why = f", {transaction['errorCode']}" if transaction.get("errorCode") else ""
-    out = terminal()
-    out.print(
-        Text.assemble(
-            (str(transaction.get("status")), "green" if transaction.get("status") == "success" else "yellow"),
-            f"{why}  {received.gateway_reference}  {transaction.get('merchantReference')}",
+    def request(self, received: ReceivedRequest) -> None:
+        """Print the line about a request."""
+        answer = received.answer
+        is_accepted = 200 <= answer.status <= 299
+        words = [received.kind.value, received.path, *_description(received)]
+        out = terminal()
+        line = Text.assemble(
+            (f"{datetime.now():%H:%M:%S}  ", "dim"),
+            visible_text("  ".join(words)),
+            ("  key ok", "") if received.has_right_key else ("  key missing or wrong", "red"),
+            (f"  -> {answer.status}", "green" if is_accepted else "red"),
+            (f"  {received.duration_ms} ms", "dim"),
+            f"  {visible_text(answer.remark)}" if answer.remark else "",
         )
-    )
-    out.print(Text(received.body.decode(), style="dim"))
+        out.print(line, soft_wrap=True)
+        if self._with_body and received.body:
+            out.print(Text(visible_text(received.body.decode(errors="backslashreplace")), style="dim"), soft_wrap=True)
+
+
+def _description(received: ReceivedRequest) -> list[str]:
+    """Return the payment's references and its status, or what the payer is to scan."""
+    content = received.content
+    if received.kind is ReceivedKind.OTHER:
+        return []
+    words = [str(received.gateway_reference)]
+    if content.get("merchantReference") is not None:
+        words.append(str(content["merchantReference"]))
+    if received.kind is ReceivedKind.QR_CODE:
+        return [*words, str(content.get("qrPayload") or "a picture only")]
+    why = f" {content['errorCode']}" if content.get("errorCode") else ""
+    words.append(f"{content.get('status')}{why}")
+    return [*words, "(repeat)"] if received.is_repeat else words

@@ -38,17 +38,17 @@ PROVIDER_RESPONSE_BYTES_MAX: Final = 256 * 1024
 """Bytes of an operator's response, which is parsed: far more than a picture of a QR code has."""
 
 
-def tls_context(extra_ca_file: Path | None = None) -> ssl.SSLContext:
-    """Return the context that verifies servers by the system's authorities and those in `extra_ca_file` (PEM): name and
-    dates checked, TLS 1.2 or newer, HTTP/1.1 only, without a client certificate.
+def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
+    """Return the context that verifies servers by the system's authorities and those in these files (PEM): name and
+    dates checked, TLS 1.2 or newer, HTTP/1.1 only, without a client certificate. None adds none.
 
-    Takes milliseconds, so a client has one. Raises OSError when the file cannot be read or holds no certificate."""
+    Takes milliseconds, so a client has one. Raises OSError when a file cannot be read or holds no certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     context.load_default_certs()
-    if extra_ca_file is not None:
-        context.load_verify_locations(extra_ca_file)
+    for each in filter(None, extra_ca_files):
+        context.load_verify_locations(each)
     return context
 
 

@@ -17,6 +17,7 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key_check import MasterKeyFile, open_keyring
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID, ensure_demo_brand
+from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.settings import LimitsSection, Settings, SettingsError
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceAddresses, ServiceConfig, provider_titles
 from mmo_trio.settings.urls import PublicUrls
@@ -85,9 +86,7 @@ async def build_resources(config: ServiceConfig, store: Store, addresses: Servic
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
         egress_rules=rules,
-        delivery_client=HttpClient(
-            rules=rules, context=tls_context(authorities_file(config.settings, "extra_ca_file"))
-        ),
+        delivery_client=HttpClient(rules=rules, context=tls_context(*_receiver_authorities(config))),
         provider_client=HttpClient(
             rules=EgressRules(), context=tls_context(authorities_file(config.settings, "provider_ca_file"))
         ),
@@ -116,6 +115,14 @@ def _stored_clock_offset(config: ServiceConfig) -> Span:
     if not config.is_sandbox or config.data_directory is None:
         return Span(0)
     return read_offset(config.data_directory / CLOCK_OFFSET_FILE)
+
+
+def _receiver_authorities(config: ServiceConfig) -> tuple[Path | None, Path | None]:
+    """Return the authorities of receivers: those of the settings, and a sandbox's own, which `mmo listen` uses."""
+    own = None
+    if config.is_sandbox and config.data_directory is not None:
+        own = ensure_authority(config.data_directory).certificate_file
+    return authorities_file(config.settings, "extra_ca_file"), own
 
 
 def authorities_file(settings: Settings, key: AuthoritiesKey) -> Path | None:
