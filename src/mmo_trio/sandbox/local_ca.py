@@ -1,7 +1,7 @@
 """A local certificate authority issues the certificates of the sandbox, `mmo listen` and the demo.
 
 It consists of two files in a data directory: `ca-key.pem`, readable by its owner only, and `ca.pem`, which the sandbox
-trusts beside the authorities in `egress.extra_ca_file`. Production doesn't use it.
+trusts in addition to the authorities in `egress.extra_ca_file`. Production doesn't use it.
 """
 
 from __future__ import annotations
