@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from mmo_sansio.api.docs.openapi import openapi_document
 from mmo_sansio.api.docs.openapi.schemas import request_name
-from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
+from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
 from mmo_sansio.values.model import Operation
 
 DOCS = "https://docs.example/errors"
@@ -46,7 +46,7 @@ def closed_document(document: dict[str, Any]) -> dict[str, Any]:
 
 
 DOCUMENT = closed_document(
-    openapi_document(base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(SCENARIOS_BY_NAME))
+    openapi_document(base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=SCENARIO_TEXTS)
 )
 ROOT = "/gateway/mmo/v2"
 LARGE = 200_000

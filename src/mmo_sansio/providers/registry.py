@@ -60,12 +60,12 @@ class ProviderKind:
         return self.factory(name, title, options, context)
 
 
-def open_sandbox(name: str, title: str, options: Mapping[str, Any]) -> SandboxProvider:
+def open_sandbox(name: str, title: str, options: Mapping[str, Any], *, is_lenient: bool = False) -> SandboxProvider:
     """Return the account with the sandbox operator. Raises OptionError."""
     reader = Options(options)
     merchant = read_qr_merchant(reader, DEFAULT_QR_MERCHANT)
     reader.check_unknown()
-    return SandboxProvider(name, title, merchant)
+    return SandboxProvider(name, title, merchant, is_lenient)
 
 
 def _open_mpesa_daraja(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> Provider:

@@ -354,6 +354,17 @@ class LogSection:
 
 
 @frozen
+class SandboxSection:
+    """Configures the simulated operator behind a provider of kind `sandbox`; see `docs/sandbox.md`."""
+
+    lenient: bool = setting(
+        SWITCH,
+        False,
+        "Whether it takes what real operators reject: numbers in national form and fractions of a shilling.",
+    )
+
+
+@frozen
 class Settings:
     """Holds all settings."""
 
@@ -367,6 +378,7 @@ class Settings:
     console: ConsoleSection = ConsoleSection()
     retention: RetentionSection = RetentionSection()
     log: LogSection = LogSection()
+    sandbox: SandboxSection = SandboxSection()
     providers: Mapping[str, ProviderSection] = MappingProxyType({})
     """The configured providers, by name."""
     provider_kinds: Mapping[str, ProviderKind] = PROVIDER_KINDS

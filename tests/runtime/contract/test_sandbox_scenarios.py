@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from mmo_sansio.providers.sandbox.scenarios import NOT_PLAYED, SCENARIOS
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from tests.support.merchant import ask
 from tests.support.merchants import ACME, ACME_KEY, developer
 from tests.support.sandbox_gateway import Running, Serve
 
@@ -36,6 +38,16 @@ ROWS = [
     Row("103", "cancelled", "failed", code="user_cancelled"),
     Row("104", "unavailable", "failed", code="provider_unavailable"),
     Row("105", "provider_timeout", "failed", code="provider_timeout"),
+    Row("106", "user_not_found", "failed", code="user_not_found"),
+    Row("107", "user_account_blocked", "failed", code="user_account_blocked"),
+    Row("108", "user_limit_exceeded", "failed", code="user_limit_exceeded"),
+    Row("109", "user_wrong_pin", "failed", code="user_wrong_pin"),
+    Row("111", "user_busy", "failed", code="user_busy"),
+    Row("112", "amount_out_of_range", "failed", code="amount_out_of_range"),
+    Row("113", "merchant_insufficient_funds", "failed", code="merchant_insufficient_funds"),
+    Row("114", "merchant_misconfigured", "failed", code="merchant_misconfigured"),
+    Row("115", "duplicate_request", "failed", code="duplicate_request"),
+    Row("116", "transaction_declined", "failed", code="transaction_declined"),
     Row("110", "by_poll", "success", after="2s", source="poll"),
     Row("120", "other_amount", "success", paid="149.99", suspense="settled_less"),
     Row("130", "never", "failed", after="3d", source="expiry", code="transaction_expired"),
@@ -129,14 +141,33 @@ async def test_a_web_payin_plays_its_scenario_once_the_payer_has_confirmed(sandb
     assert failed["errorCode"] == "user_cancelled"
 
 
+@pytest.mark.finding("new-users-M8")
+async def test_a_national_number_and_cents_are_rejected_as_operators_do_unless_the_sandbox_is_lenient(
+    serve: Serve,
+) -> None:
+    for environment, codes in (
+        ({}, ("user_not_found", "amount_out_of_range")),
+        ({"MMO_SANDBOX_LENIENT": "true"}, (None, None)),
+    ):
+        async with serve(environment=environment) as sandbox:
+            national = await sandbox.merchant.accepted(msisdn="0712345678")
+            cents = await sandbox.merchant.accepted(amount={"value": 150.55, "currency": "KES"})
+            for accepted, code in zip((national, cents), codes, strict=True):
+                assert (await sandbox.merchant.ended(accepted["gatewayReference"]))["errorCode"] == code
+
+
 @pytest.mark.spec("E1")
-def test_the_table_reaches_every_code_that_the_specification_names() -> None:
-    """All others are words of one operator or another."""
-    assert {row.code for row in ROWS if row.code} == {
-        "user_insufficient_funds",
-        "user_timeout",
-        "user_cancelled",
-        "provider_unavailable",
-        "provider_timeout",
-        "transaction_expired",
+@pytest.mark.finding("new-users-H2")
+def test_the_table_reaches_every_code_of_the_catalogue() -> None:
+    assert {row.code for row in ROWS if row.code} == {each.value for each in ErrorCode} - {
+        each.value for each in NOT_PLAYED
     }
+    assert {(row.digits, row.name) for row in ROWS} == {(each.digits or "678", each.name) for each in SCENARIOS}
+
+
+@pytest.mark.finding("new-users-H2")
+async def test_the_front_page_shows_every_number_with_its_meaning(sandbox: Running) -> None:
+    text = (await ask(f"{sandbox.ready.pages}/")).body.decode()
+    for each in SCENARIOS:
+        assert f"<td>{each.digits or 'others'}</td><td><code>{each.name}</code></td>" in text
+    assert "fails with <code>user_wrong_pin</code>" in text

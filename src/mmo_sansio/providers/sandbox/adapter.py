@@ -77,6 +77,8 @@ class SandboxProvider:
     name: str
     title: str
     qr_merchant: QrMerchant = DEFAULT_QR_MERCHANT
+    is_lenient: bool = False
+    """Whether the operator takes numbers and amounts that real operators reject."""
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
@@ -97,7 +99,9 @@ class SandboxProvider:
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask the operator to simulate the order's scenario."""
         reference = transaction.reference
-        request = HttpRequest("POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, _submission_body(transaction))
+        request = HttpRequest(
+            "POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, self._submission_body(transaction)
+        )
         try:
             answer = yield request
         except ExchangeFailed as failure:
@@ -182,28 +186,27 @@ class SandboxProvider:
             case other:
                 raise ValueError(f"{other} is no known status")
 
+    def _submission_body(self, transaction: Transaction) -> bytes:
+        order = transaction.order
+        return to_json(
+            {
+                "reference": order.gateway_reference,
+                "type": order.type,
+                "amount": format_amount(order.requested),
+                "msisdn": order.party.msisdn,
+                "firstName": order.party.first_name,
+                "lastName": order.party.last_name,
+                "expiresAtUs": order.expires_at,
+                "scenario": find_scenario(order, is_lenient=self.is_lenient).name,
+            }
+        )
+
     def _unusable_response(self, reference: str, problem: str) -> ProviderUnreachable:
         return ProviderUnreachable(reference, self.name, f"The sandbox operator {problem}.")
 
 
 def _never_received(provider: str, transaction: Transaction) -> ProviderNeverReceived:
     return ProviderNeverReceived(transaction.reference, provider, transaction.progress.version)
-
-
-def _submission_body(transaction: Transaction) -> bytes:
-    order = transaction.order
-    return to_json(
-        {
-            "reference": order.gateway_reference,
-            "type": order.type,
-            "amount": format_amount(order.requested),
-            "msisdn": order.party.msisdn,
-            "firstName": order.party.first_name,
-            "lastName": order.party.last_name,
-            "expiresAtUs": order.expires_at,
-            "scenario": find_scenario(order).name,
-        }
-    )
 
 
 def _optional_amount(document: dict[str, Any], name: str) -> Money | None:

@@ -10,8 +10,10 @@ from attrs import frozen
 
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
+from mmo_sansio.values.currencies import decimals_of
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, Type
+from mmo_sansio.values.money import Money
 
 DEFAULT_DELAY = Span(200 * clock.MILLISECOND)
 """How long the sandbox takes for a payment, unless its scenario says otherwise."""
@@ -63,53 +65,68 @@ def _failure_steps(code: ErrorCode) -> tuple[ScenarioStep, ...]:
     return (ScenarioStep(failure=code),)
 
 
-SUCCESS = Scenario("success", None, "success after about 0.2 s, with a fee")
+def _failure(name: str, digits: str, code: ErrorCode) -> Scenario:
+    return Scenario(name, digits, f"fails with `{code}`", (ScenarioStep(failure=code),))
+
+
+SUCCESS = Scenario("success", None, "succeeds after 0.2 s, with a fee of 1 %")
 
 SCENARIOS: tuple[Scenario, ...] = (
-    Scenario(
-        "insufficient_funds",
-        "101",
-        "failed `user_insufficient_funds`",
-        _failure_steps(ErrorCode.USER_INSUFFICIENT_FUNDS),
-    ),
-    Scenario("timeout", "102", "failed `user_timeout`", _failure_steps(ErrorCode.USER_TIMEOUT)),
-    Scenario("cancelled", "103", "failed `user_cancelled`", _failure_steps(ErrorCode.USER_CANCELLED)),
-    Scenario("unavailable", "104", "failed `provider_unavailable`", _failure_steps(ErrorCode.PROVIDER_UNAVAILABLE)),
-    Scenario("provider_timeout", "105", "failed `provider_timeout`", _failure_steps(ErrorCode.PROVIDER_TIMEOUT)),
+    _failure("insufficient_funds", "101", ErrorCode.USER_INSUFFICIENT_FUNDS),
+    _failure("timeout", "102", ErrorCode.USER_TIMEOUT),
+    _failure("cancelled", "103", ErrorCode.USER_CANCELLED),
+    _failure("unavailable", "104", ErrorCode.PROVIDER_UNAVAILABLE),
+    _failure("provider_timeout", "105", ErrorCode.PROVIDER_TIMEOUT),
+    _failure("user_not_found", "106", ErrorCode.USER_NOT_FOUND),
+    _failure("user_account_blocked", "107", ErrorCode.USER_ACCOUNT_BLOCKED),
+    _failure("user_limit_exceeded", "108", ErrorCode.USER_LIMIT_EXCEEDED),
+    _failure("user_wrong_pin", "109", ErrorCode.USER_WRONG_PIN),
+    _failure("user_busy", "111", ErrorCode.USER_BUSY),
+    _failure("amount_out_of_range", "112", ErrorCode.AMOUNT_OUT_OF_RANGE),
+    _failure("merchant_insufficient_funds", "113", ErrorCode.MERCHANT_INSUFFICIENT_FUNDS),
+    _failure("merchant_misconfigured", "114", ErrorCode.MERCHANT_MISCONFIGURED),
+    _failure("duplicate_request", "115", ErrorCode.DUPLICATE_REQUEST),
+    _failure("transaction_declined", "116", ErrorCode.TRANSACTION_DECLINED),
     Scenario(
         "by_poll",
         "110",
-        "success, learnt only by polling (first poll after 2 s)",
+        "succeeds, which is learnt only by polling (the first poll is after 2 s)",
         is_notified=False,
         poll_after=Span(2 * clock.SECOND),
     ),
     Scenario(
         "other_amount",
         "120",
-        "success with finalAmount one minor unit less than requested (never below one), and a fee",
+        "succeeds with a `finalAmount` one minor unit less than requested, at least one",
         (ScenarioStep(minor_units_less=1),),
     ),
-    Scenario("never", "130", "no answer at all: ends in `transaction_expired`", ()),
+    Scenario("never", "130", "has no result: fails with `transaction_expired` after three days", ()),
     Scenario(
         "after_expiry",
         "140",
-        "success reported 1 s after the expiry: suspense book",
+        "fails with `transaction_expired` after three days; a success reported 1 s later goes to the suspense book",
         (ScenarioStep(clock.SECOND, DelayOrigin.EXPIRY),),
     ),
     Scenario(
         "twice",
         "150",
-        "success reported again 1 s later",
+        "succeeds, and the success is reported again 1 s later: there is one callback",
         (ScenarioStep(), ScenarioStep(Span(DEFAULT_DELAY + clock.SECOND))),
     ),
     Scenario(
         "conflicting",
         "160",
-        "success, then failure 1 s later: suspense book",
+        "succeeds; a failure reported 1 s later goes to the suspense book",
         (ScenarioStep(), ScenarioStep(Span(DEFAULT_DELAY + clock.SECOND), failure=ErrorCode.PROVIDER_UNAVAILABLE)),
     ),
-    Scenario("slow", "170", "success after 10 s", (ScenarioStep(Span(10 * clock.SECOND)),)),
-    Scenario("phone", "180", "waits for a person at the virtual phone", (), waits_for_person=True),
+    Scenario("slow", "170", "succeeds after 10 s", (ScenarioStep(Span(10 * clock.SECOND)),)),
+    Scenario(
+        "phone",
+        "180",
+        "waits for a person at the virtual phone, `/phone` on the pages listener",
+        (),
+        waits_for_person=True,
+    ),
     SUCCESS,
 )
 """The table of the sandbox, row for row."""
@@ -122,14 +139,63 @@ SCENARIOS_BY_DIGITS: Mapping[str, Scenario] = MappingProxyType(
 )
 
 
-def find_scenario(order: Order) -> Scenario:
-    """Return the scenario of this order: that of its header, or else of its msisdn's last three digits.
+SCENARIO_TEXTS: Mapping[str, str] = MappingProxyType(
+    {
+        each.name: f"{each.description} (a number that ends in {each.digits})" if each.digits else each.description
+        for each in SCENARIOS
+    }
+)
+"""What happens in each scenario and which number selects it, by its name; `code` is marked."""
 
-    A tax payout, whose recipient is implied, succeeds without a header. Raises KeyError for a name that should have
-    been rejected with the request.
+NOT_PLAYED: Mapping[ErrorCode, str] = MappingProxyType(
+    {
+        ErrorCode.PAYMENT_STOPPED: "no provider reports it: stop the payments of the demo brand with"
+        " `mmo brands disable demo --hold` while one of them waits to be submitted"
+    }
+)
+"""The error codes that no scenario ends with, each with the way to see it."""
+
+WHOLE_UNIT_CURRENCIES = frozenset({"KES"})
+"""The currencies in which the operator takes no fraction of a unit, as M-Pesa takes whole shillings."""
+
+NATIONAL_PREFIX = "0"
+"""What a number in national form begins with; one in international form begins with the country's code."""
+
+
+def playing_scenarios(code: ErrorCode) -> tuple[Scenario, ...]:
+    """Return the scenarios whose payment ends with this error code."""
+    expires = code is ErrorCode.TRANSACTION_EXPIRED
+    return tuple(
+        each for each in SCENARIOS if (_has_no_result_in_time(each) if expires else _first_failure(each) is code)
+    )
+
+
+def _has_no_result_in_time(scenario: Scenario) -> bool:
+    steps = scenario.steps
+    return not scenario.waits_for_person and not (steps and steps[0].counted_from is DelayOrigin.SUBMISSION)
+
+
+def _first_failure(scenario: Scenario) -> ErrorCode | None:
+    return scenario.steps[0].failure if scenario.steps else None
+
+
+def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
+    """Return the scenario of this order: that of its header, or else what the operator rejects, unless it is lenient,
+    or else that of its msisdn's last three digits.
+
+    A tax payout, whose recipient is implied, succeeds without a header if its amount is taken. Raises KeyError for a
+    name that should have been rejected with the request.
     """
     if order.scenario is not None:
         return SCENARIOS_BY_NAME[order.scenario]
+    if not is_lenient and _has_fraction(order.requested):
+        return SCENARIOS_BY_NAME["amount_out_of_range"]
     if order.type is Type.TAX:
         return SUCCESS
+    if not is_lenient and order.party.msisdn.removeprefix("+").startswith(NATIONAL_PREFIX):
+        return SCENARIOS_BY_NAME["user_not_found"]
     return SCENARIOS_BY_DIGITS.get(order.party.msisdn[-3:], SUCCESS)
+
+
+def _has_fraction(amount: Money) -> bool:
+    return amount.currency in WHOLE_UNIT_CURRENCIES and amount.minor % 10 ** decimals_of(amount.currency) != 0

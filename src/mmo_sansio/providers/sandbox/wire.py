@@ -42,6 +42,16 @@ NATIVE_ERRORS: Mapping[ErrorCode, NativeError] = MappingProxyType(
         ErrorCode.USER_CANCELLED: NativeError("SBX-103", "Declined by subscriber"),
         ErrorCode.PROVIDER_UNAVAILABLE: NativeError("SBX-104", "Service temporarily unavailable"),
         ErrorCode.PROVIDER_TIMEOUT: NativeError("SBX-105", "Upstream timed out, reversed"),
+        ErrorCode.USER_NOT_FOUND: NativeError("SBX-106", "No subscriber with this number"),
+        ErrorCode.USER_ACCOUNT_BLOCKED: NativeError("SBX-107", "Subscriber is barred"),
+        ErrorCode.USER_LIMIT_EXCEEDED: NativeError("SBX-108", "Daily limit of the subscriber reached"),
+        ErrorCode.USER_WRONG_PIN: NativeError("SBX-109", "Wrong PIN"),
+        ErrorCode.USER_BUSY: NativeError("SBX-111", "Another session is open"),
+        ErrorCode.AMOUNT_OUT_OF_RANGE: NativeError("SBX-112", "Amount not accepted"),
+        ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: NativeError("SBX-113", "Float too low"),
+        ErrorCode.MERCHANT_MISCONFIGURED: NativeError("SBX-114", "Till not provisioned"),
+        ErrorCode.DUPLICATE_REQUEST: NativeError("SBX-115", "Similar payment a moment ago"),
+        ErrorCode.TRANSACTION_DECLINED: NativeError("SBX-116", "Declined"),
     }
 )
 """The operator's codes for error codes that have another name there."""

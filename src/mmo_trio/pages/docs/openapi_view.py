@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attrs import frozen
 
-from mmo_sansio.api.docs.openapi.schemas import NO_CONTROLS_PATTERN, NOT_BLANK_PATTERN, ULID_PATTERN
+from mmo_sansio.api.docs.openapi.schemas import NO_CONTROLS_PATTERN, NOT_BLANK_PATTERN, ULID_PATTERN, document_text
 
 JsonObject = Mapping[str, Any]
 
@@ -182,7 +181,7 @@ def _curl_command(url: str, operation: JsonObject, body: object) -> str:
     if operation.get("security") != []:
         lines.append("-H 'X-Api-Key: YOUR_KEY'")
     if body is not None:
-        lines += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(body, indent=2)}'"]
+        lines += ["-H 'Content-Type: application/json'", f"-d '{document_text(body, indent=2)}'"]
     return " \\\n  ".join(lines)
 
 
@@ -221,7 +220,7 @@ def _schema_view(name: str, schema: JsonObject) -> SchemaView:
         schema.get("description", ""),
         _constraints(schema),
         tuple(rows),
-        None if example is None else json.dumps(example, indent=2),
+        None if example is None else document_text(example, indent=2),
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
@@ -12,6 +11,7 @@ from quart import Blueprint, Response, render_template
 
 from mmo_sansio.api.docs.error_pages import ErrorPage, error_pages
 from mmo_sansio.api.docs.openapi import openapi_document
+from mmo_sansio.api.docs.openapi.schemas import document_text
 from mmo_trio.pages.docs.openapi_view import build_reference
 
 DOCS_CACHE_CONTROL = "public, max-age=300"
@@ -27,7 +27,7 @@ class ApiDocs:
     """The OpenAPI document."""
 
 
-def build_docs(*, base_url: str, error_docs_url: str, sandbox_scenarios: Collection[str] | None) -> ApiDocs:
+def build_docs(*, base_url: str, error_docs_url: str, sandbox_scenarios: Mapping[str, str] | None) -> ApiDocs:
     """Build the documentation of a gateway at these URLs, which have no slash at their end."""
     document = openapi_document(base_url=base_url, error_docs_url=error_docs_url, sandbox_scenarios=sandbox_scenarios)
     return ApiDocs(error_pages(error_docs_url), document)
@@ -37,7 +37,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     """Create the pages `/errors`, `/errors/CODE`, `/docs` and `/openapi.json`."""
     pages = Blueprint("docs", __name__)
     pages.add_app_template_filter(with_code, "with_code")
-    openapi_json = json.dumps(api_docs.openapi, indent=1)
+    openapi_json = document_text(api_docs.openapi, indent=1)
     reference = build_reference(api_docs.openapi)
     rendered: dict[str, str] = {}
 

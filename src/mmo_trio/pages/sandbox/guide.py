@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_sansio.values.model import Brand, Method, Operation, Party
 from mmo_sansio.values.money import Money
 from mmo_trio.pages.context import pages_context, sandbox_context
@@ -84,6 +85,7 @@ async def _render_guide(*, fault: str = "") -> Response:
         number=PHONE_NUMBER,
         fault=fault,
         addresses=sandbox_context().addresses,
+        scenarios=SCENARIOS,
     )
     return Response(page, 422 if fault else 200)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import trio
 
 from mmo_sansio.api.settings import ApiSettings
-from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
+from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
 from mmo_trio.api.api_handler import ApiHandler
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
@@ -54,7 +55,7 @@ def assemble(resources: Resources) -> Components:
     outbox.subscribe(workers.dispatcher.dispatch)
     http_metrics = HttpMetrics()
     retention = _retention_worker(resources, engine)
-    scenarios = tuple(SCENARIOS_BY_NAME) if resources.config.is_sandbox else None
+    scenarios = SCENARIO_TEXTS if resources.config.is_sandbox else None
     return Components(
         engine=engine,
         workers=workers,
@@ -83,7 +84,7 @@ def _api_handler(
     authenticator: Authenticator,
     engine: Engine,
     workers: Workers,
-    sandbox_scenarios: tuple[str, ...] | None,
+    sandbox_scenarios: Mapping[str, str] | None,
 ) -> ApiHandler:
     """Build the handler of the API listener."""
     trusted_proxies = TrustedProxies(resources.settings.listen.proxy_trusted)

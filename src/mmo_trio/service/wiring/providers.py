@@ -87,4 +87,4 @@ def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
         return None
     [name] = names
     section = providers.get(name) or ProviderSection(name, "sandbox", {})
-    return open_sandbox_account(section, titles[name])
+    return open_sandbox_account(section, titles[name], is_lenient=resources.settings.sandbox.lenient)

@@ -155,12 +155,12 @@ def _integer_in_range(options: Mapping[str, Any], option: CommonOption) -> int:
     return number
 
 
-def open_sandbox_account(section: ProviderSection, title: str) -> SandboxProvider:
+def open_sandbox_account(section: ProviderSection, title: str, *, is_lenient: bool) -> SandboxProvider:
     """Open the account with the sandbox operator. Raises SettingsError."""
     try:
         options = _read_option_files(section.options)
         options.pop("title", None)
-        return open_sandbox(section.name, title, options)
+        return open_sandbox(section.name, title, options, is_lenient=is_lenient)
     except OptionError as error:
         _raise_settings_error(section, error)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,12 +16,12 @@ from openapi_spec_validator import validate
 
 from mmo_sansio.api.docs.openapi import openapi_document
 from mmo_sansio.api.docs.openapi.request_schemas import request_example
-from mmo_sansio.api.docs.openapi.schemas import request_name
+from mmo_sansio.api.docs.openapi.schemas import document_text, request_name
 from mmo_sansio.api.incoming import creation_body
 from mmo_sansio.api.outgoing.delivery_requests import qr_code_request
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
-from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
+from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS, SCENARIOS
 from mmo_sansio.testing.builders import a_transaction
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Operation, QrCode, Source, Stage, Status, Transaction, Type
@@ -28,9 +30,7 @@ from mmo_trio.pages.docs.openapi_view import build_reference
 from tests.support import openapi_conformance
 
 DOCS = "https://docs.example/errors"
-DOCUMENT = openapi_document(
-    base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=tuple(SCENARIOS_BY_NAME)
-)
+DOCUMENT = openapi_document(base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=SCENARIO_TEXTS)
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 ROOT = "/gateway/mmo/v2"
 
@@ -46,12 +46,13 @@ def operations() -> list[tuple[str, str, dict[str, Any]]]:
     return [(path, method, operation) for path, item in DOCUMENT["paths"].items() for method, operation in item.items()]
 
 
-@pytest.mark.parametrize("scenarios", [None, tuple(SCENARIOS_BY_NAME)])
-def test_the_document_is_sound(scenarios: tuple[str, ...] | None) -> None:
+@pytest.mark.parametrize("scenarios", [None, SCENARIO_TEXTS])
+def test_the_document_is_sound(scenarios: Mapping[str, str] | None) -> None:
     document = openapi_document(base_url="https://pay.example", error_docs_url=DOCS, sandbox_scenarios=scenarios)
     validate(document)
-    assert json.loads(json.dumps(document)) == document
-    has_header = "X-Sandbox-Scenario" in json.dumps(document)
+    text = document_text(document, indent=1)
+    assert json.loads(text, parse_float=Decimal) == document
+    has_header = "X-Sandbox-Scenario" in text
     assert has_header == (scenarios is not None), "production has no scenarios"
 
 
@@ -204,9 +205,18 @@ def test_the_page_shows_patterns_and_the_limits_of_labels() -> None:
 @pytest.mark.spec("M1", "G6")
 @pytest.mark.finding("new-users-L-amounts")
 def test_the_examples_write_amounts_with_their_currencys_decimals() -> None:
-    text = json.dumps(DOCUMENT) + "".join(
+    text = document_text(DOCUMENT, indent=1) + "".join(
         each.example for _, _, group in build_reference(DOCUMENT).groups for each in group
     )
     amounts = re.findall(r'"value": ([0-9.]+),\s*"currency": "KES"', text)
     assert len(amounts) > 10
     assert [each for each in amounts if not re.fullmatch(r"[0-9]+\.[0-9]{2}", each)] == []
+
+
+@pytest.mark.finding("new-users-H2")
+def test_the_scenario_header_says_what_each_value_means_and_which_number_selects_it() -> None:
+    parameters = DOCUMENT["paths"][f"{ROOT}/direct/payin/{{method}}"]["post"]["parameters"]
+    [header] = [each for each in parameters if each["name"] == "X-Sandbox-Scenario"]
+    for each in SCENARIOS:
+        assert f"- `{each.name}`: {each.description}" in header["description"]
+        assert each.digits is None or f"ends in {each.digits}" in header["description"]

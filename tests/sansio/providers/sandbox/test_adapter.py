@@ -14,6 +14,7 @@ from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     ProviderAccepted,
+    ProviderFailed,
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
@@ -33,7 +34,15 @@ from mmo_sansio.providers.sandbox.journal import (
     format_entry,
     parse_entry,
 )
-from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, SCENARIOS_BY_NAME, Scenario, find_scenario
+from mmo_sansio.providers.sandbox.scenarios import (
+    NOT_PLAYED,
+    SCENARIOS,
+    SCENARIOS_BY_DIGITS,
+    SCENARIOS_BY_NAME,
+    Scenario,
+    find_scenario,
+    playing_scenarios,
+)
 from mmo_sansio.providers.sandbox.simulated_operator import SimulatedOperator
 from mmo_sansio.testing import KES, REFERENCE, START, a_create_payment, a_party, a_transaction, numbered_reference
 from mmo_sansio.values import clock
@@ -170,6 +179,16 @@ ENDS: dict[str, Callable[[Sandbox], None]] = {
     "cancelled": failed_with(ErrorCode.USER_CANCELLED),
     "unavailable": failed_with(ErrorCode.PROVIDER_UNAVAILABLE),
     "provider_timeout": failed_with(ErrorCode.PROVIDER_TIMEOUT),
+    "user_not_found": failed_with(ErrorCode.USER_NOT_FOUND),
+    "user_account_blocked": failed_with(ErrorCode.USER_ACCOUNT_BLOCKED),
+    "user_limit_exceeded": failed_with(ErrorCode.USER_LIMIT_EXCEEDED),
+    "user_wrong_pin": failed_with(ErrorCode.USER_WRONG_PIN),
+    "user_busy": failed_with(ErrorCode.USER_BUSY),
+    "amount_out_of_range": failed_with(ErrorCode.AMOUNT_OUT_OF_RANGE),
+    "merchant_insufficient_funds": failed_with(ErrorCode.MERCHANT_INSUFFICIENT_FUNDS),
+    "merchant_misconfigured": failed_with(ErrorCode.MERCHANT_MISCONFIGURED),
+    "duplicate_request": failed_with(ErrorCode.DUPLICATE_REQUEST),
+    "transaction_declined": failed_with(ErrorCode.TRANSACTION_DECLINED),
     "by_poll": succeeded_after(Span(2 * clock.SECOND), source=Source.POLL),
     "other_amount": succeeded_after(
         Span(200 * clock.MILLISECOND), final=KES("149.99"), suspense=(SuspenseReason.SETTLED_LESS,)
@@ -255,6 +274,56 @@ def test_the_header_beats_the_digits_and_a_tax_payout_has_none() -> None:
     assert find_scenario(a_transaction(party=party, scenario="slow").order).name == "slow"
     tax = a_transaction(party=a_party(msisdn="101"), type=Operation.DIRECT_TAXPAYOUT.type)
     assert find_scenario(tax.order) is SCENARIOS_BY_NAME["success"]
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.finding("new-users-H2")
+@pytest.mark.parametrize("code", ErrorCode)
+def test_every_code_of_the_catalogue_can_be_played_or_says_why_not(code: ErrorCode) -> None:
+    """A merchant is asked to handle each code, and has to see each once before going live."""
+    if code in NOT_PLAYED:
+        assert playing_scenarios(code) == ()
+        return
+    scenario = playing_scenarios(code)[0]
+    assert scenario.digits is not None
+    sandbox = Sandbox()
+    sandbox.create(party=a_party(msisdn=f"+254700000{scenario.digits}"))
+    sandbox.advance_to(later(EXPIRY, clock.MINUTE))
+    assert sandbox.transaction().progress.error_code is code
+
+
+def test_no_two_scenarios_share_a_number_or_a_name() -> None:
+    assert len(SCENARIOS_BY_NAME) == len(SCENARIOS)
+    assert len(SCENARIOS_BY_DIGITS) == len([each for each in SCENARIOS if each.digits is not None])
+
+
+@pytest.mark.finding("new-users-M8")
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ({"party": a_party(msisdn="0712345678")}, ErrorCode.USER_NOT_FOUND),
+        ({"party": a_party(msisdn="+0712345678")}, ErrorCode.USER_NOT_FOUND),
+        ({"requested": KES("150.55")}, ErrorCode.AMOUNT_OUT_OF_RANGE),
+        ({"requested": KES("150.55"), "type": Operation.DIRECT_TAXPAYOUT.type}, ErrorCode.AMOUNT_OUT_OF_RANGE),
+        ({"requested": Money(150_55, "EUR")}, None),
+        ({"requested": Money(5_001, "UGX")}, None),
+        ({"requested": KES("150.55"), "scenario": "slow"}, None),
+    ],
+)
+def test_it_rejects_what_real_operators_reject_unless_it_is_lenient(
+    members: dict[str, Any], code: ErrorCode | None
+) -> None:
+    transaction = a_transaction(Stage.SUBMITTING, **members)
+
+    def outcome(provider: SandboxProvider) -> ErrorCode | None:
+        operator = SimulatedOperator()
+        drive(provider.submit(transaction, now=START), lambda request: operator.receive(request, now=START))
+        (told,) = operator.due_notifications(now=later(START, Span(11 * clock.SECOND)))
+        report = provider.read_notification(told.request)
+        return report.error_code if isinstance(report, ProviderFailed) else None
+
+    assert outcome(a_provider()) is code
+    assert outcome(SandboxProvider("test", "Test Money", is_lenient=True)) is None
 
 
 @pytest.mark.spec("S2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mmo_sansio.api.docs.openapi.schemas import NO_CONTROLS_PATTERN, ULID_PATTERN, Schema, ref, request_name, string
@@ -65,7 +65,7 @@ LINKS: Final = {
 }
 
 
-def api_paths(sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
+def api_paths(sandbox_scenarios: Mapping[str, str] | None) -> dict[str, Any]:
     """Return every path of the API with its operation; None documents no scenario header."""
     paths: dict[str, Any] = {
         f"{API_ROOT}/{each.value}/{{method}}": {"post": _creation_operation(each, sandbox_scenarios)}
@@ -79,7 +79,7 @@ def api_paths(sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
     return paths
 
 
-def _creation_operation(operation: Operation, sandbox_scenarios: Collection[str] | None) -> dict[str, Any]:
+def _creation_operation(operation: Operation, sandbox_scenarios: Mapping[str, str] | None) -> dict[str, Any]:
     summary, description = SUMMARIES[operation]
     result = _callback_operation("Transaction", RESULT_TEXTS)
     callbacks: dict[str, Any] = {"result": {"{$request.body#/resultUrl}": {"post": result}}}
@@ -90,7 +90,8 @@ def _creation_operation(operation: Operation, sandbox_scenarios: Collection[str]
     schema = string(minLength=1, maxLength=METHOD_MAX)
     parameters = [_parameter("method", "path", meaning, schema, example="mpesa_ke")]
     if sandbox_scenarios is not None:
-        meaning = "What the sandbox shall play; else the last three digits of the number decide."
+        lines = "".join(f"\n- `{name}`: {text}" for name, text in sandbox_scenarios.items())
+        meaning = f"What the sandbox shall play; else the last three digits of the number decide.{lines}"
         schema = string(enum=list(sandbox_scenarios))
         parameters.append(_parameter(SCENARIO_HEADER, "header", meaning, schema))
     response = "InitiatedWebPayment" if operation is Operation.WEB_PAYIN else "InitiatedPayment"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mmo_sansio import __version__
@@ -49,12 +49,12 @@ API_KEY_SCHEME: Final = {
 
 
 def openapi_document(
-    *, base_url: str, error_docs_url: str, sandbox_scenarios: Collection[str] | None = None
+    *, base_url: str, error_docs_url: str, sandbox_scenarios: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the merchant API as an OpenAPI 3.1 document.
 
     `base_url` and `error_docs_url` have no slash at their end. `sandbox_scenarios` are the values of the sandbox's
-    header; None where there is no such header.
+    header with their meanings; None where there is no such header.
     """
     return {
         "openapi": "3.1.0",

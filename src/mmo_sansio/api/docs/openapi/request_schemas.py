@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, Final
 
 from mmo_sansio.api.docs.openapi.schemas import (
@@ -41,7 +42,7 @@ def request_schemas() -> dict[str, Schema]:
 
 def request_example(operation: Operation) -> dict[str, Any]:
     """Return a valid body for this operation."""
-    members: dict[str, Any] = {"amount": {"value": 125.25, "currency": "KES"}}
+    members: dict[str, Any] = {"amount": {"value": Decimal("150.00"), "currency": "KES"}}
     if operation in creation_body.PARTY_NAMES:
         members[creation_body.PARTY_NAMES[operation]] = {"id": "customer-7", "msisdn": "254700000007"}
     members |= {"country": "KE", "resultUrl": f"{_SHOP}/callbacks", "merchantReference": "order-1"}

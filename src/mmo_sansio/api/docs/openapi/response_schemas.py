@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from mmo_sansio.api.docs.error_pages import example_problem
@@ -39,7 +40,7 @@ EXAMPLE_TRANSACTION: Final = model.Transaction(
         country="KE",
         provider="mpesa",
         provider_title="M-Pesa",
-        requested=Money(125_25, "KES"),
+        requested=Money(150_00, "KES"),
         party=model.Party("customer-7", "254700000007", "Ada", "Njeri", "ada@shop.example"),
         merchant_reference="order-1",
         reconciliation_reference="order-1",
@@ -53,15 +54,15 @@ EXAMPLE_TRANSACTION: Final = model.Transaction(
         3,
         None,
         provider_reference="QKJ8X2T5L1",
-        final=Money(125_25, "KES"),
+        final=Money(150_00, "KES"),
         completed_at=Instant(1_795_250_099_654_321),
         completion_source=model.Source.WEBHOOK,
-        provider_data=model.ProviderData("mpesa", "M-Pesa", percentage_of(Money(125_25, "KES"), 1)),
+        provider_data=model.ProviderData("mpesa", "M-Pesa", percentage_of(Money(150_00, "KES"), 1)),
     ),
 )
 """The payment of all examples; it has succeeded."""
 
-EXAMPLE_OBJECT: Final[Mapping[str, Any]] = json.loads(transaction_object(EXAMPLE_TRANSACTION))
+EXAMPLE_OBJECT: Final[Mapping[str, Any]] = json.loads(transaction_object(EXAMPLE_TRANSACTION), parse_float=Decimal)
 _REFERENCES: Final = ("gatewayReference", "merchantReference", "reconciliationReference")
 _EXAMPLE_REFERENCES: Final = {name: EXAMPLE_OBJECT[name] for name in _REFERENCES}
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from mmo_sansio.values.model import Operation
@@ -14,6 +17,21 @@ ULID_PATTERN: Final = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$"
 CREATED_AT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\+00:00$"
 TIMESTAMP_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z$"
 CURRENCY_PATTERN: Final = "^[A-Z]{3}$"
+
+
+_DECIMAL_MARK: Final = "\u0000decimal "
+_MARKED_DECIMAL: Final = re.compile(r'"\\u0000decimal ([0-9.]+)"')
+
+
+def document_text(document: object, *, indent: int) -> str:
+    """Return a document as JSON. Its Decimals are numbers with all their digits, as amounts are (G6): `150.00`."""
+
+    def mark(value: object) -> str:
+        if isinstance(value, Decimal):
+            return f"{_DECIMAL_MARK}{value}"
+        raise TypeError(f"{value!r} has no place in the document")
+
+    return _MARKED_DECIMAL.sub(r"\1", json.dumps(document, indent=indent, default=mark))
 
 
 def ref(name: str) -> Schema:

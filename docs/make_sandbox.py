@@ -1,0 +1,113 @@
+"""Write `docs/sandbox.md` from the sandbox's table of scenarios, so that it always agrees with what
+the sandbox plays.
+
+PYTHONPATH=src python docs/make_sandbox.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mmo_sansio.providers.sandbox.scenarios import NOT_PLAYED, SCENARIOS, playing_scenarios
+from mmo_sansio.values.error_codes import ErrorCode
+
+PAGE = Path(__file__).with_name("sandbox.md")
+
+HEAD = """\
+# The sandbox
+
+This page is generated from the sandbox's own table by `docs/make_sandbox.py`; a test compares the
+two. `mmo sandbox` serves the whole gateway with a simulated operator, so no money moves. Its front
+page, the first address that it prints for pages, shows the same table.
+
+## Test numbers
+
+The last three digits of the payer's or payee's phone number choose what happens to a payment.
+`254700000101`, for example, does not have enough money. The header `X-Sandbox-Scenario` of the
+request chooses it by name, whatever the number is; a tax payout has no number, so it needs the header.
+
+| Digits | `X-Sandbox-Scenario` | The payment |
+|---|---|---|
+"""
+
+CODES = """
+## Play every error code
+
+Before you go live, see each code once that [a payment can fail with](errors.md#failed-payments):
+
+| `errorCode` | How |
+|---|---|
+"""
+
+TAIL = """
+A request that is rejected needs no test number: send a wrong key, an unknown method, or the same
+reference twice. [Error codes](errors.md) lists the rejections.
+
+## What the operator rejects
+
+The simulated operator rejects what real operators reject, so that a shop learns of it before its
+first customer does:
+
+- A number in national form, such as `0712345678`, fails with `user_not_found`. Send the country's
+  code instead of the zero: `254712345678`.
+- A fraction of a shilling in KES, such as `150.55`, fails with `amount_out_of_range`, as M-Pesa takes
+  whole shillings only. `150.00` is taken.
+
+A scenario that the header names is played in any case. With `sandbox.lenient = true`
+(`MMO_SANDBOX_LENIENT=true`) both are taken.
+
+## Time
+
+A payment of 130 fails after three days: `mmo sandbox-clock advance 3d` moves the time of the sandbox,
+and everything that is due in between happens on the way. `mmo sandbox-clock advance
+16m`, for example, shows what a request does that is repeated
+[after its 15 minutes](api.md#repeat-a-request-without-paying-twice).
+
+## Controls
+
+The pages listener of a sandbox takes these requests, which need no key. Bodies and answers are JSON.
+A gateway in production does not have them.
+
+| Request | What it does |
+|---|---|
+| `POST /sandbox/clock` `{"advance": "3d"}` | moves the time forward |
+| `POST /sandbox/push` `{"brand", "method", "providerReference", "amount", "party"}` | reports an offline deposit |
+| `POST /sandbox/pay` `{"gatewayReference"}` | presses the button of the payment page |
+| `GET /sandbox/callbacks?brand=demo` | lists every attempt to send a callback, with its outcome |
+| `GET /sandbox/suspense` | lists the open entries of the suspense book |
+
+`/phone` is the virtual phone, on which a person approves or declines the payments of numbers that end
+in 180.
+
+## Before you go live
+
+- Every code of the table above leads to the right page of your shop, and an unknown code to a general
+  one.
+- Your receiver compares `X-API-KEY` in constant time, takes a result once (150), and answers within
+  15 seconds; see [receiving callbacks](callbacks.md).
+- A request without an answer is repeated within 15 minutes or looked up first, with the reference
+  that you stored before you sent it.
+- A job looks up what no callback brought: `GET .../records`, and `GET .../status` at most every two
+  minutes for one payment. Test it with your receiver switched off.
+- A payment that fails with `transaction_expired` (130) is neither delivered nor paid again before a
+  person has asked the gateway's staff.
+- Amounts are read as decimals, and `finalAmount` is compared with what was asked for (120).
+- You have asked the gateway's staff for your methods, countries, currencies and limits, for a list of
+  hosts that results may go to (`result_hosts`), and for limits on requests and sums of a day.
+- You know how to change your key, and what to do when it has leaked.
+"""
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    rows = (f"| {each.digits or 'others'} | `{each.name}` | {each.description} |\n" for each in SCENARIOS)
+    return f"{HEAD}{''.join(rows)}{CODES}{''.join(map(_code_row, ErrorCode))}{TAIL}"
+
+
+def _code_row(code: ErrorCode) -> str:
+    way = NOT_PLAYED.get(code) or f"a number that ends in {playing_scenarios(code)[0].digits}"
+    return f"| `{code}` | {way} |\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
