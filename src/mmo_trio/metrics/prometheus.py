@@ -23,7 +23,7 @@ from mmo_sansio.api.incoming.routes import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import SECOND, Instant, earlier
+from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.engine.engine import EngineStatistics
 from mmo_trio.http.handler import UNROUTED
@@ -97,6 +97,8 @@ class PrometheusExporter:
     backlog_cache: BacklogCache
     retention: RetentionStatistics
     clock: GatewayClock
+    ahead_of_store: Callable[[], Span | None]
+    """Returns by how much wall time is ahead of the store's clock; None while that is not known."""
     process_files: ProcessMetricsFiles | None = None
     """The files of the service's processes; None when this process is the only one."""
 
@@ -128,7 +130,7 @@ class PrometheusExporter:
         build = {"version": __version__, "python": platform.python_version()}
         yield _gauge("mmo_build_info", "Version of the gateway; always 1.", (build, 1))
         yield _counter("mmo_log_lines_dropped", "Log lines that could not be written.", ({}, OUTPUT.dropped))
-        yield from _clock_metrics(self.clock)
+        yield from _clock_metrics(self.clock, self.ahead_of_store())
         yield from _http_request_metrics(self.http_metrics)
         yield from _engine_metrics(self.engine())
         yield from _store_metrics(backlog)
@@ -216,7 +218,7 @@ def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
     )
 
 
-def _clock_metrics(gateway_clock: GatewayClock) -> Iterator[Metric]:
+def _clock_metrics(gateway_clock: GatewayClock, ahead_of_store: Span | None) -> Iterator[Metric]:
     yield _gauge(
         "mmo_wall_clock_trusted",
         "1 while the machine's wall clock is trusted; 0 for a minute after it has stepped.",
@@ -226,6 +228,12 @@ def _clock_metrics(gateway_clock: GatewayClock) -> Iterator[Metric]:
         "mmo_wall_clock_seconds_ahead",
         "Seconds by which the trusted wall time is ahead of the gateway's own time.",
         ({}, round(gateway_clock.guard.utc_offset / SECOND)),
+    )
+    ahead: list[tuple[Labels, float]] = [] if ahead_of_store is None else [({}, round(ahead_of_store / SECOND, 3))]
+    yield _gauge(
+        "mmo_store_clock_seconds_ahead",
+        "Seconds by which recorded wall time is ahead of the clock of the database's server.",
+        *ahead,
     )
 
 
@@ -339,11 +347,11 @@ def _counter(name: str, help_text: str, *samples: tuple[Labels, int]) -> Metric:
     return _add_samples(CounterMetricFamily(name, help_text, labels=_label_names(samples)), samples)
 
 
-def _gauge(name: str, help_text: str, *samples: tuple[Labels, int]) -> Metric:
+def _gauge(name: str, help_text: str, *samples: tuple[Labels, float]) -> Metric:
     return _add_samples(GaugeMetricFamily(name, help_text, labels=_label_names(samples)), samples)
 
 
-def _add_samples(family: CounterMetricFamily | GaugeMetricFamily, samples: Sequence[tuple[Labels, int]]) -> Metric:
+def _add_samples(family: CounterMetricFamily | GaugeMetricFamily, samples: Sequence[tuple[Labels, float]]) -> Metric:
     for labels, value in samples:
         family.add_metric(list(labels.values()), value)
     return family

@@ -11,7 +11,7 @@ from attrs import define
 
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.store_clock import ClockComparison, StoreClock, compare_clocks
-from mmo_sansio.values.clock import SECOND, earlier
+from mmo_sansio.values.clock import SECOND, Span, earlier
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.system.clock import GatewayClock, boot_id
@@ -47,10 +47,16 @@ class ClockMonitor:
     _compare_at: float = 0.0
     """Trio's time of the next comparison with the store's clock."""
     _fault: str | None = None
+    _ahead_of_store: Span | None = None
 
     def fault(self) -> str | None:
         """Return why this process should get no requests, as far as its clock is concerned; None when it may."""
         return self._fault
+
+    def ahead_of_store(self) -> Span | None:
+        """Return by how much this machine's wall time was ahead of the store's clock at the last comparison, at least;
+        negative when behind, None before the first one and for a store without a clock."""
+        return self._ahead_of_store
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Compare the clocks every second until cancelled, and save a record at the start, every minute, and when wall
@@ -81,6 +87,7 @@ class ClockMonitor:
             log_store_failure(logger, "clock_comparison_failed", error)
             return
         self._fault = None
+        self._ahead_of_store = None if found is None else found.ahead
         if found is None or not found.is_notable:
             return
         if found.forbids_service:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from mmo_sansio.api.incoming.routes import ROUTE_NAMES
@@ -14,7 +15,7 @@ from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.workers.providers.counters import REPORT_LABELS
 from tests.support.merchant import ask
-from tests.support.sandbox_gateway import Running
+from tests.support.sandbox_gateway import Running, Serve
 
 LABELS: dict[str, set[str]] = {
     "route": {*ROUTE_NAMES, "none"},
@@ -115,3 +116,17 @@ async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(sandb
     ids = [each.headers["x-request-id"] for each in told]
     assert ids[0] != ids[1]
     assert [each.json["instance"] for each in told] == [f"urn:x-request-id:{each}" for each in ids]
+
+
+@pytest.mark.own_store
+async def test_the_difference_from_the_clock_of_postgresql_is_told(serve: Serve, migrated_database: str) -> None:
+    async with serve(environment={"MMO_DATABASE_URL": migrated_database}) as sandbox:
+        with trio.fail_after(60):
+            while ("mmo_store_clock_seconds_ahead", ()) not in (found := await figures(sandbox)):
+                pass  # Each look waits for the gateway.
+    assert abs(found["mmo_store_clock_seconds_ahead", ()]) < 1
+
+
+@pytest.mark.own_store
+async def test_sqlite_has_no_clock_to_differ_from(sandbox: Running) -> None:
+    assert ("mmo_store_clock_seconds_ahead", ()) not in await figures(sandbox)

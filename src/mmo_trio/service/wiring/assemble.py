@@ -181,5 +181,6 @@ def _prometheus_exporter(
         backlog_cache=BacklogCache(resources.store, resources.clock.time),
         retention=retention,
         clock=resources.clock,
+        ahead_of_store=workers.clock_monitor.ahead_of_store,
         process_files=metrics_files and ProcessMetricsFiles(*metrics_files),
     )
