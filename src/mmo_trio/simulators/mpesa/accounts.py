@@ -62,9 +62,22 @@ class SimulatedMpesaPayment:
     """MerchantRequestID, or the OriginatorConversationID."""
     result_url: str
     callback_delays: tuple[Span, ...] = (Span(0),)
+    prompted: str = ""
+    """The telephone that is prompted for a PIN, which may be another than the payer's."""
+    is_for_goods: bool = False
+    """Whether it is paid to a till."""
+    bill_reference: str = ""
+    """The AccountReference of a payment between organisations."""
+    queue_timeout_url: str = ""
+    reversed_receipt: str = ""
+    """The receipt of the payment that this one reverses."""
+    third_party_id: str = ""
+    """The ThirdPartyTransID that the validation of a deposit was answered with."""
     result: str | None = None
+    ended_at: Instant | None = None
     message: str = ""
     receipt: str | None = None
+    is_reversed: bool = False
     callback_count: int = 0
 
     @property
@@ -97,14 +110,18 @@ class SimulatedMpesaAccounts:
         self.accounts[id] = account
 
     def transfer(self, payment: SimulatedMpesaPayment) -> None:
-        """Move the money, and give the payment a receipt."""
+        """Move the money, and give the payment a receipt unless it has one."""
         self.accounts[payment.payer].balance_minor -= payment.amount_minor
         self.accounts.setdefault(
             payment.payee, SimulatedMpesaAccount(payment.payee)
         ).balance_minor += payment.amount_minor
-        self._receipt_count += 1
         payment.result, payment.message = "0", "The service request is processed successfully."
-        payment.receipt = f"SIM{self._receipt_count:07d}"
+        payment.receipt = payment.receipt or self.next_receipt()
+
+    def next_receipt(self) -> str:
+        """Return a receipt that no payment has."""
+        self._receipt_count += 1
+        return f"SIM{self._receipt_count:07d}"
 
     def payout_error_code(self, payment: SimulatedMpesaPayment, is_initiator_valid: bool) -> str | None:
         """Return the result code of a pay-out that fails; None for one that succeeds."""
@@ -120,6 +137,20 @@ class SimulatedMpesaAccounts:
         if payee is None:
             return "2040"
         return "8" if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR else None
+
+    def reversal_error_code(self, payment: SimulatedMpesaPayment, is_initiator_valid: bool) -> str | None:
+        """Return the result code of a reversal that fails; None for one that succeeds. A payment is reversed once and
+        whole, by the organisation that received it."""
+        original = self.find_payment(receipt=payment.reversed_receipt)
+        if not is_initiator_valid:
+            return "2001"
+        if original is None or original.kind not in ("stk_push", "c2b") or original.result != "0":
+            return "R000002"
+        if (original.payee, original.amount_minor) != (payment.payer, payment.amount_minor):
+            return "R000002"
+        if original.is_reversed:
+            return "R000001"
+        return "1" if self.accounts[payment.payer].balance_minor < payment.amount_minor else None
 
     def find_payment(
         self, *, conversation_id: str = "", originator_id: str = "", receipt: str = ""
@@ -143,7 +174,7 @@ class SimulatedMpesaAccounts:
                     each.kind,
                     each.reference,
                     each.receipt,
-                    each.payee if each.kind == "b2c" else each.payer,
+                    each.payee if each.kind in _PAID_OUT else each.payer,
                     Money(each.amount_minor, "KES"),
                     "success" if each.result == "0" else each.result,
                     each.callback_count,
@@ -152,6 +183,9 @@ class SimulatedMpesaAccounts:
             ],
         }
 
+
+_PAID_OUT: Final = ("b2c", "b2b", "reversal")
+"""The kinds of payments that the book shows with the payee's account."""
 
 _SETTABLE_FIELDS: Final = frozenset(
     {"name", "pin", "enters", "passkey", "initiator", "initiator_password", "validates"}

@@ -11,8 +11,9 @@ from attrs import Factory, define
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.simulators.base import CallBack, DueQueue, EndAfter, EndWith, Fault, find_fault
-from mmo_trio.simulators.mpesa import responses
 from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccounts, SimulatedMpesaPayment
+from mmo_trio.simulators.mpesa.responses import callback_request
+from mmo_trio.simulators.mpesa.results import describe_result, result_callback
 
 QUEUE_TIMEOUT: Final = "queue_timeout"
 """The result of a request that expires in Daraja's queue."""
@@ -49,7 +50,7 @@ class MpesaSchedule:
     def accept_payment(
         self,
         kind: str,
-        form: dict[str, str],
+        form: Mapping[str, str],
         payer: str,
         payee: str,
         result_url_field: str,
@@ -70,6 +71,8 @@ class MpesaSchedule:
             f"simulated-{number}",
             form.get(result_url_field, ""),
             callback_delays(faults),
+            bill_reference=form.get("AccountReference", ""),
+            queue_timeout_url=form.get("QueueTimeOutURL", ""),
         )
         self.accounts.payments.append(payment)
         return payment
@@ -81,7 +84,6 @@ class MpesaSchedule:
         faults: Sequence[Fault],
         now: Instant,
         find_error_code: Callable[[], str | None],
-        form: Mapping[str, str] | None = None,
         on_paid: Callable[[SimulatedMpesaPayment, Instant], None] | None = None,
     ) -> None:
         """Schedule the payment's result and its callback."""
@@ -92,18 +94,19 @@ class MpesaSchedule:
 
         def end(then: Instant) -> None:
             code = ending.code if ending is not None and ending.code != "0" else find_error_code()
+            payment.ended_at = then
             if code is None:
                 self.accounts.transfer(payment)
                 if on_paid is not None:
                     on_paid(payment, then)
             else:
                 payment.result = code
-                payment.message = (ending and ending.message) or responses.RESULT_DESCRIPTIONS.get(code, "Failed.")
+                payment.message = (ending and ending.message) or describe_result(code)
             url = payment.result_url
-            if code == QUEUE_TIMEOUT and form is not None:
-                url = form["QueueTimeOutURL"]
-            document = responses.result_callback(payment, self.accounts)
-            self.schedule_callback(payment, responses.callback_request(url, document), payment.callback_delays, then)
+            if code == QUEUE_TIMEOUT and payment.queue_timeout_url:
+                url = payment.queue_timeout_url
+            document = result_callback(payment, self.accounts)
+            self.schedule_callback(payment, callback_request(url, document), payment.callback_delays, then)
 
         self.schedule(later(now, span), end)
 
