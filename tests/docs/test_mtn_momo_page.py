@@ -9,7 +9,7 @@ import pytest
 
 from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, SANDBOX_URL
 from mmo_sansio.providers.mtn_momo.codes import PENDING_REASONS, REASONS
-from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY
+from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, REMITTANCE_KEY
 
 ROW = re.compile(r"^\| `([A-Z_]+)` \| `([a-z_]+)` \| `([a-z_]+)` \|$", re.MULTILINE)
 
@@ -27,5 +27,5 @@ def test_the_table_of_codes_is_the_adapters(page: str) -> None:
 
 def test_every_market_and_address_is_named(page: str) -> None:
     words = {*MARKETS, *PENDING_REASONS, PRODUCTION_URL, SANDBOX_URL}
-    keys = {API_USER, API_KEY, COLLECTION_KEY, DISBURSEMENT_KEY}
+    keys = {API_USER, API_KEY, COLLECTION_KEY, DISBURSEMENT_KEY, REMITTANCE_KEY}
     assert [each for each in words | keys if f"`{each}`" not in page] == []

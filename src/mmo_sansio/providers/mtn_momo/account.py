@@ -45,6 +45,7 @@ MESSAGE_CHARACTERS_MAX: Final = 128
 
 _TARGET_ENVIRONMENT = re.compile(r"[a-z]{1,40}", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
+_BASE64_CHARACTERS_MIN: Final = 8
 _HEADER_TEXT = re.compile(r"[!-~]+", re.ASCII)
 
 
@@ -134,9 +135,20 @@ def _read_product(options: Options, name: str) -> MtnProduct | None:
         if _HEADER_TEXT.fullmatch(value) is None:
             raise OptionError(key, "holds a character that no key has.", "Copy it again.")
     subscription_key, api_user, api_key = (value or "" for value in values)
-    if _UUID.fullmatch(api_user) is None:
-        raise OptionError(keys[1], "is no UUID.", "Copy the API user's id from the portal.")
+    if _UUID.fullmatch(api_user) is None and not _is_base64(api_user):
+        raise OptionError(
+            keys[1], "is neither a UUID nor Base64.", "Copy the API user's id from the portal, unchanged."
+        )
     return MtnProduct(name, subscription_key, api_user, api_key)
+
+
+def _is_base64(text: str) -> bool:
+    """Return whether this may be the id of an API user on MTN's second platform: Base64 with its padding
+    (unverified)."""
+    try:
+        return len(text) >= _BASE64_CHARACTERS_MIN and bool(base64.b64decode(text, validate=True))
+    except ValueError:
+        return False
 
 
 def _read_payer_message(options: Options) -> str:

@@ -75,10 +75,11 @@ class MtnMomoProvider:
         return product[0] if product and product[0] in self.account.products else None
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
-        """Get a product's token with its API user and key, and an empty body."""
+        """Get a product's token with its API user and key, and an empty body. MTN's second platform rejects the request
+        without the X-Target-Environment."""
         product = self.account.products[scope]
         target = f"{self.account.base_url}/{product.name}/token/".encode()
-        headers = ((b"authorization", product.credentials), *product.headers)
+        headers = ((b"authorization", product.credentials), *self._headers(product))
         answer = yield HttpRequest("POST", target, headers)
         if answer.status != 200:
             raise SignInFailed(f"The token request was answered {answer.status}.")

@@ -12,7 +12,7 @@ from attrs import Factory, define
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_trio.simulators.base import EndWith, Fault, find_fault, json_response
-from mmo_trio.simulators.mpesa import responses, results
+from mmo_trio.simulators.mpesa import responses, result_bodies
 from mmo_trio.simulators.mpesa.accounts import (
     TAX_AUTHORITY,
     SimulatedMpesaAccount,
@@ -104,7 +104,7 @@ class InitiatedRequests:
             found = self._accounts.find_payment(
                 originator_id=form.get("OriginalConversationID", ""), receipt=form.get("TransactionID", "")
             )
-            return results.status_callback(found, self._accounts, code, ids, form.get("Occasion", ""))
+            return result_bodies.status_callback(found, self._accounts, code, ids, form.get("Occasion", ""))
 
         return self._accept_question(form, faults, now, build)
 
@@ -113,7 +113,7 @@ class InitiatedRequests:
 
         def build(code: str | None, ids: tuple[str, str], then: Instant) -> dict[str, Any]:
             balance_minor = self._accounts.accounts[form["PartyA"]].balance_minor
-            return results.balance_callback(balance_minor, code, ids, now=then)
+            return result_bodies.balance_callback(balance_minor, code, ids, now=then)
 
         return self._accept_question(form, faults, now, build)
 

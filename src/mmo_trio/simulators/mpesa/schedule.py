@@ -13,7 +13,7 @@ from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.simulators.base import CallBack, DueQueue, EndAfter, EndWith, Fault, find_fault
 from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccounts, SimulatedMpesaPayment
 from mmo_trio.simulators.mpesa.responses import callback_request
-from mmo_trio.simulators.mpesa.results import describe_result, result_callback
+from mmo_trio.simulators.mpesa.result_bodies import describe_result, result_callback
 
 QUEUE_TIMEOUT: Final = "queue_timeout"
 """The result of a request that expires in Daraja's queue."""

@@ -25,12 +25,7 @@ from mmo_trio.simulators.base import (
     payment_row,
 )
 from mmo_trio.simulators.mtn.sandbox_numbers import DELAYED, ONGOING, OUTCOMES_BY_NUMBER, SUCCESSFUL
-
-PRODUCTS_BY_OPERATION: Final = {"requesttopay": "collection", "transfer": "disbursement", "deposit": "disbursement"}
-"""The product that offers an operation; it is also the merchant's account."""
-
-PARTY_FIELDS: Final = {"requesttopay": "payer", "transfer": "payee", "deposit": "payee"}
-"""The name of the other party in each operation."""
+from mmo_trio.simulators.mtn.submissions import PRODUCTS, REFUNDED, SubmissionKind
 
 OPENING_BALANCE: Final = "1000000"
 """The balance in whole units of a wallet or account that was not opened before."""
@@ -42,11 +37,13 @@ ONGOING_DELAY = Span(30 * SECOND)
 class SimulatedMtnPayment:
     """A submission that was accepted."""
 
-    kind: str
+    kind: SubmissionKind
     reference_id: str
     document: Mapping[str, Any]
     """The submission's body."""
     amount: Money
+    party: str
+    """The number of the other party; empty for a refund of a payment that does not exist."""
     callback_url: str | None
     outcome: str
     """The result to come: SUCCESSFUL or a reason; a lack of money may prevent the former."""
@@ -55,10 +52,8 @@ class SimulatedMtnPayment:
     result: str | None = None
     receipt: str | None = None
     callback_count: int = 0
-
-    @property
-    def party(self) -> str:
-        return str(self.document[PARTY_FIELDS[self.kind]]["partyId"])
+    refunded_minor: int = 0
+    """How much of a request to pay was given back."""
 
 
 @define(eq=False)
@@ -81,7 +76,7 @@ class SimulatedMtnAccounts:
     _callback_payments: dict[HttpRequest, SimulatedMtnPayment] = Factory(dict)
 
     def __attrs_post_init__(self) -> None:
-        for account in PRODUCTS_BY_OPERATION.values():
+        for account in PRODUCTS:
             self.open_account(account, OPENING_BALANCE)
 
     def open_account(self, account: str, balance: str) -> None:
@@ -100,7 +95,7 @@ class SimulatedMtnAccounts:
 
     def accept_submission(
         self,
-        kind: str,
+        kind: SubmissionKind,
         reference_id: str,
         document: Mapping[str, Any],
         amount: Money,
@@ -109,16 +104,18 @@ class SimulatedMtnAccounts:
         *,
         now: Instant,
     ) -> None:
-        """Accept a submission; a fault decides its result, or else its number."""
+        """Accept a submission; a fault decides its result, or else its test value."""
         scripted, span = find_fault(EndWith, faults), find_fault(EndAfter, faults)
         calls = find_fault(CallBack, faults)
-        party = document[PARTY_FIELDS[kind]]["partyId"]
-        ending = scripted.code if scripted else OUTCOMES_BY_NUMBER[kind].get(party, SUCCESSFUL)
+        ending = scripted.code if scripted else OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), SUCCESSFUL)
+        refunded = self._refunded_payment(document)
+        party = kind.test_value(document) if kind.party else refunded.party if refunded else ""
         payment = self._payments[reference_id] = SimulatedMtnPayment(
             kind,
             reference_id,
             document,
             amount,
+            party,
             callback_url,
             ending,
             scripted.message if scripted else None,
@@ -132,7 +129,7 @@ class SimulatedMtnAccounts:
         """Give every payment its result that is due."""
         for at, payment in self._pending_results.take_due(now=now):
             payment.result = self._transfer(payment)
-            if payment.result == SUCCESSFUL and payment.kind != "deposit":
+            if payment.result == SUCCESSFUL and payment.kind.has_receipt:
                 payment.receipt = str(1_000_000_000 + int(payment.reference_id[:8], 16))
             if payment.callback_url is not None:
                 body = json_response(200, self.payment_document(payment)).body
@@ -156,8 +153,12 @@ class SimulatedMtnAccounts:
     def payment_document(self, payment: SimulatedMtnPayment) -> dict[str, Any]:
         """Return the payment in the operator's form: its amount formatted again, a receipt only
         with success."""
-        names = ("externalId", "currency", PARTY_FIELDS[payment.kind], "payerMessage", "payeeNote")
+        names = ("externalId", "currency", "payerMessage", "payeeNote")
         document = {name: payment.document[name] for name in names}
+        if payment.kind.party:
+            document[payment.kind.party] = payment.document[payment.kind.party]
+        elif payment.party:
+            document["payee"] = {"partyIdType": "MSISDN", "partyId": payment.party}
         document["amount"] = format_plain(payment.amount)
         if payment.result is None:
             return {**document, "status": "PENDING"}
@@ -175,7 +176,7 @@ class SimulatedMtnAccounts:
             "accounts": [account_row(account, balance) for account, balance in self._balances.items()],
             "payments": [
                 payment_row(
-                    each.kind,
+                    each.kind.name,
                     each.document["externalId"],
                     each.receipt,
                     each.party,
@@ -195,16 +196,29 @@ class SimulatedMtnAccounts:
     def _transfer(self, payment: SimulatedMtnPayment) -> str:
         if payment.outcome not in (SUCCESSFUL, ONGOING):
             return payment.outcome
-        is_payin = payment.kind == "requesttopay"
+        is_payin, refunded = payment.kind.is_payin, self._refunded_payment(payment.document)
+        if payment.kind.party is None:
+            if refunded is None:
+                return "TRANSACTION_NOT_FOUND"
+            if refunded.refunded_minor + payment.amount.minor > refunded.amount.minor:
+                return "NOT_ALLOWED"
         if self.balance(payment.party) is None:
             return "PAYER_NOT_FOUND" if is_payin else "PAYEE_NOT_FOUND"
-        ours = PRODUCTS_BY_OPERATION[payment.kind]
+        ours = payment.kind.product
         debited, credited = (payment.party, ours) if is_payin else (ours, payment.party)
         if self._balances[debited].minor < payment.amount.minor:
             return "NOT_ENOUGH_FUNDS"
         self._add_to_balance(debited, -payment.amount.minor)
         self._add_to_balance(credited, payment.amount.minor)
+        if refunded is not None:
+            refunded.refunded_minor += payment.amount.minor
         return SUCCESSFUL
+
+    def _refunded_payment(self, document: Mapping[str, Any]) -> SimulatedMtnPayment | None:
+        """Return the request to pay that a submission refunds; None when it refunds none that was paid."""
+        payment = self._payments.get(str(document.get(REFUNDED, "")).lower())
+        is_paid = payment is not None and payment.kind.name == "requesttopay" and payment.result == SUCCESSFUL
+        return payment if is_paid else None
 
     def _add_to_balance(self, account: str, minor: int) -> None:
         self._balances[account] = Money(self._balances[account].minor + minor, self.currency)

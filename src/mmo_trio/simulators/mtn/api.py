@@ -1,17 +1,16 @@
-"""Simulates MTN MoMo: the Open API of Collection and Disbursement, with wallets, tokens and callbacks.
+"""Simulates MTN MoMo: the Open API of its products, with wallets, tokens and callbacks.
 
     POST /v1_0/apiuser                                            an API user of one's own
     POST /v1_0/apiuser/{id}/apikey, GET /v1_0/apiuser/{id}        its key and its data
     POST /{product}/token/                                        an access token
-    POST /collection/v1_0/requesttopay                            a submission
-    POST /disbursement/v1_0/transfer                              another
-    POST /disbursement/v1_0/deposit, /disbursement/v2_0/deposit   another
-    GET  .../{X-Reference-Id}                                     the state of a submission
-    GET  /{product}/v1_0/account/balance
+    POST /{product}/{version}/{operation}                         a submission, see `submissions`
+    GET  /{product}/v1_0/{operation}/{X-Reference-Id}             the state of a submission
+    GET  /{product}/v1_0/account/balance                          and .../balance/{currency}
     GET  /{product}/v1_0/accountholder/msisdn/{number}/active     and .../basicuserinfo
 
 Numbers of the operator's own sandbox mean what they mean there (`sandbox_numbers`); any other has a wallet. A fault is
-planned `at` token, requesttopay, transfer, deposit, ask (a poll) or account (all else).
+planned `at` token, the name of a submission (requesttopay, requesttowithdraw, transfer, deposit, refund, remittance),
+ask (a poll) or account (all else).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from mmo_trio.simulators.base import (
     path_and_query,
     respond_with_faults,
 )
-from mmo_trio.simulators.mtn.accounts import PARTY_FIELDS, PRODUCTS_BY_OPERATION, SimulatedMtnAccounts, format_plain
+from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts, format_plain
 from mmo_trio.simulators.mtn.request_checks import (
     get_header,
     invalid_request,
@@ -49,22 +48,22 @@ from mmo_trio.simulators.mtn.request_checks import (
     rejection,
     unauthorized,
 )
-from mmo_trio.simulators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
+from mmo_trio.simulators.mtn.sandbox_numbers import (
+    ACCOUNT_HOLDERS_BY_NUMBER,
+    IMMEDIATE_REJECTION_STATUSES,
+    OUTCOMES_BY_NUMBER,
+)
+from mmo_trio.simulators.mtn.submissions import KINDS_BY_PATH, PRODUCTS, SubmissionKind
 
 API_USER: Final = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 API_KEY: Final = "f1db798c98df4bcf83b538175893bbf0"
-COLLECTION_KEY: Final = "simulated-collection-key"
-DISBURSEMENT_KEY: Final = "simulated-disbursement-key"
-"""The credentials of a simulator that was given no others."""
+COLLECTION_KEY: Final = "5c011ec7104e4d84a1f0c2e9106a2d34"
+DISBURSEMENT_KEY: Final = "d15b0250e3f74a6c9b1d7e2f4c8a0b36"
+REMITTANCE_KEY: Final = "4e317a9cb20f4c5d8a6b1f3e7d9c2b40"
+"""The credentials of a simulator that was given no others. Subscription keys have 32 hexadecimal digits, as MTN's
+have."""
 
 TOKEN_LIFETIME = Span(3600 * SECOND)
-
-_SUBMISSIONS: Final = {
-    "/collection/v1_0/requesttopay": "requesttopay",
-    "/disbursement/v1_0/transfer": "transfer",
-    "/disbursement/v1_0/deposit": "deposit",
-    "/disbursement/v2_0/deposit": "deposit",
-}
 
 
 @define(eq=False)
@@ -80,12 +79,14 @@ class MtnSimulator:
     market: str = "sandbox"
     accounts: SimulatedMtnAccounts = Factory(SimulatedMtnAccounts)
     subscription_keys: Mapping[str, str] = field(
-        factory=lambda: {"collection": COLLECTION_KEY, "disbursement": DISBURSEMENT_KEY}, repr=False
+        factory=lambda: dict(zip(PRODUCTS, (COLLECTION_KEY, DISBURSEMENT_KEY, REMITTANCE_KEY), strict=True)), repr=False
     )
     """By product."""
     rejects_immediately: bool = False
     """Whether test numbers that stand for an error are rejected when submitted; otherwise they end as failed payments.
     The documentation doesn't say which, and clients have seen both."""
+    requires_token_environment: bool = False
+    """Whether a token request needs the X-Target-Environment, as on the platform momoapi.momo.africa."""
     callback_host: str | None = None
     """The host that the given API user has registered; None: any host is accepted."""
     token_lifetime: Span = TOKEN_LIFETIME
@@ -118,8 +119,8 @@ class MtnSimulator:
         """Ignore the response: a callback is sent once."""
 
     def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        """Open `{"account": "46733123999", "balance": "100.00"}`; `collection` and `disbursement` are the merchant's
-        accounts."""
+        """Open `{"account": "46733123999", "balance": "100.00"}`; `collection`, `disbursement` and `remittance` are
+        the merchant's accounts."""
         for each in accounts:
             account, balance = each.get("account"), each.get("balance")
             if not isinstance(account, str) or not isinstance(balance, str):
@@ -141,18 +142,14 @@ class MtnSimulator:
             return self._issue_token(request, product, now=now)
         user = self._check_token(request, product, now=now)
         match request.method, rest:
-            case "POST", _ if path in _SUBMISSIONS:
-                return self._accept_submission(request, _SUBMISSIONS[path], user, faults, now=now)
-            case "GET", ["v1_0", kind, reference_id] if PRODUCTS_BY_OPERATION.get(kind) == product:
-                return self._payment_status(kind, reference_id.lower())
-            case "GET", ["v1_0", "account", "balance"]:
-                balance = self.accounts.balance(product)
-                assert balance is not None  # The merchant's own is always there.
-                document = {"availableBalance": format_plain(balance), "currency": balance.currency}
-                return json_response(200, document)
+            case "POST", _ if path in KINDS_BY_PATH:
+                return self._accept_submission(request, KINDS_BY_PATH[path], user, faults, now=now)
+            case "GET", ["v1_0", "account", "balance", *currency] if len(currency) < 2:
+                return self._balance(product, *currency)
+            case "GET", ["v1_0", segment, reference_id] if (path_of := f"/{product}/v1_0/{segment}") in KINDS_BY_PATH:
+                return self._payment_status(KINDS_BY_PATH[path_of], reference_id.lower())
             case "GET", ["v1_0", "accountholder", "msisdn" | "MSISDN", number, "active"]:
-                self._check_account_holder(number)
-                return json_response(200, {"result": True})
+                return self._account_holder_active(number)
             case "GET", ["v1_0", "accountholder", "msisdn", number, "basicuserinfo"]:
                 self._check_account_holder(number)
                 name = {"given_name": "Sand", "family_name": "Box", "name": "Sand Box"}
@@ -175,7 +172,8 @@ class MtnSimulator:
                 return json_response(201, {"apiKey": key})
             case "GET", [user] if user in self._users:
                 host = self._users[user].callback_host
-                document = {"providerCallbackHost": host, "targetEnvironment": self.market}
+                server = f"http://{get_header(request, 'Host') or 'localhost'}"
+                document = {"providerCallbackHost": host, "paymentServerUrl": server, "targetEnvironment": self.market}
                 return json_response(200, document)
             case _:
                 raise _not_found()
@@ -184,29 +182,37 @@ class MtnSimulator:
         user, key = parse_basic_credentials(request)
         known = self._users.get(user)
         if known is None or known.key is None or not _is_equal_constant_time(known.key, key):
-            raise unauthorized("invalid API user or key")
-        if request.body not in (b"", b"grant_type=client_credentials"):
-            raise invalid_request("the token request takes no body")
+            raise RequestRejected(json_response(500, {"error": "login_failed"}))
+        if self.requires_token_environment and get_header(request, "X-Target-Environment") != self.market:
+            raise RequestRejected(json_response(400, {"error": "Invalid or missing X-Target-Environment header"}))
         token = self._generate_secret("token", f"{user} {product}")
         self._tokens[token] = (product, user, later(now, self.token_lifetime))
         document = {"access_token": token, "token_type": "access_token", "expires_in": self.token_lifetime // SECOND}
         return json_response(200, document)
 
     def _accept_submission(
-        self, request: HttpRequest, kind: str, user: str, faults: Sequence[Fault], *, now: Instant
+        self, request: HttpRequest, kind: SubmissionKind, user: str, faults: Sequence[Fault], *, now: Instant
     ) -> HttpResponse:
         reference_id = parse_reference_id(request)
         callback_url = parse_callback_url(request, self._users[user].callback_host)
-        document, amount = parse_submission(request, PARTY_FIELDS[kind], self.accounts.currency)
+        document, amount = parse_submission(request, kind, self.accounts.currency)
         if self.accounts.find_payment(reference_id) is not None:
             raise _duplicate_reference()
-        ending = OUTCOMES_BY_NUMBER[kind].get(document[PARTY_FIELDS[kind]]["partyId"], "")
+        ending = OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), "")
         if self.rejects_immediately and ending in IMMEDIATE_REJECTION_STATUSES and find_fault(EndWith, faults) is None:
             raise rejection(IMMEDIATE_REJECTION_STATUSES[ending], ending, ending.replace("_", " ").capitalize())
         self.accounts.accept_submission(kind, reference_id, document, amount, callback_url, faults, now=now)
         return HttpResponse(202)
 
-    def _payment_status(self, kind: str, reference_id: str) -> HttpResponse:
+    def _balance(self, product: str, currency: str | None = None) -> HttpResponse:
+        balance = self.accounts.balance(product)
+        assert balance is not None  # The merchant's own is always there.
+        if currency not in (None, balance.currency):
+            raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
+        document = {"availableBalance": format_plain(balance), "currency": balance.currency}
+        return json_response(200, document)
+
+    def _payment_status(self, kind: SubmissionKind, reference_id: str) -> HttpResponse:
         payment = self.accounts.find_payment(reference_id)
         if payment is None or payment.kind != kind:
             raise _not_found()
@@ -229,6 +235,18 @@ class MtnSimulator:
             raise rejection(500, "NOT_ALLOWED_TARGET_ENVIRONMENT", "Access to target is forbidden.")
         return user
 
+    def _account_holder_active(self, number: str) -> HttpResponse:
+        match ACCOUNT_HOLDERS_BY_NUMBER.get(number):
+            case None:
+                self._check_account_holder(number)
+                return json_response(200, {"result": True})
+            case "NOT_FOUND":
+                raise _not_found()
+            case "NOT_ACTIVE":
+                return json_response(200, {"result": False})
+            case code:
+                raise rejection(IMMEDIATE_REJECTION_STATUSES[code], code, code.replace("_", " ").capitalize())
+
     def _check_account_holder(self, number: str) -> None:
         if self.accounts.balance(number) is None:
             raise _not_found()
@@ -239,11 +257,11 @@ class MtnSimulator:
 
 
 def _operation_name(method: str, path: str) -> str:
-    if method == "POST" and path in _SUBMISSIONS:
-        return _SUBMISSIONS[path]
+    if method == "POST" and path in KINDS_BY_PATH:
+        return KINDS_BY_PATH[path].name
     if path.endswith("/token/"):
         return "token"
-    return "ask" if path.rpartition("/")[0] in _SUBMISSIONS else "account"
+    return "ask" if path.rpartition("/")[0] in KINDS_BY_PATH else "account"
 
 
 def _callback_host(body: bytes) -> str:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
 from mmo_trio.simulators.base import RequestRejected, json_response, parse_json_object
+from mmo_trio.simulators.mtn.submissions import SubmissionKind
 
 MESSAGE_CHARACTERS_MAX = 128
 PARTY_ID_TYPES = ("MSISDN", "EMAIL", "PARTY_CODE")
@@ -93,21 +94,23 @@ def registered_host(registered: str) -> str:
     return urlsplit(registered if "//" in registered else f"//{registered}").hostname or ""
 
 
-def parse_submission(request: HttpRequest, party: str, currency: str) -> tuple[dict[str, Any], Money]:
-    """Return the body of a submission and its amount; `party` is `payer` or `payee`. Raises RequestRejected."""
+def parse_submission(request: HttpRequest, kind: SubmissionKind, currency: str) -> tuple[dict[str, Any], Money]:
+    """Return the body of a submission and its amount. Raises RequestRejected."""
     if (get_header(request, "Content-Type") or "").partition(";")[0].strip() != "application/json":
         raise invalid_request("Content-Type must be application/json")
     try:
         document = parse_json_object(request.body)
     except ValueError:
         raise invalid_request("the body must be a JSON object") from None
-    for name in ("amount", "currency", "externalId", "payerMessage", "payeeNote"):
+    texts = ("amount", "currency", "externalId", "payerMessage", "payeeNote")
+    for name in texts if kind.party else (*texts, kind.target_member):
         if not isinstance(document.get(name), str):
             raise invalid_request(f"{name} must be a string")
     for name in ("payerMessage", "payeeNote"):
         if len(document[name]) > MESSAGE_CHARACTERS_MAX:
             raise invalid_request(f"{name} must have at most {MESSAGE_CHARACTERS_MAX} characters")
-    _check_party(document.get(party), party)
+    if kind.party:
+        _check_party(document.get(kind.party), kind.party)
     if document["currency"] != currency:
         raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
     try:

@@ -32,6 +32,7 @@ _TRANSFER = (
     *_CONFIGURATION_ERRORS,
     "TRANSFER_TYPE_UNKNOWN",
 )
+_REFUND = ("TRANSACTION_NOT_FOUND", *_FIRST_OUTCOMES, *_CONFIGURATION_ERRORS, "COULD_NOT_PERFORM_TRANSACTION")
 
 
 def _outcomes_by_number(outcomes: tuple[str, ...]) -> Mapping[str, str]:
@@ -43,9 +44,21 @@ OUTCOMES_BY_NUMBER: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "requesttopay": _outcomes_by_number(_REQUEST_TO_PAY),
         "transfer": _outcomes_by_number(_TRANSFER),
         "deposit": _outcomes_by_number(_DEPOSIT),
+        "requesttowithdraw": _outcomes_by_number(_DEPOSIT),
+        "remittance": _outcomes_by_number(_TRANSFER),
+        "refund": MappingProxyType({str(row): ending for row, ending in enumerate(_REFUND, start=1)}),
     }
 )
-"""By operation and number: the reason that the payment fails for, or one of the constants above."""
+"""By operation and number (a refund: by the id that is to be refunded): the reason that the payment fails for, or one
+of the constants above."""
+
+ACCOUNT_HOLDERS_BY_NUMBER: Final[Mapping[str, str]] = _outcomes_by_number(
+    (
+        *("NOT_FOUND", "NOT_ACTIVE", "NOT_ALLOWED", "NOT_ALLOWED_TARGET_ENVIRONMENT"),
+        *("INTERNAL_PROCESSING_ERROR", "SERVICE_UNAVAILABLE"),
+    )
+)
+"""What the question whether a number is active is answered."""
 
 IMMEDIATE_REJECTION_STATUSES: Final[Mapping[str, int]] = MappingProxyType(
     dict.fromkeys(_CONFIGURATION_ERRORS, 500)

@@ -335,7 +335,8 @@ def test_each_demand_of_the_operator_is_made(changed: Mapping[str, Any], status:
         ("GET", f"/collection/v1_0/transfer/{reference_id(REFERENCE)}", 404),
         ("GET", f"/collection/v1_0/requesttopay/{reference_id(REFERENCE)}", 404),
         ("DELETE", "/collection/v1_0/account/balance", 404),
-        ("GET", "/remittance/v1_0/account/balance", 404),
+        ("GET", "/remittance/v1_0/account/balance", 401),
+        ("GET", "/refunds/v1_0/account/balance", 404),
         ("GET", "/", 404),
         ("GET", "/collection/v1_0/account/balance", 200),
         ("GET", "/collection/v1_0/accountholder/msisdn/46733123999/active", 200),
@@ -351,6 +352,7 @@ def test_each_path_leads_where_it_should(method: str, path: str, status: int) ->
     assert answer.status == status
 
 
+@pytest.mark.finding("operators-T5")
 def test_a_client_can_make_an_api_user_of_its_own() -> None:
     simulator = MtnSimulator()
     user = reference_id(REFERENCE)
@@ -371,7 +373,11 @@ def test_a_client_can_make_an_api_user_of_its_own() -> None:
     assert (status, len(document["apiKey"])) == (201, 32)
     assert call("GET", f"/v1_0/apiuser/{user}") == (
         200,
-        {"providerCallbackHost": "https://cb.example/x", "targetEnvironment": "sandbox"},
+        {
+            "providerCallbackHost": "https://cb.example/x",
+            "paymentServerUrl": "http://localhost",
+            "targetEnvironment": "sandbox",
+        },
     )
     line = a_line(simulator, collection_api_user=user, collection_api_key=document["apiKey"])
     report = line.submit(a_payment())

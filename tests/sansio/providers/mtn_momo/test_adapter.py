@@ -196,6 +196,7 @@ def test_each_product_has_a_token_of_its_own_fetched_without_a_body() -> None:
     assert dict(request.headers) == {
         b"authorization": b"Basic YzcyMDI1ZjUtNWNkMS00NjMwLTk5ZTQtOGJhNDcyMmZhZDU2OlNFQ1JFVC1hcGk=",
         b"ocp-apim-subscription-key": b"SECRET-disbursement",
+        b"x-target-environment": b"mtnuganda",
     }
     assert request.body == b""
 
