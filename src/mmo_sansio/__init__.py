@@ -59,6 +59,7 @@ from mmo_sansio.messages.inputs import (
     ResolveManually,
     TransactionWoke,
     UnmatchedNotified,
+    WithheldReason,
 )
 from mmo_sansio.messages.intents import (
     DeliverCallback,
@@ -147,7 +148,7 @@ __all__ = [
     "ReferenceConsumed", "ReferenceReuse", "Rejected", "Reply", "ResolveManually", "ReusePolicy", "Source",
     "Span", "Stage", "Status", "SubmitToProvider", "SuspenseReason", "SuspenseRecorded", "Terms",
     "Transaction", "TransactionAdvanced", "TransactionCreated", "TransactionWoke", "Type",
-    "UnmatchedNotified", "check_amount", "decide", "durable_intent", "earlier", "elapsed",
+    "UnmatchedNotified", "WithheldReason", "check_amount", "decide", "durable_intent", "earlier", "elapsed",
     "format_with_microseconds", "format_with_seconds", "from_datetime", "later", "merge_reads",
     "parse_number", "reads", "to_datetime", "to_money", "transaction_object",
 ]  # fmt: skip

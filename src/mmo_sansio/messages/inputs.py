@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from enum import StrEnum
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -90,11 +91,22 @@ class CorrectTimes:
     """The member of staff, for the journal."""
 
 
+class WithheldReason(StrEnum):
+    """Says why the gateway does not send a payment that is due."""
+
+    PROVIDER_CLOSED = "provider_closed"
+    """Staff have closed the provider."""
+    TOO_LATE = "too_late"
+    """The time for submissions of this payment is over."""
+
+
 @frozen
 class BeginSubmission:
-    """A worker is about to send the payment to its provider, which may have it from now on (S6)."""
+    """A worker is about to send the payment to its provider, which may have it from now on (S6); or it may not be sent,
+    and fails."""
 
     gateway_reference: str
+    withheld: WithheldReason | None = None
 
 
 @frozen

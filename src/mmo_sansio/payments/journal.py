@@ -126,11 +126,12 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
                 "durationMs": input_.attempt.duration_ms,
                 "detail": input_.attempt.detail,
             }
+        case inputs.BeginSubmission():
+            return {} if input_.withheld is None else {"withheld": input_.withheld}
         case (
             inputs.ConfirmPage()
             | inputs.CorrectTimes()
             | inputs.TransactionWoke()
-            | inputs.BeginSubmission()
             | inputs.StopPayment()
             | inputs.ProviderNeverReceived()
             | inputs.ProviderCannotTell()

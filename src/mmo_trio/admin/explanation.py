@@ -9,6 +9,7 @@ from attrs import frozen
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.inputs import WithheldReason
 from mmo_sansio.values.clock import LAST_INSTANT, format_with_microseconds
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import EXPLANATIONS
@@ -67,6 +68,7 @@ def conclusions(history: PaymentHistory) -> list[str]:
     """Return sentences that say how a payment ended, whether the merchant knows, and what to do."""
     return [
         *_outcome_sentences(history.transaction),
+        *_withheld_sentences(history),
         *_same_reference_sentences(history),
         *_qr_code_sentences(history),
         *_callback_sentences(history),
@@ -108,6 +110,19 @@ def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
             f"{age} payment has the same merchantReference: {order.gateway_reference}, {each.status.value}, created at"
             f" {format_with_microseconds(order.to_utc(order.created_at))}."
         )
+
+
+_WITHHELD_TEXTS = {
+    WithheldReason.PROVIDER_CLOSED: "staff had closed the provider to new payments (`mmo providers list`)",
+    WithheldReason.TOO_LATE: "the time in which it could be sent was over",
+}
+
+
+def _withheld_sentences(history: PaymentHistory) -> Iterator[str]:
+    for each in history.journal:
+        reason = json.loads(each.detail).get("withheld") if each.input_name == "BeginSubmission" else None
+        if reason is not None:
+            yield f"The gateway did not send it: {_WITHHELD_TEXTS[WithheldReason(reason)]}."
 
 
 def _pending_reason(stage: Stage) -> str:

@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.values.clock import Instant, format_with_microseconds
+from mmo_sansio.values.model import Stage
 from mmo_trio.admin.explanation import PaymentHistory
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 
@@ -101,14 +102,14 @@ HIDDEN_TEXT = "hidden from your role"
 _PLAIN_MEMBERS = frozenset(
     (
         *("amount", "durationMs", "errorCode", "finalAmount", "method", "nativeCode", "operation"),
-        *("outcome", "providerReference", "source", "status", "suspense"),
+        *("outcome", "providerReference", "source", "status", "suspense", "withheld"),
     )
 )
 """The members of a journal line's detail that are no free text; what is not listed here counts as free text."""
 
 
 def _journal_text(line: JournalEntry, *, with_free_text: bool) -> str:
-    words = [_INPUT_TEXTS.get(line.input_name, line.input_name)]
+    words = [_input_text(line)]
     if line.stage_after is not None and line.stage_after != line.stage_before:
         before = line.stage_before or "nothing"
         words.append(f"[{before} → {line.stage_after}]")
@@ -121,6 +122,12 @@ def _journal_text(line: JournalEntry, *, with_free_text: bool) -> str:
     if members:
         words.append(f"({members})")
     return " ".join(words)
+
+
+def _input_text(line: JournalEntry) -> str:
+    if line.input_name == "BeginSubmission" and line.stage_after == Stage.FAILED:
+        return "did not send the payment to its provider"
+    return _INPUT_TEXTS.get(line.input_name, line.input_name)
 
 
 def _suspense_text(entry: SuspenseEntry) -> str:

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded
-from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.inputs import BeginSubmission, Input, WithheldReason
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import builders as a
@@ -16,6 +16,7 @@ from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
+from mmo_trio.admin.timeline import timeline
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
 from mmo_trio.storage.memory.store import MemoryState, open_memory
 
@@ -69,6 +70,14 @@ def test_every_error_code_is_told_with_its_advice(code: ErrorCode) -> None:
     text = explained(case(a.a_begin_submission(), a.failed(error_code=code)))
     assert f"failed with {code}" in text
     assert "Who can act: the " in text
+
+
+@pytest.mark.finding("new-users-H6")
+def test_a_payment_that_was_not_sent_is_told_apart_from_one_that_the_provider_refused() -> None:
+    history = case(BeginSubmission(a.REFERENCE, WithheldReason.PROVIDER_CLOSED))
+    assert "The gateway did not send it: staff had closed the provider" in explained(history)
+    assert timeline(history)[-1].description.startswith("did not send the payment to its provider")
+    assert "provider:" not in " ".join(line.actor for line in timeline(history))
 
 
 def test_the_state_of_the_brand_and_its_keys_is_told() -> None:

@@ -51,6 +51,7 @@ async def test_who_does_not_know_the_token_is_not_heard(momo: OperatorGateway) -
 
 
 @pytest.mark.spec("E1", "S6")
+@pytest.mark.finding("new-users-H6")
 async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: OperatorGateway) -> None:
     pending = await momo.pay()
     async with momo.running.storage.open_for_admin() as administration:
@@ -62,6 +63,7 @@ async def test_a_closed_provider_is_sent_nothing_that_moves_money(momo: Operator
         book = paid(momo)
         done = await momo.wait_for_end(await momo.pay())
         assert (done["status"], done["errorCode"]) == ("failed", "provider_unavailable")
+        assert (done["completionSource"], done["providerData"]) == ("manual", None)
         assert (await momo.wait_for_end(pending))["status"] == "success"
         assert [each for each in paid(momo) if each not in book] == []
         assert await administration.admin.open_provider("operator")

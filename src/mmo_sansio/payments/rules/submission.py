@@ -3,12 +3,17 @@ S6)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     ProviderAccepted,
     ProviderNeverReceived,
     ProviderUnreachable,
     StopPayment,
+    WithheldReason,
 )
 from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
@@ -20,17 +25,24 @@ from mmo_sansio.values.clock import Moment, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, ProviderData, Source, Stage, Transaction
 
+_WITHHELD_SOURCES: Final[Mapping[WithheldReason, Source]] = MappingProxyType(
+    {WithheldReason.PROVIDER_CLOSED: Source.MANUAL, WithheldReason.TOO_LATE: Source.EXPIRY}
+)
+
 
 def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
-    """Record that the request is about to be sent; a payment of a brand on hold fails instead. `Applied` with the stage
-    SUBMITTING lets the worker send the request, anything else forbids it."""
+    """Record that the request is about to be sent; a payment of a brand on hold, or that may not be sent, fails
+    instead. `Applied` with the stage SUBMITTING lets the worker send the request, anything else forbids it."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
     if before.progress.wake_at is not None and now.time >= before.progress.wake_at:
         return ignore("Its time is over.", before)
     if ledger.is_held(before.order.brand):
-        return _stop(before, input_, now=now)
+        return _stop(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
+    if input_.withheld is not None:
+        source = _WITHHELD_SOURCES[input_.withheld]
+        return _stop(before, input_, ErrorCode.PROVIDER_UNAVAILABLE, source, now=now)
     after = advance(
         before,
         input_,
@@ -50,19 +62,21 @@ def stop(ledger: Ledger, input_: StopPayment, *, now: Moment) -> Decision:
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
-    return _stop(before, input_, now=now)
+    return _stop(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
 
 
-def _stop(before: Transaction, input_: BeginSubmission | StopPayment, *, now: Moment) -> Decision:
+def _stop(
+    before: Transaction, input_: BeginSubmission | StopPayment, code: ErrorCode, source: Source, *, now: Moment
+) -> Decision:
     after = advance(
         before,
         input_,
         Stage.FAILED,
         wake_at=None,
         completed_at=completion_time(before, now),
-        completion_source=Source.MANUAL,
-        error_code=ErrorCode.PAYMENT_STOPPED,
-        error_message=EXPLANATIONS[ErrorCode.PAYMENT_STOPPED].meaning,
+        completion_source=source,
+        error_code=code,
+        error_message=EXPLANATIONS[code].meaning,
     )
     return Decision(Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),))
 

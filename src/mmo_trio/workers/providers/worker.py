@@ -17,17 +17,16 @@ from attrs import Factory, define, evolve, field
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     Input,
-    ProviderFailed,
     ProviderNeverReceived,
     ProviderUnreachable,
+    WithheldReason,
 )
 from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.providers.common.interface import Conversation, Provider
 from mmo_sansio.providers.common.operations import resubmission_ends_at, with_poll_interval
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Stage, Transaction
+from mmo_sansio.values.model import Order, Stage, Transaction
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.system.fault_report import describe_fault
@@ -227,23 +226,24 @@ class ProviderWorker:
     async def _submit(self, work: WorkItem) -> None:
         """Record the submission; if that was applied, run the conversation and report its result.
 
-        An applied submission was certainly not started before. Where the provider is closed, or the time for
-        submissions is over, the payment fails without a request.
+        An applied submission was certainly not started before.
         """
         reference = work.intent.gateway_reference
-        reply, began_at = await self._record_input(BeginSubmission(reference))
+        reply, began_at = await self._record_input(BeginSubmission(reference, self._withheld(work.transaction.order)))
         if not isinstance(reply, Applied) or reply.transaction.progress.stage is not Stage.SUBMITTING:
             self._never_received_in_a_row.pop(reference, None)
             return
         transaction = reply.transaction
         provider = self.providers[transaction.order.provider]
-        if self.is_closed(provider.name) or self.now() >= resubmission_ends_at(transaction.order):
-            code = ErrorCode.PROVIDER_UNAVAILABLE
-            await self._record_input(ProviderFailed(reference, provider.name, Source.POLL, code))
-            return
         self._counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())
         await self._converse_and_report(conversation, provider, transaction, began_at)
+
+    def _withheld(self, order: Order) -> WithheldReason | None:
+        """Return why this payment may not be sent; None when it may."""
+        if self.is_closed(order.provider):
+            return WithheldReason.PROVIDER_CLOSED
+        return WithheldReason.TOO_LATE if self.now() >= resubmission_ends_at(order) else None
 
     async def _poll(self, work: WorkItem) -> None:
         provider = self.providers[work.transaction.order.provider]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, TransactionAdvanced
-from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.inputs import BeginSubmission, Input, WithheldReason
 from mmo_sansio.messages.intents import DeliverCallback, IntentKind, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
@@ -269,3 +271,23 @@ def test_a_hold_leaves_what_was_submitted(stage: Stage) -> None:
 def test_a_page_of_a_brand_on_hold_is_closed() -> None:
     progress = moved(a_transaction(Stage.AWAITING_CUSTOMER), a_stop())
     assert (progress.stage, progress.error_code) == (Stage.FAILED, ErrorCode.PAYMENT_STOPPED)
+
+
+@pytest.mark.spec("E1", "S2")
+@pytest.mark.finding("new-users-H6")
+@pytest.mark.parametrize(
+    ("reason", "source"), [(WithheldReason.PROVIDER_CLOSED, Source.MANUAL), (WithheldReason.TOO_LATE, Source.EXPIRY)]
+)
+def test_what_the_gateway_does_not_send_fails_without_a_word_of_the_provider(
+    reason: WithheldReason, source: Source
+) -> None:
+    decision = decided(a_transaction(), BeginSubmission(REFERENCE, reason))
+    step, withdrawn, entry = decision.changes
+    assert isinstance(step, TransactionAdvanced)
+    assert isinstance(entry, JournalEntry)
+    assert withdrawn == WITHDRAWN
+    after = step.after.progress
+    assert (after.stage, after.error_code) == (Stage.FAILED, ErrorCode.PROVIDER_UNAVAILABLE)
+    assert (after.completion_source, after.submissions, after.provider_data) == (source, 0, None)
+    assert (entry.actor, json.loads(entry.detail)) == ("gateway", {"withheld": reason})
+    assert decision.intents == (DeliverCallback(REFERENCE),)
