@@ -35,9 +35,7 @@ _REQUEST_LINE = re.compile(_METHOD_AND_TARGET + rb" HTTP/1\.(?P<minor>[01])")
 _ANY_VERSION = re.compile(_METHOD_AND_TARGET + rb" HTTP/[0-9]+(?:\.[0-9]+)?")
 _FIELD_LINE = re.compile(_TOKEN + rb"++:[\t\x20-\x7e\x80-\xff]*+")
 _HEAD = re.compile(_REQUEST_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE.pattern + rb"\r\n)*+)\r\n")
-_FRAMING_FIELD = re.compile(
-    rb"^(host|content-length|transfer-encoding|upgrade|http2-settings):([^\r]*+)", re.IGNORECASE | re.MULTILINE
-)
+_FRAMING_FIELD = re.compile(rb"^(host|content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE)
 """The white space around the value belongs to the match, as an expression that leaves it out would try every way to
 divide a run of blanks."""
 _FORBIDDEN_BYTE = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n)")
@@ -175,12 +173,8 @@ def _check_fields(fields: list[tuple[bytes, bytes]], minor: bytes, target: bytes
                 hosts.append(value)
             case b"content-length":
                 lengths.append(value)
-            case b"transfer-encoding":
-                codings.append(value)
-            case b"upgrade" if b"h2c" not in value.lower():
-                pass
             case _:
-                return MALFORMED.problem("HTTP/2 in clear text is not spoken here.")
+                codings.append(value)
     return (
         _check_transfer_coding(codings, lengths, minor)
         or _check_content_length(lengths)

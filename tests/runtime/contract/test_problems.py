@@ -111,7 +111,6 @@ async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connect
         (122, head("GET", "/records", b"X: a\0b", key=key), 400, "bad_request"),
         (122, head("GET", "/records", b"X: a\r\n folded", key=key), 400, "bad_request"),
         (122, head("POST", create, chunked, key=key).replace(b"HTTP/1.1", b"HTTP/1.0"), 400, "bad_request"),
-        (123, head("GET", "/records", b"Upgrade: h2c", key=key), 400, "bad_request"),
         (123, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "bad_request"),
         ("no host", f"GET {ROOT}/records HTTP/1.1\r\n\r\n".encode(), 400, "bad_request"),
         ("target", head("GET", f"/status/mref/{'x' * 20_000}", key=key), 414, "target_too_long"),

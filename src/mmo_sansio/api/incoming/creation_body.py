@@ -34,9 +34,11 @@ LABEL_TEXT_MAX: Final = 1_000
 
 CURRENCY_PATTERN: Final = r"[A-Za-z]{3}"
 MSISDN_PATTERN: Final = r"\+?[0-9]+"
-_DNS_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_LETTER_OR_DIGIT: Final = r"A-Za-z0-9\u00c0-\u1fff\u3005-\u3007\u3040-\ud7ff"
+_DNS_LABEL: Final = rf"[{_LETTER_OR_DIGIT}](?:[{_LETTER_OR_DIGIT}-]{{0,61}}[{_LETTER_OR_DIGIT}])?"
 EMAIL_PATTERN: Final = rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DNS_LABEL})+"
-"""1 to 64 characters without white space, one `@`, at least two DNS labels."""
+"""1 to 64 characters without white space, one `@`, at least two DNS labels, which may be international ones
+(RFC 6531); `is_email` looks closer at those."""
 
 _CURRENCY: Final = re.compile(CURRENCY_PATTERN)
 _MSISDN: Final = re.compile(MSISDN_PATTERN)
@@ -142,9 +144,22 @@ def _msisdn(party: Members) -> str:
 
 def _email(party: Members) -> str | None:
     email = party.optional_text("email", max_length=EMAIL_MAX)
-    if email is not None and not _EMAIL.fullmatch(email):
+    if email is not None and not is_email(email):
         party.add_error("email", "must be an e-mail address, such as ada@shop.example")
     return email
+
+
+def is_email(text: str) -> bool:
+    """Tell whether the text of at most EMAIL_MAX characters has the form of an e-mail address (M3)."""
+    if not _EMAIL.fullmatch(text):
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.rpartition("@")[2].encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _delivery_url(body: Members, name: str, rules: EgressRules, brand: Brand) -> str:
@@ -185,10 +200,7 @@ def _reconciliation_reference(body: Members, operation: Operation) -> str | None
 
 def _labels(body: Members) -> str | None:
     """Return the labels as the text of a JSON object with the same value as the merchant's (M4)."""
-    value = body.values.get("labels")
-    if value is None:
-        return None
-    labels = body.object("labels")
+    labels = body.object("labels") if body.has("labels") else None
     if labels is None:
         return None
     if len(labels.values) > LABELS_MAX:

@@ -33,7 +33,8 @@ class FieldErrors:
 
 @define
 class Members:
-    """Reads the members of one object by name; unknown ones are ignored, null is absent (G4).
+    """Reads the members of one object by name; unknown ones are ignored, null is absent, and so is an optional member
+    that is an empty string, as forms send it (G4).
 
     The value of an invalid member is a stand-in, good for reading on until `FieldErrors.raise_if_any`."""
 
@@ -51,7 +52,7 @@ class Members:
         if self.values.get(name) is None:
             self.add_error(name, "is required")
             return ""
-        value = self.optional_text(name, max_length=max_length)
+        value = self._valid_text(name, max_length=max_length)
         if value is None:
             return ""
         if not value or value.isspace():
@@ -63,10 +64,15 @@ class Members:
         return value
 
     def optional_text(self, name: str, *, max_length: int) -> str | None:
-        """Return a string of at most `max_length` code points (G8), or None."""
-        value = self.values.get(name)
-        if value is None:
-            return None
+        """Return a string of at most `max_length` code points (G8); None if it is absent or empty."""
+        return self._valid_text(name, max_length=max_length) or None if self.has(name) else None
+
+    def has(self, name: str) -> bool:
+        """Tell whether the member is neither absent nor null nor an empty string."""
+        return self.values.get(name) not in (None, "")
+
+    def _valid_text(self, name: str, *, max_length: int) -> str | None:
+        value = self.values[name]
         error = text_error(value, max_length=max_length)
         if error is None and isinstance(value, str):
             return value

@@ -29,6 +29,7 @@ _INTEGER: Final = re.compile(r"([+-]?)([0-9]++)")
 _FILTERS: Final = ("from", "to", "type", "method", "status", "pageSize")
 _REQUIRED: Final = ("from", "to")
 _NAMES: Final = (*_FILTERS, "page")
+_DEFAULTS: Final = {"pageSize": str(RECORDS_PAGE_DEFAULT)}
 
 
 def _spellings(name: str) -> bytes:
@@ -94,7 +95,7 @@ def parse_records_query(brand: str, query: bytes, *, cursor_keys: Sequence[bytes
                 errors.add("to", "must be later than 'from'")
     if cursor is not None:
         for name, text in filters.items():  # Absent filters need not be repeated (R5).
-            if cursor.filters.get(name) != text:
+            if _folded(name, cursor.filters.get(name, _DEFAULTS.get(name))) != _folded(name, text):
                 errors.add(name, "differs from the query of this cursor; send 'page' alone")
         filters = dict(cursor.filters)
     errors.raise_if_any()
@@ -147,6 +148,11 @@ def _canonical(name: str, text: str, errors: FieldErrors) -> str:
             return _page_size(text, errors)
         case _:
             return text
+
+
+def _folded(name: str, text: str | None) -> str | None:
+    """Return the canonical text without what makes no difference: the case of a time's T and Z (R5)."""
+    return text.upper() if name in _REQUIRED and text is not None else text
 
 
 def _check_timestamp(name: str, text: str, errors: FieldErrors) -> str:

@@ -41,6 +41,8 @@ CONTENT_TYPE_BYTES_MAX: Final = 256
 _KEY: Final = re.compile(rb"[\x21-\x7e]{1,%d}" % KEY_MAX)
 _TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PARAMETER: Final = re.compile(rb"[ \t]*;[ \t]*(?:(" + _TOKEN + rb")=(" + _TOKEN + rb'|"(?:[^"\\]|\\.)*"))?')
+_UTF_8: Final = (b"utf-8", b"utf8")
+"""The charset, and the name that many programs give it."""
 _JSON: Final = re.compile(rb"application/json(?P<parameters>.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -102,7 +104,7 @@ def _check_content_type(head: RequestHead) -> None:
     values = head.values(b"content-type")
     if len(values) != 1 or len(values[0]) > CONTENT_TYPE_BYTES_MAX or not _is_json(values[0].strip(b" \t")):
         raise ProblemError(MALFORMED.problem("Content-Type must be application/json, in UTF-8."))
-    if head.value(b"content-encoding") is not None:
+    if any(each.strip(b" \t").lower() not in (b"", b"identity") for each in head.values(b"content-encoding")):
         raise ProblemError(MALFORMED.problem("Content-Encoding can't be used: send plain JSON."))
 
 
@@ -121,7 +123,7 @@ def _is_json(media_type: bytes) -> bool:
         if parameter is None:
             return False
         name, value = parameter.groups(b"")
-        if name.lower() == b"charset" and value.strip(b'"').lower() != b"utf-8":
+        if name.lower() == b"charset" and value.strip(b'"').lower() not in _UTF_8:
             return False
         rest = rest[parameter.end() :].strip(b" \t")
     return True

@@ -11,13 +11,11 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import Headers, HttpResponse
 from mmo_sansio.messages.queries import Position, Records
 from mmo_sansio.messages.replies import Accepted, Applied, ClaimDue, Ignored, Rejected, Reply
-from mmo_sansio.values.clock import Span, format_with_seconds, later
+from mmo_sansio.values.clock import format_with_seconds
 from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import Problem
 
 _JSON_HEADERS: Final[Headers] = ((b"content-type", b"application/json"),)
-_LOWEST_REFERENCE: Final = "0" * 26
-"""Sorts before every gatewayReference of its moment."""
 
 _json_string: Final = json.encoder.encode_basestring
 
@@ -61,7 +59,8 @@ def look_up_response(transaction: bytes | None) -> HttpResponse | Problem:
 def records_response(records: Records, request: RecordsRequest, settings: ApiSettings) -> HttpResponse:
     """Return a page of transaction objects, byte for byte as everywhere (T4), with the cursors of its neighbours
     (R6)."""
-    before, after = _previous_position(records, request), _next_position(records, request)
+    before = records.first if records.has_previous else None
+    after = records.last if records.has_next else None
     cursors = [
         _cursor_text(request, direction, position, settings.cursor_keys[0])
         for direction, position in ((Direction.AFTER, after), (Direction.BEFORE, before))
@@ -80,20 +79,3 @@ def _cursor_text(request: RecordsRequest, direction: Direction, position: Positi
         return "null"
     cursor = Cursor(request.filters, direction, position)
     return f'"{encode_cursor(cursor, brand=request.query.brand, key=key)}"'
-
-
-def _next_position(records: Records, request: RecordsRequest) -> Position | None:
-    """Return where the next page begins. A page that is empty on the way back (its rows have changed their status
-    since) leads forward again from the position of the request."""
-    if not records.has_next:
-        return None
-    requested = request.query.before
-    return records.last or (requested and Position(requested.created_at, _LOWEST_REFERENCE))
-
-
-def _previous_position(records: Records, request: RecordsRequest) -> Position | None:
-    """Return where the previous page ends; an empty page leads back in the same way."""
-    if not records.has_previous:
-        return None
-    requested = request.query.after
-    return records.first or (requested and Position(later(requested.created_at, Span(1)), _LOWEST_REFERENCE))

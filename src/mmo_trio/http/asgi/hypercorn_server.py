@@ -11,12 +11,14 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final
 
+import h11
 import structlog
 import trio
 from attrs import define, frozen
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.events import Event, Updated
+from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.lifespan import Lifespan
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
@@ -159,6 +161,9 @@ class _HypercornConnection(TCPServer):
     """Called when the client is gone, to end what is still sent to it."""
 
     async def _read_data(self) -> None:
+        if isinstance(self.protocol.protocol, H11Protocol):
+            connection: Any = _ConnectionWithoutUpgrade(self.protocol.protocol.connection)
+            self.protocol.protocol.connection = connection
         await super()._read_data()
         self.has_ended = True
         self.on_end()
@@ -168,6 +173,25 @@ class _HypercornConnection(TCPServer):
         """Send the event to the client; nothing is idle any more once the client is gone."""
         if not (self.has_ended and isinstance(event, Updated)):
             await super().protocol_send(event)
+
+
+class _ConnectionWithoutUpgrade:
+    """Hides offers of HTTP/2 in clear text from Hypercorn, which would accept them; is the connection of h11 in
+    everything else. A proxy that passes an offer on would let the rest of the connection pass unread."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def next_event(self) -> Any:
+        """Return the next event of h11."""
+        event = self._connection.next_event()
+        if not isinstance(event, h11.Request) or b"upgrade" not in dict(event.headers):
+            return event
+        kept = [each for each in event.headers if each[0] != b"upgrade" or each[1].lower() == b"websocket"]
+        return h11.Request(method=event.method, target=event.target, headers=kept, http_version=event.http_version)
 
 
 class _CountingStream:

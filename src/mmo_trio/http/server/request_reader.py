@@ -23,6 +23,10 @@ CHUNKS_MAX: Final = 1024
 
 _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
 
+UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
+"""Fields that offer another protocol for the connection. The offer is ignored (RFC 9110 section 7.8): clients such as
+Java's send it with every request in clear text."""
+
 HEADS_CACHED: Final = 512
 CACHED_HEAD_BYTES_MAX: Final = 2048
 """Bytes of the largest head that is cached; larger ones are parsed each time."""
@@ -115,8 +119,11 @@ def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     except h11.RemoteProtocolError as error:  # h11 has a doubt that `check_head` does not know.
         raise ProblemError(MALFORMED.problem("The framing of the request is malformed.")) from error
     target = to_origin_form(request.target)
-    parsed_head = RequestHead(request.method.decode("ascii"), target, tuple(request.headers))
-    fields = dict(parsed_head.headers)
+    fields = dict(request.headers)
+    headers = tuple(request.headers)
+    if not UPGRADE_FIELDS.isdisjoint(fields):  # What takes the request further must not accept the offer either.
+        headers = tuple(each for each in headers if each[0] not in UPGRADE_FIELDS)
+    parsed_head = RequestHead(request.method.decode("ascii"), target, headers)
     is_chunked = b"transfer-encoding" in fields
     length = None if is_chunked else int(fields.get(b"content-length", b"0"))
     return ParsedHead(

@@ -263,7 +263,7 @@ BELOW: dict[str, tuple[bytes, bytes]] = {
     "small letters": (get(method=b"get"), b"200 \r\ncontent-type: application/json"),
     "expectation": (get(b"/", b"Expect: 100-continue", b"Content-Length: 3"), b"100 \r\n"),
     "websocket": (get(b"/", *WEBSOCKET), b"404 \r\ncontent-type: text/html"),
-    "upgrade to h2c": (get(b"/", *UPGRADE), b"101 \r\n"),
+    "upgrade to h2c": (get(b"/", *UPGRADE), b"200 \r\ncontent-type: application/json"),
 }
 """The cases that docs/http2.md says Hypercorn answers by itself."""
 

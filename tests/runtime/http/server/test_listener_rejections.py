@@ -126,7 +126,6 @@ SMUGGLED = [
     (b"X: \x00\r\n", 400),
     (b": y\r\n", 400),
     (b"Host: evil\r\n", 400),
-    (b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", 400),
 ]
 
 
@@ -141,6 +140,31 @@ async def test_nothing_is_smuggled_past_the_listener(lines: bytes, status: int) 
         assert answer.is_last
         assert await client.rest() == b""
         assert here.service.heads == []
+
+
+H2C_OFFERS = [
+    (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABk"),
+    (b"Upgrade: websocket, H2C",),
+    (b"HTTP2-Settings: AAMAAABk", b"HTTP2-Settings: AAMAAABk"),
+]
+
+
+@pytest.mark.spec("G3")
+@pytest.mark.finding("specification-A3")
+@pytest.mark.parametrize("offer", H2C_OFFERS, ids=range(len(H2C_OFFERS)))
+async def test_an_offer_of_http2_in_the_clear_is_ignored_and_goes_no_further(offer: tuple[bytes, ...]) -> None:
+    """The answer is HTTP/1.1, nothing after it is read as HTTP/2, and no handler learns of the offer."""
+    async with listening() as here:
+        client = await here.connect()
+        assert (await client.ask(post(b"abc", *offer))).status == 200
+        answer = await client.ask(get(b"/", *offer))
+        assert answer.status == 200
+        assert not answer.is_last
+        assert_problem(await client.ask(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 400, "bad_request")
+        assert await client.rest() == b""
+        assert here.service.bodies == [b"abc", b""]
+        names = {name for each in here.service.heads for name, _ in each.headers}
+        assert not names & {b"upgrade", b"http2-settings"}
 
 
 REFUSED = [
