@@ -13,7 +13,7 @@ from tests.support.api_requests import body as creation_body
 
 HEAD_BYTES = 32 * 1024
 TARGET_BYTES = 9 * 1024
-BODY_BYTES = 64 * 1024
+BODY_BYTES = 256 * 1024
 RESPONSE_HEAD_BYTES = 16 * 1024
 RESPONSE_BODY_BYTES = 256 * 1024
 

@@ -21,7 +21,8 @@ from mmo_sansio.http.egress_rules import (
 from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
-from mmo_trio.settings.errors import SettingsError, near_match
+from mmo_sansio.values.near_match import near_match
+from mmo_trio.settings.errors import SettingsError
 
 BRAND_LIMIT_MAX = 1_000_000
 """The largest limit on a brand's requests or pending payments."""

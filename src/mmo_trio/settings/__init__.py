@@ -1,7 +1,7 @@
 """Reads and checks the settings: `mmo.toml`, the environment and the command line."""
 
 from mmo_trio.settings.describe import describe_settings, effective_settings
-from mmo_trio.settings.errors import SettingsError, near_match
+from mmo_trio.settings.errors import SettingsError
 from mmo_trio.settings.load import load_settings
 from mmo_trio.settings.sections import ConsoleSection, LimitsSection, Settings
 from mmo_trio.settings.values import ListenAddress, format_span, parse_span, to_seconds
@@ -16,7 +16,6 @@ __all__ = [
     "effective_settings",
     "format_span",
     "load_settings",
-    "near_match",
     "parse_span",
     "to_seconds",
 ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
 
 class SettingsError(Exception):
     """Reports an unusable key or value; the message names the place, the fault and the remedy."""
@@ -19,10 +16,3 @@ class SettingsError(Exception):
 
 class InvalidSettingValue(ValueError):
     """Reports an unacceptable value; the message says what is acceptable."""
-
-
-def near_match(name: str, known: Iterable[str]) -> str:
-    """Return `Did you mean NAME?`, or the known names, for an unknown name."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(names)}."

@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 from attrs import fields, frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
+from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.database_url import unverified_postgres_host
-from mmo_trio.settings.errors import InvalidSettingValue, SettingsError, near_match
+from mmo_trio.settings.errors import InvalidSettingValue, SettingsError
 from mmo_trio.settings.extensions import (
     PROVIDERS_GROUP,
     STORES_GROUP,

@@ -11,7 +11,8 @@ from attrs import field, frozen
 
 from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS as _BREAKER
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.settings.errors import SettingsError, near_match
+from mmo_sansio.values.near_match import near_match
+from mmo_trio.settings.errors import SettingsError
 from mmo_trio.settings.values import COUNT
 
 PROVIDER_PREFIX = "MMO_PROVIDER__"

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import evolve, field, fields, frozen, has
 
+from mmo_sansio.api.incoming.creation_body import LARGEST_BODY_BYTES
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.http.listener_limits import DEFAULT_LISTENER_LIMITS, ListenerLimits
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
@@ -151,7 +152,7 @@ class LimitsSection:
         _TERMS.page_session,
         'How long a hosted payment page can be used; "off": as long as the transaction is pending (W1).',
     )
-    body: int = setting(SIZE, 64 * 1024, "The largest request body (G7).")
+    body: int = setting(SIZE, LARGEST_BODY_BYTES, "The largest request body (G7).")
     handshake_timeout: Span = setting(
         SPAN, from_seconds(_LISTENER.handshake_timeout_s), "From an accepted connection to the end of its handshake."
     )
@@ -186,7 +187,7 @@ class LimitsSection:
     write_buffer: int = setting(
         SIZE,
         2 * _LISTENER.write_buffer_bytes,
-        "Large responses that wait for slow readers: half for the API, a quarter each for the pages and the console.",
+        "Large responses to slow readers, and large bodies of slow senders: half for the API, the rest for the others.",
     )
     callbacks_per_merchant: int = setting(
         COUNT, DELIVERY_SLOTS_PER_BRAND, "Simultaneous callbacks to one merchant (K6)."

@@ -116,7 +116,7 @@ async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connect
         ("target", head("GET", f"/status/mref/{'x' * 20_000}", key=key), 414, "target_too_long"),
         ("head", head("GET", "/records", b"X: " + b"x" * 40_000, key=key), 431, "head_too_large"),
         ("fields", head("GET", "/records", *[b"X: y"] * 200, key=key), 431, "head_too_large"),
-        (36, head("POST", create, LINES[0], b"Content-Length: 65537", key=key), 413, "body_too_large"),
+        (36, head("POST", create, LINES[0], b"Content-Length: 262145", key=key), 413, "body_too_large"),
     ):
         async with connected(sandbox) as client:
             answer = await client.ask(request)

@@ -51,7 +51,7 @@ C11)."""
 
 CHOSEN: list[tuple[str, object]] = [
     ("limits.page_session", 30 * clock.MINUTE),
-    ("limits.body", 64 * 1024),
+    ("limits.body", 256 * 1024),
     ("limits.callbacks_per_merchant", 16),
     ("limits.callbacks", 2048),
     ("breaker.window", 60 * clock.SECOND),

@@ -59,6 +59,7 @@ PURE = frozenset(
         "contextlib",
         "datetime",
         "decimal",
+        "difflib",
         "enum",
         "functools",
         "hashlib",

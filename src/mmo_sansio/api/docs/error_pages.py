@@ -60,7 +60,7 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "The request can't be read: its line, a header field, its Content-Type, or a body"
             " that is no strict JSON object in UTF-8. Nothing was stored.",
             "merchant",
-            "Send Content-Type: application/json without a Content-Encoding, and a body made by a"
+            "Send Content-Type: application/json without a Content-Encoding other than identity, and a body made by a"
             " JSON library: no member twice, no NaN, no bytes after the object, at most 1,000 members"
             " and elements. If it comes in chunks, send no trailers. The detail names the place.",
             "The body can't be read as a JSON object: Expecting ',' delimiter at line 1, column 24.",
@@ -108,9 +108,8 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.BODY_TOO_LARGE: ErrorGuidance(
             "The body of the request is larger than the gateway takes; it was not read.",
             "merchant",
-            "Send a smaller body. Labels and URLs are the largest parts of a request; a JSON library that writes"
-            " characters as they are, in UTF-8, needs less room for them than one that escapes each.",
-            "The body is larger than 65536 bytes.",
+            "Send a smaller body: members of the largest lengths that are allowed fit, however they are escaped.",
+            "The body is larger than 262144 bytes.",
         ),
         problems.VALIDATION_FAILED: ErrorGuidance(
             "A member of the body, or a parameter of the query, is missing or isn't what it"
@@ -129,19 +128,19 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
             "merchant",
             "Method keys are case-sensitive. Use one that your brand has for this flow and"
             " direction, or ask the gateway's staff to add it.",
-            "The method 'mpesa_kee' is not configured for direct/payin of this brand.",
+            "The method 'mpesa_kee' is not configured for direct/payin of this brand. Did you mean mpesa_ke?",
         ),
         problems.UNSUPPORTED_COUNTRY: ErrorGuidance(
             "The brand's payment method isn't offered in this country.",
             "merchant",
             "Send the ISO 3166-1 alpha-2 code of a country for which the brand has this method, in capitals.",
-            "The country 'UG' is not configured for the method 'mpesa_ke'.",
+            "The country 'UG' is not configured for the method 'mpesa_ke'. Known are: KE.",
         ),
         problems.UNSUPPORTED_CURRENCY: ErrorGuidance(
             "The brand's payment method doesn't take this currency.",
             "merchant",
             "Send the ISO 4217 code of a currency for which the method has limits, in capitals.",
-            "The currency 'EUR' is not configured for the method 'mpesa_ke'.",
+            "The currency 'EUR' is not configured for the method 'mpesa_ke'. Known are: KES.",
         ),
         problems.BELOW_MINIMUM: ErrorGuidance(
             "The amount is below the least that the brand's method takes in this currency.",

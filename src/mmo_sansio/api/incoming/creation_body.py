@@ -29,6 +29,9 @@ MSISDN_MAX: Final = 20
 EMAIL_MAX: Final = 320
 COUNTRY_MAX: Final = 10
 LABELS_MAX: Final = 10
+LARGEST_BODY_BYTES: Final = 256 * 1024
+"""Bytes in which every member fits at its greatest length, with each character escaped (RFC 8259 section 7): 12 bytes
+for one outside the basic plane."""
 LABEL_KEY_MAX: Final = 255
 LABEL_TEXT_MAX: Final = 1_000
 
@@ -99,7 +102,7 @@ def _amount(body: Members) -> tuple[Decimal, str]:
 def _amount_value(amount: Members) -> Decimal:
     match amount.values.get("value"):
         case None:
-            amount.add_error("value", "is required")
+            amount.add_required_error("value")
         case JsonNumber(text):
             try:
                 return check_amount(parse_number(text))
@@ -113,7 +116,7 @@ def _amount_value(amount: Members) -> Decimal:
 def _currency(amount: Members) -> str:
     match amount.values.get("currency"):
         case None:
-            amount.add_error("currency", "is required")
+            amount.add_required_error("currency")
         case str(code) if _CURRENCY.fullmatch(code):
             return code
         case _:
@@ -200,7 +203,7 @@ def _reconciliation_reference(body: Members, operation: Operation) -> str | None
 
 def _labels(body: Members) -> str | None:
     """Return the labels as the text of a JSON object with the same value as the merchant's (M4)."""
-    labels = body.object("labels") if body.has("labels") else None
+    labels = None if body.values.get("labels") is None else body.object("labels")
     if labels is None:
         return None
     if len(labels.values) > LABELS_MAX:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 from attrs import define, field
 
 from mmo_sansio.api.incoming.strict_json import JsonValue
+from mmo_sansio.values.near_match import closest_name
 from mmo_sansio.values.problems import FieldError, ProblemError, validation_problem
 
 CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """Characters that no text of a request may have (G7)."""
+
+_PLAUSIBLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_NAMES_COMPARED: Final = 20
+_SIMILAR: Final = 0.75
+"""Share of characters that a misspelt member has in common with the right one; no two members have as many, except
+payer and payee, of which one is sent for the other."""
 
 
 @define
@@ -33,8 +41,8 @@ class FieldErrors:
 
 @define
 class Members:
-    """Reads the members of one object by name; unknown ones are ignored, null is absent, and so is an optional member
-    that is an empty string, as forms send it (G4).
+    """Reads the members of one object by name; unknown ones are ignored, null is absent, and so is an optional text
+    that is empty, as forms send it (G4).
 
     The value of an invalid member is a stand-in, good for reading on until `FieldErrors.raise_if_any`."""
 
@@ -47,10 +55,16 @@ class Members:
         """Add a problem of this member."""
         self.errors.add(self.path + name, problem)
 
+    def add_required_error(self, name: str) -> None:
+        """Add that this member is missing, with the member that was probably sent instead."""
+        sent = (each for each in self.values if _PLAUSIBLE_NAME.fullmatch(each))
+        near = closest_name(name, islice(sent, _NAMES_COMPARED), cutoff=_SIMILAR)
+        self.add_error(name, "is required" if near is None else f"is required, not '{near}'")
+
     def text(self, name: str, *, max_length: int, min_length: int = 1) -> str:
         """Return a required string of limited code points, not blank (G8); empty if it is invalid."""
         if self.values.get(name) is None:
-            self.add_error(name, "is required")
+            self.add_required_error(name)
             return ""
         value = self._valid_text(name, max_length=max_length)
         if value is None:
@@ -65,11 +79,7 @@ class Members:
 
     def optional_text(self, name: str, *, max_length: int) -> str | None:
         """Return a string of at most `max_length` code points (G8); None if it is absent or empty."""
-        return self._valid_text(name, max_length=max_length) or None if self.has(name) else None
-
-    def has(self, name: str) -> bool:
-        """Tell whether the member is neither absent nor null nor an empty string."""
-        return self.values.get(name) not in (None, "")
+        return None if self.values.get(name) is None else self._valid_text(name, max_length=max_length) or None
 
     def _valid_text(self, name: str, *, max_length: int) -> str | None:
         value = self.values[name]
@@ -84,7 +94,10 @@ class Members:
         value = self.values.get(name)
         if isinstance(value, dict):
             return Members(value, self.errors, f"{self.path}{name}.")
-        self.add_error(name, "is required" if value is None else "must be an object")
+        if value is None:
+            self.add_required_error(name)
+        else:
+            self.add_error(name, "must be an object")
         return None
 
 

@@ -3,6 +3,8 @@ C14)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attrs import frozen
 
 from mmo_sansio.messages.changes import TransactionCreated, UsageChanged
@@ -29,6 +31,7 @@ from mmo_sansio.values.model import (
     UsageShare,
 )
 from mmo_sansio.values.money import AmountError, Money, to_money
+from mmo_sansio.values.near_match import near_match
 from mmo_sansio.values.problems import FieldError, Problem
 
 
@@ -72,16 +75,19 @@ def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
     if not methods:
         return problems.UNSUPPORTED_METHOD.problem(
             f"The method '{draft.method}' is not configured for {operation} of this brand."
+            + _hint(draft.method, (each.key for each in brand.methods if operation in each.operations))
         )
     method = next((each for each in methods if each.country == draft.country), None)
     if method is None:
         return problems.UNSUPPORTED_COUNTRY.problem(
             f"The country '{draft.country}' is not configured for the method '{draft.method}'."
+            + _hint(draft.country, (each.country for each in methods))
         )
     limits = method.limits.get(draft.currency)
     if limits is None:
         return problems.UNSUPPORTED_CURRENCY.problem(
             f"The currency '{draft.currency}' is not configured for the method '{draft.method}'."
+            + _hint(draft.currency, method.limits)
         )
     try:
         amount = to_money(draft.amount, draft.currency)
@@ -92,6 +98,11 @@ def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
     if amount.minor > limits.maximum.minor:
         return problems.ABOVE_MAXIMUM.problem(f"The amount {amount} is above the maximum of {limits.maximum}.")
     return _SelectedMethod(method, amount)
+
+
+def _hint(name: str, own: Iterable[str]) -> str:
+    """Return the sentence that helps with a name that the brand does not have; it tells only what the brand has."""
+    return f" {near_match(name, set(own))}".rstrip()
 
 
 def _build_order(

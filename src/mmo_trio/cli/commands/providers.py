@@ -8,11 +8,11 @@ import trio
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
+from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, json_option, running_address, target_options
-from mmo_trio.settings.errors import near_match
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider
 from mmo_trio.storage.interface.store import Store

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final
 
 import structlog
@@ -35,7 +36,8 @@ from mmo_trio.system.fault_report import describe_fault
 logger = structlog.get_logger(__name__)
 
 LARGE_BODY_BYTES: Final = 64 * 1024
-"""A larger body is sent as it is, neither copied behind its head nor encrypted in one piece."""
+"""A larger body is sent as it is, neither copied behind its head nor encrypted in one piece; one that is received
+counts against the budget while it is incomplete."""
 
 
 @frozen
@@ -240,11 +242,24 @@ class ServerConnection:
             self._set_deadline(self._limits.body_timeout_s)
             if parsed_head.expects_continue and self._reader.is_empty:
                 await self._send_continue()
-            while body is None:
-                await self._receive_data()
-                body = self._reader.next_body(limit)
+            body = await self._receive_body(limit)
             await self._clear_deadline()
         return body
+
+    async def _receive_body(self, limit: int) -> bytes:
+        """Return the body once all of it has arrived; a large one counts against the budget meanwhile."""
+        with ExitStack() as held:
+            is_held = False
+            while True:
+                await self._receive_data()
+                body = self._reader.next_body(limit)
+                if body is not None:
+                    return body
+                if self._reader.body_bytes > LARGE_BODY_BYTES and not is_held:
+                    is_held = True
+                    network = subscriber_network(self.client)
+                    budget = self._listener_context.write_budget
+                    held.enter_context(budget.hold(limit, network, self._cancel_scope.cancel))
 
     async def _send_continue(self) -> None:
         try:

@@ -19,7 +19,7 @@ from mmo_sansio.values.problems import MALFORMED, ProblemError
 from mmo_trio.http.rejections import body_too_large
 
 CHUNKS_MAX: Final = 1024
-"""Chunks of one body: 64 KiB in chunks of 64 bytes fit; chunks of one byte would only waste time."""
+"""Chunks of one body: 256 KiB in chunks of 256 bytes fit; chunks of one byte would only waste time."""
 
 _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
 
@@ -53,6 +53,8 @@ class RequestReader:
     def __init__(self, limits: HeadLimits) -> None:
         self._limits = limits
         self._buffer = b""
+        self._incomplete_body: bytearray | None = None
+        """The beginning of a body of known length, while the rest is yet to come; the buffer is empty then."""
         self._scanned_bytes = 0
         # The body that belongs to the last head: its length, or its chunks.
         self._pending_body: int | _ChunkedRequestBody = 0
@@ -60,11 +62,21 @@ class RequestReader:
     @property
     def is_empty(self) -> bool:
         """Tell whether every byte that arrived is used."""
-        return not self._buffer
+        return not (self._buffer or self._incomplete_body)
+
+    @property
+    def body_bytes(self) -> int:
+        """Return how much of an incomplete body has arrived."""
+        if self._incomplete_body is not None:
+            return len(self._incomplete_body)
+        return self._pending_body.size_bytes if isinstance(self._pending_body, _ChunkedRequestBody) else 0
 
     def receive(self, data: bytes | bytearray) -> None:
         """Add bytes that arrived."""
-        self._buffer += data
+        if self._incomplete_body is None:
+            self._buffer += data
+        else:
+            self._incomplete_body += data
 
     def next_head(self) -> ParsedHead | None:
         """Return the next request's head once it is complete; raises ProblemError for a malformed one."""
@@ -93,7 +105,12 @@ class RequestReader:
             return chunked
         if self._pending_body > limit:
             raise body_too_large(limit)
+        if self._incomplete_body is not None:
+            if self._pending_body > len(self._incomplete_body):
+                return None
+            self._buffer, self._incomplete_body = bytes(self._incomplete_body), None
         if self._pending_body > len(self._buffer):
+            self._incomplete_body, self._buffer = bytearray(self._buffer), b""
             return None
         body, self._buffer = self._buffer[: self._pending_body], self._buffer[self._pending_body :]
         return body
@@ -147,6 +164,11 @@ class _ChunkedRequestBody:
         # one could read them differently.
         self._decoder = ChunkedBody(has_trailers=False)
         self._body = bytearray()
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of the body that have arrived."""
+        return len(self._body)
 
     @property
     def trailing_data(self) -> bytes:

@@ -1,7 +1,7 @@
-"""Bounds the bytes of responses that wait for clients who do not read.
+"""Bounds the bytes of responses that wait for clients who do not read, and of large bodies that arrive slowly.
 
 Each listener has a budget of its own, so that slow readers of the pages take nothing from the merchants. Nobody waits
-for room: beyond the budget the address that holds most of it loses the response that it has held longest."""
+for room: beyond the budget the address that holds most of it loses the response or request that it has held longest."""
 
 from __future__ import annotations
 

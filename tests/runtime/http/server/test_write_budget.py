@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.write_budget import WriteBudget
-from tests.support.http_listener import SmallService, get, listening
+from tests.support.http_listener import SmallService, get, listening, post
 
 LARGE = 20_000_000
 """What the service answers to `/large`."""
@@ -59,6 +59,21 @@ async def test_slow_readers_lose_their_responses_and_others_are_answered() -> No
         assert (await here.ask(get())).status == 200
         for client in slow[1:]:
             assert len((await client.answer()).body) == LARGE
+
+
+async def test_slow_senders_of_large_bodies_lose_their_requests_and_others_are_answered() -> None:
+    """Two bodies of 256 KiB fit into the budget; the third makes the oldest end."""
+    size = 256 * 1024
+    limits = attrs.evolve(LIMITS, body_timeout_s=30, write_buffer_bytes=2 * size)
+    async with listening(limits, service=SmallService(body_limit=size)) as here:
+        chunked = get(b"/", b"Transfer-Encoding: chunked", method=b"POST") + b"%x\r\n" % size + b"x" * size
+        slow = [await here.connect() for _ in range(3)]
+        for client, begin in zip(slow, (chunked[:-9], post(b"x" * size)[:-9], post(b"x" * size)[:-9]), strict=True):
+            await client.send(begin)
+        assert (await slow[0].answer()).status == 408
+        assert (await here.ask(post(b"abc"))).status == 200
+        for client in slow[1:]:
+            assert (await client.ask(b"x" * 9)).status == 200
 
 
 async def test_a_large_response_arrives_whole_and_the_connection_goes_on() -> None:

@@ -285,7 +285,6 @@ def test_a_good_field_is_taken_as_it_is(given: Any, operation: Operation, path: 
         (body(WEB, successRedirectUrl=""), "success_redirect_url"),
         (body(WEB, errorRedirectUrl=""), "error_redirect_url"),
         (body(reconciliationReference=""), "reconciliation_reference"),
-        (body(labels=""), "labels"),
     ],
 )
 def test_an_optional_member_that_a_form_left_empty_is_absent(given: Any, path: str) -> None:
@@ -372,6 +371,54 @@ def test_what_the_brand_does_not_have_is_refused_with_its_cause(method: str, giv
     assert isinstance(reply, Rejected)
     assert (reply.problem.status, reply.problem.segment) == (400, segment)
     assert reply.problem.error_code == "validation_failed"
+
+
+@pytest.mark.spec("C9", "P1")
+@pytest.mark.finding("new-users-L-near-misses")
+@pytest.mark.parametrize(
+    ("given", "operation", "detail"),
+    [
+        (
+            body(merchant_reference="a", merchantReference=...),
+            P,
+            "'merchantReference' is required, not 'merchant_reference'.",
+        ),
+        (body(merchantRef="a", merchantReference=...), P, "'merchantReference' is required, not 'merchantRef'."),
+        (body(OUT, payer={}, payee=...), OUT, "'payee' is required, not 'payer'."),
+        (body(payer__MSISDN="1", payer__msisdn=...), P, "'payer.msisdn' is required, not 'MSISDN'."),
+        (body(amount__CURRENCY="KES", amount__currency=...), P, "'amount.currency' is required, not 'CURRENCY'."),
+        (body(Amount=1, amount=...), P, "'amount' is required, not 'Amount'."),
+        (body(reconciliationReference="a", merchantReference=...), P, "'merchantReference' is required."),
+        (body(QR, resultUrl=...), QR, "'resultUrl' is required."),
+        (body(WEB, resultUrl=..., successRedirectUrl="https://a.example/"), WEB, "'resultUrl' is required."),
+        (body(country=...) | {"count\u202ery": 1}, P, "'country' is required."),
+    ],
+)
+def test_a_required_member_that_has_another_name_is_told_so(given: Any, operation: Operation, detail: str) -> None:
+    assert problem_of(text(given), operation).detail == detail
+
+
+@pytest.mark.spec("C10", "C14", "M2")
+@pytest.mark.finding("new-users-L-near-misses")
+@pytest.mark.parametrize(
+    ("method", "given", "hint"),
+    [
+        ("mpesa_kee", body(), "Did you mean mpesa_ke?"),
+        ("MPESA-KE", body(), "Did you mean mpesa_ke?"),
+        ("airtel_ug", body(), "Known are: mpesa_ke, payin_only."),
+        ("mpesa_ke", body(country="KEN"), "Did you mean KE?"),
+        ("mpesa_ke", body(country="ke"), "Did you mean KE?"),
+        ("mpesa_ke", body(country="UG"), "Known are: KE."),
+        ("mpesa_ke", body(amount__currency="kes"), "Did you mean KES?"),
+        ("mpesa_ke", body(amount__currency="XOF"), "Known are: EUR, KES, KWD, UGX."),
+        ("payin_only", body(), "'payin_only'."),
+    ],
+)
+def test_a_refusal_says_what_the_brand_has_instead(method: str, given: Any, hint: str) -> None:
+    sent = request(text(given), target=f"/gateway/mmo/v2/direct/payin/{method}".encode())
+    reply = Gateway().receive(call(sent), now=Instant(0))
+    assert isinstance(reply, Rejected)
+    assert reply.problem.detail.endswith(hint)
 
 
 @pytest.mark.spec("C11")

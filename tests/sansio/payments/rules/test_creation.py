@@ -267,9 +267,15 @@ def test_each_refusal_says_what_was_wrong() -> None:
         reply = decide(Ledger(), a_create_payment(**members), now=START).reply
         assert isinstance(reply, Rejected)
         told[name] = reply.problem
-    assert told["unknown method"].detail == ("The method 'nope' is not configured for direct/payin of this brand.")
-    assert told["unknown country"].detail == ("The country 'ZZ' is not configured for the method 'test_ke'.")
-    assert told["unknown currency"].detail == ("The currency 'UGX' is not configured for the method 'test_ke'.")
+    assert told["unknown method"].detail == (
+        "The method 'nope' is not configured for direct/payin of this brand. Known are: test_ke."
+    )
+    assert told["unknown country"].detail == (
+        "The country 'ZZ' is not configured for the method 'test_ke'. Known are: KE."
+    )
+    assert told["unknown currency"].detail == (
+        "The currency 'UGX' is not configured for the method 'test_ke'. Known are: KES."
+    )
     decimals = "must have at most 2 decimals in KES"
     assert told["too many decimals"].detail.endswith(f" {decimals}.")
     assert "amount.value" in told["too many decimals"].detail

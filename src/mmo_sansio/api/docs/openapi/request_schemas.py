@@ -65,7 +65,7 @@ def _requested_money() -> Schema:
 
 def _requested_party() -> Schema:
     meaning = "An e-mail address: up to 64 characters, one `@` and a domain with a dot."
-    email = string(meaning, maxLength=creation_body.EMAIL_MAX, pattern=f"^{creation_body.EMAIL_PATTERN}$")
+    email = string(meaning, maxLength=creation_body.EMAIL_MAX, pattern=f"^(?:{creation_body.EMAIL_PATTERN})?$")
     members = {
         "id": text("Your identifier for the end user.", max_length=creation_body.TEXT_MAX),
         "msisdn": text(
@@ -133,7 +133,9 @@ def _request(operation: Operation) -> Schema:
         meaning += "; by default the merchantReference."
         reconciliation = optional_text(meaning, max_length=creation_body.TEXT_MAX)
     properties |= {"reconciliationReference": reconciliation, "labels": ref("RequestedLabels")}
-    meaning = "Further members are ignored; null stands for an optional member that is absent."
+    meaning = (
+        "Further members are ignored; null stands for an optional member that is absent, and so does an empty text."
+    )
     shape = object_schema(meaning, properties, required=required)
     return shape | {"examples": [request_example(operation)]}
 
@@ -152,5 +154,5 @@ def _redirect_url(when: str) -> Schema:
         f"Where the payer's browser goes once {when}: an absolute URL of http or https, or of a scheme that the"
         " gateway's staff have added for the brand, such as an app's. It is used exactly as given."
     )
-    form = {"format": "uri", "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:"}
+    form = {"format": "uri", "pattern": "^(?:[A-Za-z][A-Za-z0-9+.-]*:|$)"}
     return optional_text(meaning, max_length=URL_LENGTH_MAX) | form

@@ -65,7 +65,7 @@ def text(description: str, *, max_length: int, min_length: int = 1, **keywords: 
 
 
 def optional_text(description: str, *, max_length: int) -> Schema:
-    """Describe an optional text of a request; null means absent (G4)."""
+    """Describe an optional text of a request; null or an empty one means absent (G4)."""
     return nullable(string(description, maxLength=max_length, pattern=NO_CONTROLS_PATTERN))
 
 

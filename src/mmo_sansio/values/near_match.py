@@ -1,0 +1,38 @@
+"""Finds the known name that was probably meant by an unknown one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+NAME_MAX: Final = 100
+"""Characters of a name that is compared: the time grows with the product of both lengths."""
+
+_SEPARATORS: Final = re.compile(r"[\s_-]+")
+
+
+def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
+    """Return the name most similar to this one, or None when none is similar enough.
+
+    Case, underscores, hyphens and white space make no difference. `cutoff` is the least share of characters that both
+    have in common, from 0 to 1."""
+    by_folded = {_fold(each): each for each in sorted(known, reverse=True)}
+    if len(name) > NAME_MAX:
+        return None
+    close = difflib.get_close_matches(_fold(name), by_folded, n=1, cutoff=cutoff)
+    return by_folded[close[0]] if close else None
+
+
+def near_match(name: str, known: Iterable[str]) -> str:
+    """Return `Did you mean NAME?`, or the known names, for an unknown name; empty when nothing is known."""
+    names = sorted(known)
+    close = closest_name(name, names)
+    if close is not None:
+        return f"Did you mean {close}?"
+    return f"Known are: {', '.join(names)}." if names else ""
+
+
+def _fold(name: str) -> str:
+    return _SEPARATORS.sub("", name).casefold()
