@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_trio.simulators.airtel.api import open_airtel
 from mmo_trio.simulators.base import Simulator
 from mmo_trio.simulators.mpesa.keys import open_mpesa
@@ -15,3 +16,15 @@ SIMULATORS: Final[Mapping[str, Callable[[], Simulator]]] = MappingProxyType(
     {"airtel": open_airtel, "mpesa": open_mpesa, "mtn": MtnSimulator}
 )
 """Functions that open a new operator, with accounts to begin with."""
+
+
+def open_simulator(operator: str, pin_padding: str | None = None) -> Simulator:
+    """Open an operator; `pin_padding` is the only one that Airtel Money accepts for PINs, None: it accepts all.
+
+    Raises ValueError for the padding of another operator.
+    """
+    if pin_padding is None:
+        return SIMULATORS[operator]()
+    if operator != "airtel":
+        raise ValueError("only airtel has PINs that are encrypted with a padding")
+    return open_airtel((RsaPadding(pin_padding),))

@@ -8,9 +8,11 @@ from pathlib import Path
 import click
 import trio
 
+from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, wait_for_stop_signal
 
 OPERATORS = ("airtel", "mpesa", "mtn")
+ANY_PADDING = "any"
 
 
 @click.command()
@@ -21,20 +23,29 @@ OPERATORS = ("airtel", "mpesa", "mtn")
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Further trusted authorities (PEM) for the callbacks that are sent.",
 )
-def simulate(operator: str, port: int, ca_file: Path | None) -> None:
+@click.option(
+    "--pin-padding",
+    type=click.Choice([ANY_PADDING, *(each.value for each in RsaPadding)]),
+    default=ANY_PADDING,
+    show_default=True,
+    help="The padding of encrypted PINs that airtel accepts.",
+)
+def simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str) -> None:
     """Simulate a mobile money operator, with money of no value.
 
     It serves the operator's own API over plain HTTP, and sends callbacks. POST /_simulator/accounts opens accounts,
     POST /_simulator/faults makes it fail, GET /_simulator/book shows what it did.
     """
-    trio.run(_simulate, operator, port, ca_file)
+    if operator != "airtel" and pin_padding != ANY_PADDING:
+        raise click.UsageError("--pin-padding is for airtel: no other operator has encrypted PINs.")
+    trio.run(_simulate, operator, port, ca_file, None if pin_padding == ANY_PADDING else pin_padding)
 
 
-async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
+async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str | None) -> None:
     # Imported here, as they are slow to import and no other command needs them.
     from mmo_sansio.http.egress_rules import EgressRules
     from mmo_trio.http.client.client import HttpClient, tls_context
-    from mmo_trio.simulators.registry import SIMULATORS
+    from mmo_trio.simulators.registry import open_simulator
     from mmo_trio.simulators.server import serve_simulator
     from mmo_trio.system.clock import GatewayClock
 
@@ -44,7 +55,7 @@ async def _simulate(operator: str, port: int, ca_file: Path | None) -> None:
         await nursery.start(
             partial(
                 serve_simulator,
-                SIMULATORS[operator](),
+                open_simulator(operator, pin_padding),
                 listeners,
                 send_callback=client.call_provider,
                 now=GatewayClock().now,

@@ -18,8 +18,11 @@ DISBURSEMENT: Final = "disbursement"
 CODE_PREFIXES: Final[Mapping[str, str]] = {COLLECTION: "DP008000010", DISBURSEMENT: "DP009000010"}
 """The beginning of each product's codes."""
 
-AMBIGUOUS, SUCCESS, IN_PROCESS, EXPIRED = "00", "01", "06", "29"
+AMBIGUOUS, SUCCESS, IN_PROCESS, LACKS_FUNDS, EXPIRED = "00", "01", "06", "07", "29"
 """How codes end, with the same meaning in both products."""
+
+REFUSED, NOT_FOUND = "08", "25"
+"""How codes of collections end."""
 
 
 @define
@@ -36,6 +39,8 @@ class SimulatedAirtelWallet:
     balance_max_minor: int | None = None
     """The largest balance."""
     is_barred: bool = False
+    first_name: str = "Jane"
+    last_name: str = "Doe"
 
 
 @define
@@ -55,6 +60,7 @@ class SimulatedAirtelPayment:
     result: str | None = None
     """The operator's code, once the payment has a result."""
     message: str = "in process"
+    is_refunded: bool = False
     callback_count: int = 0
 
     @property
@@ -79,7 +85,8 @@ class SimulatedAirtelWallets:
     )
 
     def open(self, document: Mapping[str, Any]) -> None:
-        """Open a wallet, or change one: `{"account", "balance", "pin", "types", "limit", "barred"}`.
+        """Open a wallet, or change one: `{"account", "balance", "pin", "types", "limit", "barred", "first_name",
+        "last_name"}`.
 
         Raises ValueError for invalid members; then nothing has changed.
         """
@@ -96,6 +103,8 @@ class SimulatedAirtelWallets:
             entered_pin=_optional_text(members, "types", pin if "pin" in document else known.entered_pin),
             balance_max_minor=self._parse_minor(members, "limit", known.balance_max_minor),
             is_barred=bool(members.pop("barred", known.is_barred)),
+            first_name=_optional_text(members, "first_name", known.first_name) or "",
+            last_name=_optional_text(members, "last_name", known.last_name) or "",
         )
         if members.pop("currency", self.currency) != self.currency or members:
             raise ValueError(f"unknown members or another currency than {self.currency}")
@@ -118,6 +127,22 @@ class SimulatedAirtelWallets:
             customer.balance_minor += -minor if payment.kind == COLLECTION else minor
             merchant.balance_minor += minor if payment.kind == COLLECTION else -minor
 
+    def refund(self, payment: SimulatedAirtelPayment) -> str:
+        """Give a collection back to its payer, whole and once, and return how the code of the result ends."""
+        merchant = self._wallets[payment.kind]
+        if not payment.is_paid or payment.is_refunded:
+            return REFUSED
+        if merchant.balance_minor < payment.amount.minor:
+            return LACKS_FUNDS
+        payment.is_refunded = True
+        merchant.balance_minor -= payment.amount.minor
+        self._wallets[payment.number].balance_minor += payment.amount.minor
+        return SUCCESS
+
+    def merchant_balance(self, name: str) -> Money:
+        """Return the balance of one of the merchant's own wallets."""
+        return Money(self._wallets[name].balance_minor, self.currency)
+
     def balances(self) -> list[Mapping[str, str]]:
         """Return every wallet with its balance."""
         return [account_row(each.number, Money(each.balance_minor, self.currency)) for each in self._wallets.values()]
@@ -129,12 +154,12 @@ class SimulatedAirtelWallets:
                 return "05"
             if wallet.entered_pin != wallet.pin:
                 return "02"
-            return SUCCESS if wallet.balance_minor >= minor else "07"
+            return SUCCESS if wallet.balance_minor >= minor else LACKS_FUNDS
         if wallet.is_barred:
             return "09"
         if wallet.balance_max_minor is not None and wallet.balance_minor + minor > wallet.balance_max_minor:
             return "03"
-        return SUCCESS if self._wallets[DISBURSEMENT].balance_minor >= minor else "07"
+        return SUCCESS if self._wallets[DISBURSEMENT].balance_minor >= minor else LACKS_FUNDS
 
     def _parse_minor(self, members: dict[str, Any], name: str, default: int | None) -> int | None:
         value = members.pop(name, None)

@@ -1,8 +1,8 @@
-"""Simulates Airtel Money: tokens, collections v1 and v2, disbursements v1 to v3, enquiries and callbacks.
+"""Simulates Airtel Money: tokens, collections v1 and v2, disbursements v1 to v3, refunds, enquiries and callbacks.
 
 It is strict about what the operator's documents name: headers, numbers without a country code, signatures and PINs that
 can be decrypted. For a script of faults its operations are `token`, `key`, `collection`, `collection_enquiry`,
-`disbursement` and `disbursement_enquiry`.
+`disbursement`, `disbursement_enquiry`, `refund`, `user` and `balance`.
 """
 
 from __future__ import annotations
@@ -13,37 +13,48 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qs
 
 from attrs import Factory, define, evolve, field
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later, to_datetime
 from mmo_trio.simulators.airtel.accounts import (
     AMBIGUOUS,
     CODE_PREFIXES,
     COLLECTION,
     DISBURSEMENT,
+    NOT_FOUND,
     SimulatedAirtelPayment,
     SimulatedAirtelWallets,
 )
 from mmo_trio.simulators.airtel.request_checks import (
+    ANY_PADDING,
     AirtelRequestRejected,
     SimulatedAirtelMarket,
     check_country_and_currency,
     check_market_headers,
     check_pin,
+    check_reference,
     check_signature,
     check_version_fields,
     operator_response,
     parse_amount,
     parse_document,
+    parse_id,
     parse_national_number,
-    required_alphanumeric,
     required_object,
 )
-from mmo_trio.simulators.airtel.responses import build_callback, payment_response
+from mmo_trio.simulators.airtel.responses import (
+    balance_response,
+    build_callback,
+    payment_response,
+    refund_response,
+    user_response,
+)
 from mmo_trio.simulators.base import (
     CallBack,
     DroppedConnection,
@@ -60,6 +71,9 @@ from mmo_trio.simulators.base import (
     respond_with_faults,
 )
 
+KEY_BITS: Final = 2048
+"""The length of the operator's key."""
+
 PROMPT_ANSWER_DELAY = Span(2 * SECOND)
 """How long a person takes to answer a prompt."""
 
@@ -67,6 +81,10 @@ PaymentQueue: TypeAlias = DueQueue[SimulatedAirtelPayment]
 
 _COLLECTION_PATHS: Final = ("/merchant/v1/payments", "/merchant/v2/payments")
 _DISBURSEMENT_PATHS: Final = tuple(f"/standard/v{n}/disbursements" for n in (1, 2, 3))
+_REFUND_PATHS: Final = ("/standard/v1/payments/refund", "/standard/v2/payments/refund")
+_BALANCE_PATHS: Final = ("/standard/v1/users/balance", "/standard/v2/users/balance")
+_USER_PREFIX: Final = "/standard/v1/users/"
+_WALLETS_BY_TYPE: Final = {"COLL": COLLECTION, "DISB": DISBURSEMENT}
 _ENQUIRY_PREFIXES: Final = {"/standard/v1/payments/": COLLECTION, "/standard/v1/disbursements/": DISBURSEMENT}
 
 
@@ -140,6 +158,11 @@ class AirtelSimulator:
                     each.callback_count,
                 )
                 for each in self._payments.values()
+            ]
+            + [
+                payment_row("refund", each.id, each.receipt, each.number, each.amount, "success", 0)
+                for each in self._payments.values()
+                if each.is_refunded
             ],
         }
 
@@ -161,9 +184,15 @@ class AirtelSimulator:
             return COLLECTION, lambda met: self._collect(request, path, met, now=now)
         if request.method == "POST" and path in _DISBURSEMENT_PATHS:
             return DISBURSEMENT, lambda met: self._disburse(request, path, met, now=now)
+        if request.method == "POST" and path in _REFUND_PATHS:
+            return "refund", lambda _: self._refund(request, now=now)
+        if request.method == "GET" and path in _BALANCE_PATHS:
+            return "balance", lambda _: self._balance(request, now=now)
+        if request.method == "GET" and path.startswith(_USER_PREFIX):
+            return "user", lambda _: self._user(request, path.removeprefix(_USER_PREFIX), now=now)
         for beginning, kind in _ENQUIRY_PREFIXES.items():
-            if request.method == "GET" and path.startswith(beginning):
-                id = path.removeprefix(beginning)
+            id = path.removeprefix(beginning)
+            if request.method == "GET" and path.startswith(beginning) and "/" not in id:
                 return f"{kind}_enquiry", partial(self._enquire, request, kind, id, now=now)
         raise AirtelRequestRejected("ROUTER005", "No such resource", 404)
 
@@ -209,7 +238,7 @@ class AirtelSimulator:
         document = parse_document(request)
         subscriber = required_object(document, "subscriber")
         transaction = required_object(document, "transaction")
-        required_alphanumeric(document, "reference")
+        check_reference(document)
         for each in (subscriber, transaction):
             check_country_and_currency(each, self.market)
         payment = self._accept_payment(COLLECTION, transaction, subscriber, faults, now=now)
@@ -226,7 +255,7 @@ class AirtelSimulator:
         document = parse_document(request)
         payee = required_object(document, "payee")
         transaction = required_object(document, "transaction")
-        required_alphanumeric(document, "reference")
+        check_reference(document)
         check_version_fields(path, payee, transaction)
         check_pin(document, self.market)
         payment = self._accept_payment(DISBURSEMENT, transaction, payee, faults, now=now)
@@ -246,6 +275,30 @@ class AirtelSimulator:
             raise AirtelRequestRejected("ESB000045", "No transaction found with the given transaction id", 200)
         return payment_response(payment)
 
+    def _refund(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
+        """Refund a collection by its airtel_money_id, whole."""
+        self._check_headers(request, now=now)
+        receipt = parse_id(required_object(parse_document(request), "transaction"), "airtel_money_id")
+        payment = next((each for each in self._payments.values() if each.receipt == receipt), None)
+        if payment is None or payment.kind != COLLECTION:
+            raise AirtelRequestRejected(CODE_PREFIXES[COLLECTION] + NOT_FOUND, "Transaction Not Found")
+        return refund_response(payment, self.wallets.refund(payment))
+
+    def _user(self, request: HttpRequest, number: str, *, now: Instant) -> HttpResponse:
+        self._check_headers(request, now=now)
+        wallet = self.wallets.find(number)
+        if wallet is None:
+            raise AirtelRequestRejected("DP02200000002", "User not found")
+        return user_response(wallet)
+
+    def _balance(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
+        """Answer with the merchant's balance; without a `type`, with that of the wallet that pays out."""
+        self._check_headers(request, now=now)
+        types = parse_qs(path_and_query(request)[1]).get("type", ["DISB"])
+        if len(types) != 1 or types[0] not in _WALLETS_BY_TYPE:
+            raise AirtelRequestRejected("ROUTER003", "type must be COLL or DISB")
+        return balance_response(self.wallets.merchant_balance(_WALLETS_BY_TYPE[types[0]]))
+
     def _accept_payment(
         self,
         kind: str,
@@ -256,7 +309,7 @@ class AirtelSimulator:
         now: Instant,
     ) -> SimulatedAirtelPayment:
         """Accept and return the payment. Raises AirtelRequestRejected."""
-        id = required_alphanumeric(transaction, "id")
+        id = parse_id(transaction)
         if (kind, id) in self._payments:
             code = "ESB000041" if kind == COLLECTION else "DP00900001017"
             raise AirtelRequestRejected(code, "External transaction id already exists")
@@ -293,9 +346,10 @@ class AirtelSimulator:
             self._complete(payment, at=at)
 
 
-def open_airtel() -> AirtelSimulator:
+def open_airtel(pin_paddings: tuple[RsaPadding, ...] = ANY_PADDING, key_bits: int = KEY_BITS) -> AirtelSimulator:
     """Return an operator in Uganda with a fresh key, two payers and money to pay out."""
-    simulator = AirtelSimulator(SimulatedAirtelMarket(generate_private_key(65537, 2048)))
+    market = SimulatedAirtelMarket(generate_private_key(65537, key_bits), pin_paddings=pin_paddings)
+    simulator = AirtelSimulator(market)
     simulator.open_accounts(
         [
             {"account": "752000000", "balance": "1000000"},

@@ -25,9 +25,16 @@ from mmo_trio.simulators.airtel.accounts import CODE_PREFIXES
 from mmo_trio.simulators.base import RequestRejected, json_response
 from mmo_trio.system.ciphers import rsa_padding
 
+ANY_PADDING: Final = (
+    *(RsaPadding.OAEP_SHA256, RsaPadding.OAEP_SHA256_MGF1_SHA1, RsaPadding.OAEP_SHA1),
+    RsaPadding.PKCS1V15,
+)
+"""All paddings, that of PKCS#1 v1.5 last: its decryption may return anything instead of failing."""
+
 _SHORT_KEY_BITS = 1024
 _SIGNED_PATHS: Final = ("/merchant/v2/payments", "/standard/v3/disbursements")
-_ALPHANUMERIC_PATTERN: Final = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
+_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._~-]{1,64}", re.ASCII)
+_REFERENCE_CHARACTERS_MAX: Final = 64
 _NATIONAL_NUMBER_PATTERN: Final = re.compile(r"[1-9][0-9]{5,11}", re.ASCII)
 _PIN_PATTERN: Final = re.compile(rb"[0-9]{4}")
 
@@ -45,8 +52,8 @@ class SimulatedAirtelMarket:
     callback_url: str | None = None
     callback_key: str | None = field(default=None, repr=False)
     token_lifetime: Span = Span(180 * SECOND)
-    pin_padding: RsaPadding = RsaPadding.OAEP_SHA256
-    """For keys of more than 1024 bits; shorter ones take PKCS#1 v1.5."""
+    pin_paddings: tuple[RsaPadding, ...] = ANY_PADDING
+    """Those that are accepted with keys of more than 1024 bits; shorter ones take PKCS#1 v1.5."""
     key_padding: RsaPadding = RsaPadding.PKCS1V15
 
 
@@ -93,12 +100,21 @@ def required_object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]
     return value
 
 
-def required_alphanumeric(document: Mapping[str, Any], name: str) -> str:
-    """Return the text of letters and digits under this name. Raises AirtelRequestRejected."""
-    value = document.get(name)
-    if not isinstance(value, str) or _ALPHANUMERIC_PATTERN.fullmatch(value) is None:
-        raise AirtelRequestRejected("ROUTER003", f"{name} must be 1 to 64 letters and digits")
+def parse_id(transaction: Mapping[str, Any], name: str = "id") -> str:
+    """Return the id under this name, which is part of a path when it is asked for. Raises AirtelRequestRejected."""
+    value = transaction.get(name)
+    if not isinstance(value, str) or _ID_PATTERN.fullmatch(value) is None:
+        raise AirtelRequestRejected(
+            "ROUTER003", f"{name} must be 1 to 64 letters, digits, dots, hyphens or underscores"
+        )
     return value
+
+
+def check_reference(document: Mapping[str, Any]) -> None:
+    """Check the reference, a text for people. Raises AirtelRequestRejected."""
+    value = document.get("reference")
+    if not isinstance(value, str) or not 0 < len(value) <= _REFERENCE_CHARACTERS_MAX or not value.isprintable():
+        raise AirtelRequestRejected("ROUTER003", f"reference must be 1 to {_REFERENCE_CHARACTERS_MAX} characters")
 
 
 def parse_national_number(party: Mapping[str, Any]) -> str:
@@ -111,12 +127,12 @@ def parse_national_number(party: Mapping[str, Any]) -> str:
 
 
 def parse_amount(transaction: Mapping[str, Any], kind: str, market: SimulatedAirtelMarket) -> Money:
-    """Return a positive amount that the currency has. Raises AirtelRequestRejected."""
+    """Return a positive amount that the currency has, from a number or its text. Raises AirtelRequestRejected."""
     value = transaction.get("amount")
-    if not isinstance(value, Decimal):
+    if not isinstance(value, Decimal | str):
         raise AirtelRequestRejected("ROUTER003", "transaction.amount must be a number")
     try:
-        amount = to_money(value, market.currency)
+        amount = to_money(parse_number(value) if isinstance(value, str) else value, market.currency)
     except AmountError:
         amount = Money(0, market.currency)
     if amount.minor <= 0:
@@ -155,10 +171,11 @@ def check_pin(document: Mapping[str, Any], market: SimulatedAirtelMarket) -> Non
     encrypted = document.get("pin", document.get("pinstring"))
     if not isinstance(encrypted, str):
         raise AirtelRequestRejected("ROUTER114", "The PIN is missing")
-    pin = _rsa_decrypt(encrypted.encode(), market, market.pin_padding)
-    if pin is None or _PIN_PATTERN.fullmatch(pin) is None:
+    decrypted = (_rsa_decrypt(encrypted.encode(), market, padding) for padding in market.pin_paddings)
+    pins = [each for each in decrypted if each is not None and _PIN_PATTERN.fullmatch(each)]
+    if not pins:
         raise AirtelRequestRejected("ROUTER116", "The PIN can't be decrypted")
-    if pin != market.pin.encode():
+    if pins[0] != market.pin.encode():
         raise AirtelRequestRejected("ROUTER115", "Wrong PIN")
 
 
