@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from attrs import field, fields, frozen
+from attrs import field, frozen
 
 from mmo_sansio.http.egress_rules import (
     FORBIDDEN_REDIRECT_SCHEMES,
@@ -22,6 +22,14 @@ from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 from mmo_sansio.values.near_match import near_match
+from mmo_trio.brands.file_keys import (
+    BRAND_KEYS,
+    BRAND_LIMIT_KEYS,
+    DAILY_LIMITS,
+    METHOD_KEYS,
+    METHOD_LIMIT_KEYS,
+    key_names,
+)
 from mmo_trio.settings.errors import SettingsError
 
 BRAND_LIMIT_MAX = 1_000_000
@@ -37,18 +45,6 @@ _BRAND_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _METHOD_KEY_PATTERN = re.compile(r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?")
 _COUNTRY_PATTERN = re.compile(r"[A-Z]{2}", re.ASCII)
 _SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
-
-_DAILY_LIMITS = {f"daily_{each.value}": each for each in Type}
-"""The keys of the largest sum of a day, by type of payment."""
-
-_BRAND_KEYS = (
-    "id", "name", "api_keys", "enabled", "push_result_url", "host", "reference_reuse", "limits",
-    "redirect_schemes", "result_hosts", "method",
-)  # fmt: skip
-_METHOD_KEYS = (
-    "key", "provider", "country", "flows", "limits", "tax_authority_id", "tax_authority_account",
-    "push_accounts",
-)  # fmt: skip
 
 
 @frozen
@@ -139,7 +135,7 @@ class _TomlTable:
 def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressRules) -> ConfiguredBrand:
     id = table.text_matching("id", _BRAND_ID_PATTERN, "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'.")
     table = _TomlTable(table.location.partition(", [[brand]]")[0] + f", brand {id}", table.values)
-    table.allow_only(_BRAND_KEYS)
+    table.allow_only(key_names(BRAND_KEYS))
     enabled = table.values.get("enabled")
     if enabled is not None and not isinstance(enabled, bool):
         table.fail("enabled", "it is neither true nor false.", "Write enabled = true.")
@@ -207,8 +203,7 @@ def _parse_brand_limits(table: _TomlTable) -> BrandLimits:
     if not isinstance(value, dict):
         table.fail("limits", "it is no table.", "Write limits.pending_payments = 1000.")
     limits = _TomlTable(f"{table.location}, limits", value)
-    known = [each.name for each in fields(BrandLimits)]
-    limits.allow_only(known)
+    limits.allow_only(key_names(BRAND_LIMIT_KEYS))
     for key, number in value.items():
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= BRAND_LIMIT_MAX:
             limits.fail(key, f"{number!r} can't be used.", f"Give a whole number from 1 to {BRAND_LIMIT_MAX}.")
@@ -252,7 +247,7 @@ def _parse_api_keys(table: _TomlTable) -> tuple[str, ...]:
 
 
 def _parse_method(table: _TomlTable, providers: Mapping[str, str]) -> Method:
-    table.allow_only(_METHOD_KEYS)
+    table.allow_only(key_names(METHOD_KEYS))
     key = table.text_matching("key", _METHOD_KEY_PATTERN, "Use 1 to 100 characters, no '/' and none of control.")
     country = table.text_matching("country", _COUNTRY_PATTERN, 'Use ISO 3166-1 alpha-2, such as "KE".')
     provider = table.text("provider")
@@ -288,15 +283,15 @@ def _parse_limits(table: _TomlTable) -> Mapping[str, Limits]:
         where = f"limits.{currency}"
         if currency not in CURRENCIES:
             table.fail(where, "ISO 4217 has no such currency.", near_match(currency, CURRENCIES))
-        if not isinstance(bounds, dict) or not {"min", "max"} <= bounds.keys() <= {"min", "max", *_DAILY_LIMITS}:
-            table.fail(where, f"it needs min and max, and may have {', '.join(_DAILY_LIMITS)}.", example)
+        if not isinstance(bounds, dict) or not {"min", "max"} <= bounds.keys() <= set(key_names(METHOD_LIMIT_KEYS)):
+            table.fail(where, f"it needs min and max, and may have {', '.join(DAILY_LIMITS)}.", example)
         minimum = _parse_amount(table, f"{where}.min", bounds["min"], currency)
         maximum = _parse_amount(table, f"{where}.max", bounds["max"], currency)
         if minimum.minor > maximum.minor:
             table.fail(where, "min is above max.", "Exchange them.")
         daily = {
             type: _parse_amount(table, f"{where}.{key}", bounds[key], currency)
-            for key, type in _DAILY_LIMITS.items()
+            for key, type in DAILY_LIMITS.items()
             if key in bounds
         }
         limits[currency] = Limits(minimum, maximum, daily)

@@ -155,6 +155,35 @@ def test_a_key_is_retired_as_leaked_and_the_keys_that_it_disclosed_are_named(dat
     assert (last["act"], last["about"], last["detail"]["leaked"]) == ("key_retired", "brand:acme", True)
 
 
+@pytest.mark.spec("M5", "S4")
+@pytest.mark.finding("specification-A4")
+def test_show_tells_the_tax_authority_and_whose_deposits_are_taken(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "deposits.toml"
+    file.write_text(
+        """
+        [[brand]]
+        id = "tana"
+        name = "Tana"
+          [[brand.method]]
+          key = "mpesa_ke"
+          provider = "sandbox"
+          country = "KE"
+          flows = ["direct/taxpayout"]
+          limits.KES = { min = "10", max = "150000" }
+          tax_authority_id = "KRA"
+          tax_authority_account = "572572"
+          push_accounts = ["174379/TANA"]
+        """,
+        encoding="utf-8",
+    )
+    assert mmo("brands", "apply", file, "--data", data).exit_code == 0
+    [method] = as_json("brands", "show", "tana", "--data", data)["methods"]
+    shown = {name: method[name] for name in ("taxAuthorityId", "taxAuthorityAccount", "pushAccounts")}
+    assert shown == {"taxAuthorityId": "KRA", "taxAuthorityAccount": "572572", "pushAccounts": ["174379/TANA"]}
+    text = mmo("brands", "show", "tana", "--data", data).stdout
+    assert all(word in text for word in ("KRA", "572572", "174379/TANA"))
+
+
 @pytest.mark.spec("A2")
 def test_a_brand_is_disabled_and_enabled(data: Path) -> None:
     for command, enabled in (("disable", False), ("enable", True)):

@@ -61,10 +61,6 @@ class Scenario:
     """The operator's advice for the first poll; None: the usual interval."""
 
 
-def _failure_steps(code: ErrorCode) -> tuple[ScenarioStep, ...]:
-    return (ScenarioStep(failure=code),)
-
-
 def _failure(name: str, digits: str, code: ErrorCode) -> Scenario:
     return Scenario(name, digits, f"fails with `{code}`", (ScenarioStep(failure=code),))
 

@@ -10,7 +10,7 @@ import click
 from attrs import evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.values.model import Limits, Type
+from mmo_sansio.values.model import Limits, Operation, Type
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
@@ -137,6 +137,21 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
                 ", ".join(map(_format_limits, each.limits.values())),
             )
             for each in record.brand.methods
+        ),
+    )
+    click.echo()
+    print_table(
+        ("method", "country", "tax authority", "account", "deposits to"),
+        (
+            (
+                each.key,
+                each.country,
+                each.tax_authority_id or each.key,
+                each.tax_authority_account,
+                ", ".join(each.push_accounts),
+            )
+            for each in record.brand.methods
+            if each.push_accounts or Operation.DIRECT_TAXPAYOUT in each.operations
         ),
     )
     click.echo()
@@ -302,6 +317,9 @@ def brand_to_json(record: BrandRecord, hold: BrandHold | None = None) -> dict[st
                     }
                     for currency, one in each.limits.items()
                 },
+                "taxAuthorityId": each.tax_authority_id,
+                "taxAuthorityAccount": each.tax_authority_account,
+                "pushAccounts": list(each.push_accounts),
             }
             for each in brand.methods
         ],

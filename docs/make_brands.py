@@ -1,0 +1,104 @@
+"""Write `docs/brands.md` from the keys that the reader of `brands.toml` knows, so that none is
+undocumented.
+
+PYTHONPATH=src python docs/make_brands.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, BrandKey
+
+PAGE = Path(__file__).with_name("brands.md")
+
+HEAD = """\
+# brands.toml
+
+This page is generated from the code by `docs/make_brands.py`; a test compares the two. The file
+holds the brands, which are the merchants' accounts, and their payment methods. `mmo brands apply
+FILE` puts it into force, on every node within a minute; `mmo brands show BRAND` shows a brand as it
+is in the store. A wrong key or value is rejected with a message that names it and its remedy, and
+then nothing of the file is applied. [Operating a gateway](operating.md#start) says how to begin, and
+[what is supported](supported.md) explains the numbers of clauses in parentheses.
+
+## A complete brand
+
+```toml
+[[brand]]
+id = "acme"
+name = "Acme Ltd"
+host = "acme.pay.example"
+push_result_url = "https://pay.acme.example/deposits"
+result_hosts = ["pay.acme.example", "*.shop.acme.example"]
+redirect_schemes = ["acmeapp"]
+reference_reuse = { payin = "unless_paid", payout = "never", tax = "never" }
+limits = { requests_per_second = 50, requests_burst = 100, pending_payments = 1000 }
+
+  [[brand.method]]
+  key = "mpesa_ke"
+  provider = "mpesa"
+  country = "KE"
+  flows = ["direct/payin", "direct/payout", "web/payin", "qr/payin", "direct/taxpayout"]
+  tax_authority_id = "KRA"
+  tax_authority_account = "572572"
+  push_accounts = ["174379/ACME", "174380"]
+
+    [brand.method.limits.KES]
+    min = "10"
+    max = "150000"
+    daily_payout = "5000000"
+```
+"""
+
+AFTER_BRAND = """
+**A host of its own** needs an entry in DNS and a name in the certificate of the API listener. The
+gateway compares the `Host` of a request with the configured hosts only; behind a proxy it is taken
+from `X-Forwarded-Host` of the proxies in `listen.proxy_trusted`.
+
+**An app** that opens the payment page in a browser and wants the payer back gives `acmeapp://done` as
+`successRedirectUrl`, once `redirect_schemes` has `acmeapp`. `javascript`, `data`, `vbscript` and
+`file` are never allowed.
+
+**Reference reuse** is explained [for merchants](api.md#repeat-a-request-without-paying-twice).
+`reference_reuse = "never"` holds for all types of payment: every `merchantReference` can be used once.
+"""
+
+AFTER_METHOD = """
+**Offline deposits** (flow `push`) are payments that a payer begins with the operator, by the own phone
+menu. They belong to the method of their provider whose `push_accounts` name the account that was paid:
+a shortcode, a till, a wallet. `174379/ACME` takes those of 174379 whose bill reference begins with
+ACME, in capital or small letters, so several brands can share an account; the longest prefix counts.
+Where no method of a provider names accounts, the only brand that uses the provider owns its deposits.
+A deposit that belongs to no method, or to two, goes to the
+[suspense book](operating.md#the-suspense-book). The result is sent to the brand's `push_result_url`.
+
+**Tax payouts** have no party in their request. What merchants see as `party` in look-ups and callbacks
+is `tax_authority_id` and `tax_authority_account`.
+"""
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    return "".join(
+        (
+            HEAD,
+            _section("[[brand]]", BRAND_KEYS),
+            AFTER_BRAND,
+            _section("limits of a brand", BRAND_LIMIT_KEYS),
+            "\nLimits are whole numbers from 1 to 1,000,000.\n",
+            _section("[[brand.method]]", METHOD_KEYS),
+            AFTER_METHOD,
+            _section("limits.CURRENCY of a method", METHOD_LIMIT_KEYS),
+            "\nA currency is taken exactly when it has limits. Write amounts in quotes, so that they stay exact.\n",
+        )
+    )
+
+
+def _section(title: str, keys: tuple[BrandKey, ...]) -> str:
+    rows = (f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |\n" for each in keys)
+    return f"\n## {title}\n\n| Key | Kind | Default | Meaning |\n|---|---|---|---|\n{''.join(rows)}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

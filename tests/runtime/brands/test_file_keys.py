@@ -1,0 +1,65 @@
+"""The page about `brands.toml` is made from the keys that its reader knows, and its example uses each of them."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+from attrs import fields
+
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.model import BrandLimits, Type
+from mmo_trio.brands.file import parse_brands
+from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, key_names
+from mmo_trio.settings.errors import SettingsError
+
+DOCS = Path(__file__).parents[3] / "docs"
+RULES = EgressRules()
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (DOCS / "brands.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.finding("new-users-M3", "specification-A4")
+def test_the_page_says_what_the_reader_takes(page: str) -> None:
+    made = runpy.run_path(str(DOCS / "make_brands.py"))["page"]()
+    assert page == made, "run: PYTHONPATH=src python docs/make_brands.py"
+    for each in (*BRAND_KEYS, *BRAND_LIMIT_KEYS, *METHOD_KEYS, *METHOD_LIMIT_KEYS):
+        assert f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |" in page
+
+
+@pytest.mark.finding("new-users-M3", "specification-A4")
+def test_the_example_of_the_page_is_read_and_uses_every_key(page: str) -> None:
+    [text] = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [read] = parse_brands(text, source="brands.toml", providers={"mpesa": "M-Pesa"}, rules=RULES)
+    [table] = tomllib.loads(text)["brand"]
+    [method] = table["method"]
+    assert set(table) == set(key_names(BRAND_KEYS)) - {"api_keys", "enabled"}
+    assert set(method) == set(key_names(METHOD_KEYS))
+    assert set(table["limits"]) == set(key_names(BRAND_LIMIT_KEYS)) == {each.name for each in fields(BrandLimits)}
+    assert set(method["limits"]["KES"]) <= set(key_names(METHOD_LIMIT_KEYS))
+    assert read.brand.push_result_url == "https://pay.acme.example/deposits"
+    assert read.brand.methods[0].push_accounts == ("174379/ACME", "174380")
+
+
+@pytest.mark.finding("new-users-M3", "specification-A4")
+def test_each_key_of_the_page_is_known_and_no_other() -> None:
+    def fault(line: str) -> str:
+        text = f'[[brand]]\nid = "acme"\nname = "Acme"\n{line}\n'
+        with pytest.raises(SettingsError) as refusal:
+            parse_brands(text, source="brands.toml", providers={}, rules=RULES)
+        return str(refusal.value)
+
+    assert "there is no such key" in fault("colour = 1")
+    assert "there is no such key" in fault("limits.colour = 1")
+    for key in key_names(BRAND_KEYS):
+        if key not in ("id", "name"):
+            assert "there is no such key" not in fault(f"{key} = 1.5")
+    for key in key_names(METHOD_KEYS):
+        assert "there is no such key" not in fault(f"[[brand.method]]\n{key} = 1.5")
+    assert {f"daily_{each.value}" for each in Type} < set(key_names(METHOD_LIMIT_KEYS))
