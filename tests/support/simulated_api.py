@@ -34,6 +34,8 @@ class SimulatedApi:
     brand: Brand = Factory(a_brand)
     terms: Terms = Terms()
     settings: ApiSettings = SETTINGS
+    unlisted: set[str] = Factory(set)
+    """The payments that records do not show yet, as they are stored late."""
     _created: int = 0
 
     @property
@@ -94,6 +96,7 @@ class SimulatedApi:
             and query.type in (None, each.order.type)
             and query.status in (None, each.status)
             and query.method in (None, each.order.method)
+            and each.reference not in self.unlisted
         ]
         after = [(at, each) for at, each in rows if query.after is None or at > query.after]
         page = after[: query.page_size]

@@ -61,7 +61,6 @@ WORDS: Mapping[str, str] = {
     "heed": "obey",
     "heeds": "obeys",
     "house": "gateway, context",
-    "inbox": "request reader",
     "insist": "require, retry",
     "insists": "requires, retries",
     "keeper": "owner",
