@@ -5,6 +5,9 @@ allows it, further batches begin before the end of the first, as soon as enough 
 enough is a share of those that are being made durable, so batches are small under low load and large under high load.
 The store calls the payment rules with a working set that contains exactly what the batch reads; they are pure, so it
 doesn't matter in which thread, or how often, that happens.
+
+Where another process is deciding about a payment at the moment, the working set says so. Inputs about it are put back
+and decided a little later, while the others of their batch are committed.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
+from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked, merge_reads
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.engine.clock_continuity import continue_clock
@@ -41,6 +44,14 @@ logger = structlog.get_logger(__name__)
 ACTIVE_PER_WAITING = 2
 """Inputs in active batches for each one that must wait before a further batch begins. During large batches a small one
 would cost much for the few who get their replies sooner; during small ones to wait would cost more."""
+
+
+DEFERRAL_MIN_S, DEFERRAL_MAX_S = 0.005, 0.16
+"""Seconds before an input is decided again whose payment another process was deciding about: about a commit's time at
+first, doubled each time."""
+
+DEFERRALS_MAX = 64
+"""Deferrals of one input, in about 10 s, before its caller learns that nothing was stored."""
 
 
 @define(eq=False)
@@ -77,6 +88,8 @@ class EngineStatistics:
     """Inputs that found the queue full."""
     failed_batches: int
     """Batches that the store couldn't commit."""
+    deferred: int
+    """How often an input was put back because another process was deciding about its payment."""
     last_commit_at: float
     """Trio's time of the last commit; minus infinity before the first."""
     last_failure_at: float
@@ -92,6 +105,8 @@ class PendingInput(ParkingSpot[Reply]):
     input: Input
     reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
+    deferrals: int = 0
+    """How often it was put back because another process was deciding about its payment."""
     _outcome: outcome.Outcome[Reply] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -138,6 +153,7 @@ class Engine:
     _inputs: int = 0
     _rejected: int = 0
     _failed_batches: int = 0
+    _deferred: int = 0
     _last_commit_at: float = -math.inf
     _last_failure_at: float = -math.inf
     _commit_durations: LatencyHistogram = Factory(LatencyHistogram)
@@ -158,8 +174,7 @@ class Engine:
             raise StoreUnavailable("the queue into the engine is full")
         call = PendingInput(input_)
         self._queue.add(call)
-        if self._idle and self._can_start_batch():
-            self._idle.pop().unpark(outcome.Value(None))
+        self._start_batch_if_possible()
         return call
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -169,7 +184,7 @@ class Engine:
             task_status.started()
             async with trio.open_nursery() as nursery:
                 for _ in range(self.store.batches_in_flight):
-                    nursery.start_soon(self._decide_batches)
+                    nursery.start_soon(self._decide_batches, nursery)
         finally:
             for call in self._queue.drain():
                 call.complete(outcome.Error(StoreUnavailable("shutting down")))
@@ -182,21 +197,41 @@ class Engine:
             queued=len(self._queue),
             rejected=self._rejected,
             failed_batches=self._failed_batches,
+            deferred=self._deferred,
             last_commit_at=self._last_commit_at,
             last_failure_at=self._last_failure_at,
             commit_durations=self._commit_durations,
         )
 
-    async def _decide_batches(self) -> None:
+    async def _decide_batches(self, nursery: trio.Nursery) -> None:
         """Decide one batch after the other; as many tasks run this as the store allows batches at once."""
         while True:
             while not (calls := self._next_batch()):
                 await self._wait_for_batch()
             # The callers of a batch get their replies even when the engine ends.
             with trio.CancelScope(shield=True):
-                await self._commit_batch(calls)
+                deferred = await self._commit_batch(calls)
             self._queue.finish(calls)
             self._active_inputs -= len(calls)
+            if deferred:
+                self._queue.hold(deferred)
+                nursery.start_soon(self._put_back_later, deferred)
+
+    async def _put_back_later(self, deferred: Sequence[PendingInput]) -> None:
+        """Put these inputs back into the queue after a pause; meanwhile no input with one of their keys is decided."""
+        self._deferred += len(deferred)
+        for call in deferred:
+            call.deferrals += 1
+        pause_s = DEFERRAL_MIN_S * 2.0 ** min(call.deferrals - 1 for call in deferred)
+        try:
+            await trio.sleep(min(pause_s, DEFERRAL_MAX_S))
+        finally:
+            self._queue.put_back(deferred)
+        self._start_batch_if_possible()
+
+    def _start_batch_if_possible(self) -> None:
+        if self._idle and self._can_start_batch():
+            self._idle.pop().unpark(outcome.Value(None))
 
     def _can_start_batch(self) -> bool:
         waiting = len(self._queue)
@@ -207,9 +242,9 @@ class Engine:
         self._active_inputs += len(calls)
         return calls
 
-    async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> None:
-        """Decide these in one commit. When the store raises an error of this program, decide them one by one, so that
-        only the input with the error fails."""
+    async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> Sequence[PendingInput]:
+        """Decide these in one commit, and return those that have to be decided later. When the store raises an error
+        of this program, decide them one by one, so that only the input with the error fails."""
         batch = _Batch(pending_inputs, self.clock)
         needed = merge_reads(call.reads for call in pending_inputs)
         began = trio.current_time()
@@ -224,18 +259,18 @@ class Engine:
                 call.complete(outcome.Error(failure(str(error))))
         except Exception as error:
             if len(pending_inputs) > 1:
-                for call in pending_inputs:
-                    await self._commit_batch([call])
-            else:
-                kind = type(pending_inputs[0].input).__name__
-                logger.error("input_failed", input=kind, fault=describe_fault(error))
-                pending_inputs[0].complete(outcome.Error(DecisionFailed("the store failed")))
+                return [each for call in pending_inputs for each in await self._commit_batch([call])]
+            kind = type(pending_inputs[0].input).__name__
+            logger.error("input_failed", input=kind, fault=describe_fault(error))
+            pending_inputs[0].complete(outcome.Error(DecisionFailed("the store failed")))
         else:
             self._batches += 1
-            self._inputs += len(pending_inputs)
             self._last_commit_at = trio.current_time()
             self._commit_durations.observe(self._last_commit_at - began)
-            batch.complete(self.outbox)
+            deferred = batch.complete(self.outbox)
+            self._inputs += len(pending_inputs) - len(deferred)
+            return deferred
+        return ()
 
     async def _wait_for_batch(self) -> None:
         spot: ParkingSpot[None] = ParkingSpot()
@@ -253,19 +288,32 @@ class _Batch:
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
         """Decide one after the other, each at a moment of its own, so that later inputs see what earlier ones changed.
-        An error in the payment rules fails only its own input, of which nothing is applied."""
+        An error in the payment rules fails only its own input, of which nothing is applied. What shares a key with an
+        input that has to wait waits, too."""
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
-        self.results = [
-            self._decide_one(ledger, call.input, now, utc)
-            for call, (now, utc) in zip(self.pending_inputs, moments, strict=True)
-        ]
+        self.results = []
+        waiting: set[Hashable] = set()
+        for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
+            if waiting.isdisjoint(call.keys):
+                result = self._decide_one(ledger, call.input, now, utc)
+            else:
+                result = TransactionLocked()
+            if isinstance(result, TransactionLocked):
+                waiting |= call.keys
+            self.results.append(result)
         return [each for each in self.results if isinstance(each, Decision)]
 
-    def complete(self, outbox: Outbox) -> None:
-        """Complete every caller's input, then put the work that follows into the outbox."""
+    def complete(self, outbox: Outbox) -> Sequence[PendingInput]:
+        """Complete the callers' inputs, then put the work that follows into the outbox; return the inputs that have to
+        be decided later."""
+        deferred: list[PendingInput] = []
         for call, result in zip(self.pending_inputs, self.results, strict=True):
             if isinstance(result, Decision):
                 call.complete(outcome.Value(result.reply))
+            elif isinstance(result, TransactionLocked) and call.deferrals < DEFERRALS_MAX:
+                deferred.append(call)
+            elif isinstance(result, TransactionLocked):
+                call.complete(outcome.Error(StoreUnavailable("another process is deciding about the same payment")))
             else:
                 kind = type(call.input).__name__
                 logger.error("decide_failed", input=kind, fault=describe_fault(result))
@@ -275,6 +323,7 @@ class _Batch:
                 subject = _transaction_of(result)
                 for intent in result.intents:
                     outbox.put(WorkItem(intent, subject))
+        return deferred
 
     @staticmethod
     def _decide_one(ledger: Ledger, input_: Input, now: Instant, utc: Instant) -> Decision | Exception:

@@ -47,7 +47,7 @@ class EngineDouble:
     last_failure_at: float = -math.inf
 
     def statistics(self) -> EngineStatistics:
-        return EngineStatistics(0, 0, 0, 0, 0, self.last_commit_at, self.last_failure_at, LatencyHistogram())
+        return EngineStatistics(0, 0, 0, 0, 0, 0, self.last_commit_at, self.last_failure_at, LatencyHistogram())
 
 
 @define(eq=False)

@@ -98,18 +98,28 @@ class Commit(Generic[T]):
     results: list[T] = field(factory=list)
     """Its result if it takes place; empty until the server may have seen COMMIT."""
     has_begun: bool = False
-    """Whether it has begun with `begin_loading`."""
+    """Whether it has begun with `begin_early`."""
 
-    async def begin_loading(self, connection: PostgresConnection, statement: BoundStatement) -> None:
-        """Run BEGIN and this statement before the batch is loaded; `run_whole_transaction` goes on from there."""
+    def begin_early(self) -> Sequence[BoundStatement]:
+        """Return BEGIN, to send before the first statement of the load; `run_whole_transaction` goes on from there."""
+        if self.has_begun:
+            return ()
         self.has_begun = True
-        await execute_pipeline(connection, [_BEGIN.bind(), statement])
+        return (_BEGIN.bind(),)
 
     async def roll_back(self, connection: PostgresConnection) -> None:
-        """End what `begin_loading` has begun, if it has, without a commit."""
+        """End what `begin_early` has begun, if it has, without a commit."""
+        await self._end_early(connection, _ROLLBACK)
+
+    async def end_unchanged(self, connection: PostgresConnection, *, has_locked: bool) -> None:
+        """End the same where there is nothing to write. A COMMIT would wait for the disk if rows were locked; if none
+        were, it costs nothing, and the server doesn't count it as a failure."""
+        await self._end_early(connection, _ROLLBACK if has_locked else _COMMIT)
+
+    async def _end_early(self, connection: PostgresConnection, statement: PreparedStatement) -> None:
         if self.has_begun:
             self.has_begun = False
-            await execute_pipeline(connection, [_ROLLBACK.bind()])
+            await execute_pipeline(connection, [statement.bind()])
 
     async def begin(self, connection: PostgresConnection, stamp: Instant) -> None:
         """Run BEGIN and write the commit's row."""

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 import psycopg
 import trio
 from attrs import evolve
+from psycopg.errors import SerializationFailure
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.payments.ledger import Reads, TransactionLocked
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord
@@ -45,6 +46,7 @@ from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
 from mmo_trio.storage.postgres.due_work import DueSearch
 from mmo_trio.storage.postgres.new_references import NewReferences
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
+from mmo_trio.storage.postgres.pipeline import execute_pipeline
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
 from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
@@ -148,49 +150,58 @@ class PostgresStore(SqlStore):
         return ownership.NO_HOLDER if self.ownership is None else self.ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Make two round trips: load; then, unless another process was quicker, write and commit. A further attempt
-        first makes the readers of records wait for it."""
+        """Make two round trips: load, and lock what may change; then write and commit, unless another process was
+        quicker with what has no lock. A further attempt first makes the readers of records wait for it."""
         scheduled: list[IntentKey] = []
         is_repeated = False
 
         async def attempt(connection: PostgresConnection, commit: Commit[Sequence[Decision]]) -> Sequence[Decision]:
             nonlocal is_repeated
-            if is_repeated:
-                await commit.begin_loading(connection, records_horizon.ACQUIRE_WRITER_LOCK)
+            if is_horizon_held := is_repeated:
+                await execute_pipeline(connection, [*commit.begin_early(), records_horizon.ACQUIRE_WRITER_LOCK])
             elif (assumed := self._new_references.working_set(reads)) is not None:
                 with self._new_references.discard_if_wrong(commit):
-                    decisions = await write(connection, commit, decide(assumed.ledger), assumed)
+                    decisions = await write(connection, commit, decide(assumed.ledger), assumed, False)
                     if commit.results:  # Otherwise nothing has checked what was assumed.
                         return decisions
             is_repeated = True
             try:
-                loaded = await load_batch(connection, reads, self._known_brands, is_distributed=self._is_distributed)
+                loaded = await load_batch(
+                    connection,
+                    reads,
+                    self._known_brands,
+                    begin=None if self._is_distributed else commit.begin_early,
+                    is_distributed=self._is_distributed,
+                )
                 decisions = decide(loaded.ledger)
-            except Exception:
+            except Exception as error:
                 await commit.roll_back(connection)
+                if isinstance(error, TransactionLocked):
+                    raise SerializationFailure("another process is deciding about the same payment") from None
                 raise
             self._new_references.learn(reads, loaded)
-            return await write(connection, commit, decisions, loaded)
+            return await write(connection, commit, decisions, loaded, is_horizon_held)
 
         async def write(
             connection: PostgresConnection,
             commit: Commit[Sequence[Decision]],
             decisions: Sequence[Decision],
             loaded: LoadedBatch,
+            is_horizon_held: bool,
         ) -> Sequence[Decision]:
             batch = net_effect(decisions)
             scheduled[:] = batch.scheduled
             for created in batch.created.values():
                 self._known_brands.add(created.reference, created.order.brand)
             if batch.is_empty:
-                await commit.roll_back(connection)
+                await commit.end_unchanged(connection, has_locked=loaded.has_locked)
             else:
                 commit.brand = commit_brand(batch) if self._is_distributed else None
                 statements = batch_statements(
                     batch,
                     loaded,
                     holder=self._holder,
-                    is_horizon_held=commit.has_begun,
+                    is_horizon_held=is_horizon_held,
                     is_distributed=self._is_distributed,
                 )
                 await commit.run_whole_transaction(connection, batch.latest_stamp, statements, decisions)

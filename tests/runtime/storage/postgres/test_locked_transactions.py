@@ -1,0 +1,181 @@
+"""Two gateways on one PostgreSQL decide about the same payment at once: neither waits for the other, and no batch is
+decided in vain (S1, S2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import pytest
+import trio
+
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input, ProviderAccepted, TransactionWoke
+from mmo_sansio.messages.replies import Applied, Ignored, Reply
+from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
+from mmo_sansio.values.clock import Span
+from mmo_sansio.values.model import Source, Stage
+from mmo_trio.engine import engine as engine_module
+from mmo_trio.engine.engine import Engine, Outbox
+from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
+from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.system.clock import GatewayClock
+
+# isort: split
+import psycopg
+
+CONTENDED = 1
+OTHERS = range(2, 6)
+OF_ANOTHER_BRAND = 9
+
+
+@asynccontextmanager
+async def two_gateways(database: str) -> AsyncIterator[tuple[Engine, Engine]]:
+    """Two engines on one database, and payments that are with their provider."""
+    async with (
+        open_postgres(database, serving=True) as one,
+        open_postgres(database, serving=True) as other,
+        trio.open_nursery() as nursery,
+    ):
+        engines = [Engine(store, GatewayClock(), Outbox()) for store in (one, other)]
+        for engine in engines:
+            await nursery.start(engine.run)
+        with trio.fail_after(60):
+            for number in (CONTENDED, *OTHERS):
+                await engines[0].submit(creation(number))
+                await engines[0].submit(BeginSubmission(reference(number)))
+            await engines[0].submit(creation(OF_ANOTHER_BRAND, brand_id="globex"))
+            await engines[0].submit(BeginSubmission(reference(OF_ANOTHER_BRAND)))
+            await engines[0].submit(succeeded(OF_ANOTHER_BRAND))
+            yield engines[0], engines[1]
+        nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def channel_locked(database: str) -> Iterator[psycopg.Connection]:
+    """Lock a row for which a commit about the other brand's callback waits."""
+    with psycopg.connect(database) as connection:
+        connection.execute("INSERT INTO channels (brand, holder, fence) VALUES ('globex', 0, 0) ON CONFLICT DO NOTHING")
+        connection.commit()
+        connection.execute("SELECT FROM channels WHERE brand = 'globex' FOR UPDATE")
+        yield connection
+
+
+async def a_commit_waits(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        while connection.execute(waiting).fetchone() != (1,):  # noqa: ASYNC110  (the database tells no events)
+            await trio.sleep(0.01)
+
+
+def rollbacks(database: str) -> int:
+    with psycopg.connect(database, autocommit=True) as connection:
+        row = connection.execute(
+            "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def begin_commit_that_waits(engine: Engine, about: Input) -> None:
+    """Let the engine decide this in a commit that waits for the locked channel."""
+    engine.enqueue(about)
+    engine.enqueue(CallbackConcluded(reference(OF_ANOTHER_BRAND), DELIVERED, breaker=INITIAL_SNAPSHOT))
+
+
+ACCEPTED = ProviderAccepted(reference(CONTENDED), "sandbox", Source.POLL, "P1", poll_after=Span(1))
+
+
+@pytest.mark.spec("S2")
+@pytest.mark.parametrize("is_poll", [False, True], ids=["its acceptance", "its poll"])
+async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(database: str, is_poll: bool) -> None:
+    """One gateway records what the submission was answered, or a poll that is due; meanwhile the other one hears of
+    the result of this payment, and of others."""
+    async with two_gateways(database) as (one, other):
+        if is_poll:
+            await one.submit(ACCEPTED)
+        with channel_locked(database) as locking:
+            before = rollbacks(database)
+            begin_commit_that_waits(one, TransactionWoke(reference(CONTENDED)) if is_poll else ACCEPTED)
+            await a_commit_waits(database)
+            contended = other.enqueue(succeeded(CONTENDED))
+            replies = [other.enqueue(succeeded(number)) for number in OTHERS]
+            with trio.fail_after(4):
+                for each in replies:
+                    assert isinstance(await each.reply(), Applied)
+            assert other.statistics().deferred > 0
+            locking.commit()
+        reply = await contended.reply()
+        assert isinstance(reply, Applied)
+        assert reply.transaction.progress.stage is Stage.SUCCEEDED
+        timeline = await other.store.admin.timeline(reference(CONTENDED))
+        expected = ["CreatePayment", "BeginSubmission", "ProviderAccepted", *["TransactionWoke"] * is_poll]
+        assert [line.input_name for line in timeline] == [*expected, "ProviderSucceeded"]
+        assert [each.statistics().failed_batches for each in (one, other)] == [0, 0]
+    assert rollbacks(database) == before
+
+
+async def test_inputs_about_a_locked_payment_keep_their_order(database: str) -> None:
+    async with two_gateways(database) as (one, other):
+        with channel_locked(database) as locking:
+            begin_commit_that_waits(one, ACCEPTED)
+            await a_commit_waits(database)
+            first, second = other.enqueue(failed(CONTENDED)), other.enqueue(succeeded(CONTENDED))
+            while not other.statistics().deferred:  # noqa: ASYNC110  (the engine tells no events)
+                await trio.sleep(0.01)
+            third = other.enqueue(failed(CONTENDED))
+            locking.commit()
+        replies = [await each.reply() for each in (first, second, third)]
+        assert isinstance(replies[0], Applied)
+        assert replies[0].transaction.progress.stage is Stage.FAILED
+        reasons = [each.reason for each in await other.store.admin.suspense()]
+        assert reasons == [SuspenseReason.CONFLICTING_RESULT, SuspenseReason.REPEATED_RESULT]
+
+
+async def test_a_payment_that_stays_locked_is_answered_in_time(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "DEFERRALS_MAX", 3)
+    async with two_gateways(database) as (one, other):
+        with channel_locked(database) as locking:
+            begin_commit_that_waits(one, ACCEPTED)
+            await a_commit_waits(database)
+            with pytest.raises(StoreUnavailable, match="another process"):
+                await other.submit(succeeded(CONTENDED))
+            locking.commit()
+        assert isinstance(await other.submit(succeeded(CONTENDED)), Applied)
+
+
+async def test_a_command_decides_about_a_locked_payment_once_it_is_free(database: str) -> None:
+    async with (
+        two_gateways(database) as (one, other),
+        open_postgres(database, serving=False) as store,
+        trio.open_nursery() as nursery,
+    ):
+        replies: list[Reply] = []
+
+        async def decide() -> None:
+            replies.append(await submit_once(store, succeeded(CONTENDED), GatewayClock()))
+
+        with channel_locked(database) as locking:
+            begin_commit_that_waits(one, ACCEPTED)
+            await a_commit_waits(database)
+            nursery.start_soon(decide)
+            assert isinstance(await other.submit(succeeded(OTHERS[0])), Applied)
+            assert not replies
+            locking.commit()
+        while not replies:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        assert isinstance(replies[0], Applied)
+
+
+async def test_what_changes_nothing_leaves_no_lock(database: str) -> None:
+    """A payment that is not due, or not there, is free for others at once."""
+    async with two_gateways(database) as (one, other):
+        ignored = await one.submit(TransactionWoke(reference(CONTENDED)))
+        assert isinstance(ignored, Ignored)
+        assert isinstance(await one.submit(TransactionWoke(reference(99))), Ignored)
+        assert isinstance(await other.submit(succeeded(CONTENDED)), Applied)
+        assert other.statistics().deferred == 0
