@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: a batch is one round trip to load, one to write and commit, and no lock in between."""
+"""The store on PostgreSQL: a batch is one round trip to load, one to write and commit, and no wait in between."""
 
 from __future__ import annotations
 

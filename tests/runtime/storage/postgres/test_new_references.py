@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -34,10 +35,10 @@ class Loads:
     reads: list[Reads] = Factory(list)
 
     async def load_batch(
-        self, connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, *, is_distributed: bool = False
+        self, connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, **options: Any
     ) -> LoadedBatch:
         self.reads.append(reads)
-        return await load_batch(connection, reads, known_brands, is_distributed=is_distributed)
+        return await load_batch(connection, reads, known_brands, **options)
 
 
 @asynccontextmanager
