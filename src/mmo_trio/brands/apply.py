@@ -9,12 +9,16 @@ from attrs import evolve, field, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand
+from mmo_sansio.values.model import Brand, Status
+from mmo_trio.brands.difference import BrandDifference, brand_differences, removed_methods
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, ConfiguredBrand, read_brands_file
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import Store
+
+PENDING_SHOWN_MAX = 1_000
+"""Pending payments of a brand that are counted."""
 
 
 @frozen
@@ -37,6 +41,10 @@ class BrandsPlan:
     keys_to_add: tuple[NewApiKey, ...]
     brands_needing_keys: tuple[str, ...]
     """The ids of brands that have no key in use, and none in the file."""
+    differences: tuple[BrandDifference, ...] = ()
+    """What changes in the changed brands."""
+    kept_methods: tuple[str, ...] = ()
+    """`BRAND: METHOD (COUNTRY)` of the methods that the file does not have; empty when pruning."""
 
 
 def plan_brands(
@@ -50,9 +58,10 @@ def plan_brands(
 ) -> BrandsPlan:
     """Return the changes that bring the brands of a file into the store.
 
-    A disabled brand stays disabled where the file says nothing about it, and with `may_enable` False in any case. Keys
-    are only added: a retired one stays retired, and one that the file doesn't name stays in use. Raises SettingsError
-    when a key of the file belongs to another brand, or when a new one has fewer than `key_length_min` characters.
+    Brands and methods that the file does not have are removed with `prune` only. A disabled brand stays disabled where
+    the file says nothing about it, and with `may_enable` False in any case. Keys are only added: a retired one stays
+    retired, and one that the file doesn't name stays in use. Raises SettingsError when a key of the file belongs to
+    another brand, or when a new one has fewer than `key_length_min` characters.
     """
     stored = {record.brand.id: record for record in current}
     known = [
@@ -60,6 +69,8 @@ def plan_brands(
         for each in configured
         if each.brand.id in stored
     ]
+    missing = {each.id: [] if prune else removed_methods(stored[each.id].brand, each) for each in known}
+    known = [evolve(each, methods=(*each.methods, *missing[each.id])) for each in known]
     names = {each.brand.id for each in configured}
     return BrandsPlan(
         added=tuple(each.brand for each in configured if each.brand.id not in stored),
@@ -70,6 +81,8 @@ def plan_brands(
         brands_needing_keys=tuple(
             each.brand.id for each in configured if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
         ),
+        differences=tuple(one for each in known for one in brand_differences(stored[each.id].brand, each)),
+        kept_methods=tuple(f"{id}: {each.key} ({each.country})" for id, kept in missing.items() for each in kept),
     )
 
 
@@ -87,6 +100,17 @@ async def check_new_ids(store: Store, plan: BrandsPlan, *, reused: Collection[st
             fault = "an earlier brand with this id has payments, which the new one would see as its own."
             remedy = f"Use another id; if it is the same merchant, run `mmo brands apply FILE --reuse-id {brand.id}`."
             raise SettingsError(f"brand {brand.id}, id", fault, remedy)
+
+
+async def check_removed(store: Store, plan: BrandsPlan) -> None:
+    """Raise SettingsError when a brand would be removed that has pending payments: nobody could call it back."""
+    for id in plan.removed:
+        pending = await store.admin.find_transactions(brand=id, status=Status.PENDING, limit=PENDING_SHOWN_MAX)
+        if pending:
+            more = "or more " if len(pending) == PENDING_SHOWN_MAX else ""
+            fault = f"it cannot be removed while {len(pending)} {more}of its payments are pending."
+            remedy = f"Run `mmo brands disable {id}`, and remove it when they have ended (`mmo tx list --brand {id}`)."
+            raise SettingsError(f"brand {id}", fault, remedy)
 
 
 def _missing_keys(

@@ -104,6 +104,61 @@ def test_brands_are_removed_only_when_pruning(data: Path, tmp_path: Path) -> Non
     assert [each["id"] for each in as_json("brands", "list", "--data", data)] == ["acme"]
 
 
+@pytest.mark.finding("new-users-H5")
+def test_a_dry_run_shows_each_change_and_changes_nothing(data: Path, tmp_path: Path) -> None:
+    before = as_json("brands", "list", "--data", data)
+    (tmp_path / "brands.toml").write_text(BRANDS.replace('max = "150000"', 'max = "1000"') + FURTHER)
+    words = ("brands", "apply", tmp_path / "brands.toml", "--data", data)
+    said = mmo(*words, "--dry-run")
+    assert said.exit_code == 0
+    assert "acme: method mpesa_ke (KE), limits.KES.max: 150000.00 KES -> 1000.00 KES" in said.stderr
+    assert as_json("brands", "list", "--data", data) == before
+    assert as_json(*words)["differences"] == [
+        {
+            "brand": "acme",
+            "member": "method mpesa_ke (KE), limits.KES.max",
+            "before": "150000.00 KES",
+            "after": "1000.00 KES",
+        }
+    ]
+    [recorded] = [each for each in as_json("audit", "list", "--data", data) if "1000.00 KES" in str(each)]
+    assert "150000.00 KES" in str(recorded)
+
+
+@pytest.mark.finding("new-users-H5")
+def test_methods_are_removed_only_when_pruning(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "brands.toml").write_text('[[brand]]\nid = "acme"\nname = "Acme Ltd"\n' + FURTHER)
+    words = ("brands", "apply", tmp_path / "brands.toml", "--data", data)
+    kept = mmo(*words)
+    assert "acme: mpesa_ke (KE)" in kept.stderr
+    assert as_json("brands", "show", "acme", "--data", data)["methods"] != []
+    pruned = mmo(*words, "--prune")
+    assert "acme: method mpesa_ke (KE): provider sandbox -> none" in pruned.stderr
+    assert as_json("brands", "show", "acme", "--data", data)["methods"] == []
+
+
+@pytest.mark.finding("new-users-H5")
+def test_a_brand_with_pending_payments_is_not_removed(data: Path, tmp_path: Path) -> None:
+    async def create() -> None:
+        async with open_store(f"sqlite:///{data / 'gateway.db'}", serving=False, create=False) as store:
+            await submit_batch(store, (creation(1, brand_id="zuri"), after_noon(1)))
+
+    trio.run(create)
+    (tmp_path / "brands.toml").write_text(BRANDS)
+    refused = mmo("brands", "apply", tmp_path / "brands.toml", "--prune", "--data", data)
+    assert refused.exit_code == 2
+    assert "1 of its payments are pending" in refused.stderr
+    assert [each["id"] for each in as_json("brands", "list", "--data", data)] == ["acme", "zuri"]
+
+
+@pytest.mark.finding("new-users-H5")
+def test_a_file_without_a_brand_is_refused(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "brands.toml").write_text("")
+    refused = mmo("brands", "apply", tmp_path / "brands.toml", "--data", data)
+    assert refused.exit_code == 2
+    assert "has no brand" in refused.stderr
+
+
 def test_a_fault_in_the_file_is_named(data: Path, tmp_path: Path) -> None:
     (tmp_path / "brands.toml").write_text(BRANDS.replace('provider = "sandbox"', 'provider = "x"'))
     done = mmo("brands", "apply", tmp_path / "brands.toml", "--data", data)

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-from attrs import evolve
+from attrs import asdict, evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Limits, Operation, Type
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
-from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, create_key, plan_brands
+from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, check_removed, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, read_brands_file
-from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table, report_readable_secrets
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
@@ -31,7 +31,8 @@ def brands() -> None:
 
 @brands.command("apply")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--prune", is_flag=True, help="Remove brands that the file doesn't have.")
+@click.option("--prune", is_flag=True, help="Remove the brands and methods that the file doesn't have.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
 @click.option(
     "--reuse-id",
     "reused_ids",
@@ -40,14 +41,19 @@ def brands() -> None:
 )
 @target_options
 @json_option
-def apply_(file: Path, prune: bool, reused_ids: tuple[str, ...], target: CommandTarget, as_json: bool) -> None:
+def apply_(
+    file: Path, prune: bool, dry_run: bool, reused_ids: tuple[str, ...], target: CommandTarget, as_json: bool
+) -> None:
     """Add and update brands from brands.toml.
 
-    Changes are shown first. Brands are removed only with --prune.
+    Every change is shown with the value before. Brands and methods are removed only with --prune, and a brand only when
+    none of its payments is pending. All processes that serve know the changes within a minute (limits.api_key_cache).
     """
     rules = EgressRules(allow_private=target.settings.egress.allow_private)
     titles = target.provider_titles()
     described = read_brands_file(file, providers=titles, rules=rules)
+    if not described:
+        raise UsageProblem(f"{file} has no brand. Begin each with [[brand]].")
     report_readable_secrets(None, file, target.settings)
 
     async def make_plan(store: Store) -> BrandsPlan:
@@ -55,15 +61,21 @@ def apply_(file: Path, prune: bool, reused_ids: tuple[str, ...], target: Command
         length_min = API_KEY_LENGTH_MIN if target.data_directory is None else SANDBOX_API_KEY_LENGTH_MIN
         plan = plan_brands(await store.admin.brands(), described, keyring, prune=prune, key_length_min=length_min)
         await check_new_ids(store, plan, reused=reused_ids)
+        await check_removed(store, plan)
         return plan
 
-    plan = target.with_store(make_plan, create=True)
+    plan = target.with_store(make_plan, create=not dry_run)
     _print_plan(plan)
     changes: dict[str, Any] = {
         "added": [each.id for each in plan.added],
         "changed": [each.id for each in plan.changed],
         "removed": list(plan.removed),
+        "differences": [asdict(each) for each in plan.differences],
     }
+    if dry_run:
+        if as_json:
+            print_json(changes | {"unchanged": list(plan.unchanged)})
+        return
     now = target.clock().now()
 
     async def carry_out(store: Store) -> Mapping[str, str]:
@@ -358,6 +370,10 @@ def _print_plan(plan: BrandsPlan) -> None:
     ):
         if names:
             print_status(f"{action}: {', '.join(names)}")
+    for each in plan.differences:
+        print_status(f"  {each.text}")
+    for kept in plan.kept_methods:
+        print_status(f"keep, though the file doesn't have it (--prune removes it): {kept}")
     if plan.keys_to_add:
         print_status(f"add keys: {len(plan.keys_to_add)}")
 
