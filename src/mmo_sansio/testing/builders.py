@@ -72,11 +72,16 @@ def KES(value: str | int) -> Money:  # It reads as the currency that it is.
 
 def numbered_reference(number: int) -> str:
     """Return the gatewayReference with this number: distinct for distinct numbers, a ULID in form."""
+    return "01K5TESTTESTTEST00" + ulid_digits(number)
+
+
+def ulid_digits(number: int) -> str:
+    """Return a number as eight characters of a ULID."""
     digits = ""
     for _ in range(8):
         number, digit = divmod(number, 32)
         digits = _ULID_ALPHABET[digit] + digits
-    return "01K5TESTTESTTEST00" + digits
+    return digits
 
 
 def a_party(**members: Any) -> Party:

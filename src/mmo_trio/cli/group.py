@@ -14,6 +14,7 @@ from mmo_trio.cli.commands import (
     audit,
     brands,
     check_config,
+    conform,
     db,
     demo,
     explain,
@@ -44,7 +45,7 @@ def main() -> None:
 
 
 for command in (
-    demo.demo, serve.sandbox, serve.serve, listen.listen, brands.brands, tx.tx, explain.explain,
+    demo.demo, serve.sandbox, serve.serve, listen.listen, conform.conform, brands.brands, tx.tx, explain.explain,
     suspense.suspense, providers.providers, records.records, operators.operators, audit.audit, archive.archive,
     db.db, master_keys.keys, check_config.check_config, sandbox_clock.sandbox_clock, simulate.simulate,
 ):  # fmt: skip

@@ -107,7 +107,7 @@ class ClientExchange:
 
         Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an error cannot undo
         it: look at `head` first."""
-        data = _request_bytes(request, self._target)
+        data = request_bytes(request, self._target)
         self.step = "Looking up the name"
         addresses = await self._resolve(names, nat64, lookup_owner)
         self.step = "Connecting"
@@ -215,7 +215,7 @@ _REQUEST_LINE: Final = re.compile(rb"[A-Z]++ [\x21-\x7e]++ HTTP/1\.1")
 _FIELD_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x80-\xff]*+")
 
 
-def _request_bytes(request: HttpRequest, target: UrlTarget) -> bytes:
+def request_bytes(request: HttpRequest, target: UrlTarget) -> bytes:
     """Return the request's bytes with the fields that every request has. Raises InvalidRequest."""
     request_line = f"{request.method} {target.path_and_query} HTTP/1.1".encode("ascii")
     fields = [b"Host: " + target.authority.encode("ascii"), b"User-Agent: " + USER_AGENT, b"Accept-Encoding: identity"]

@@ -1,0 +1,179 @@
+"""`mmo conform` plays callbacks and situations at a merchant's endpoint, and reports what it should have done."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import trio
+from rich.text import Text
+
+from mmo_sansio.http.egress_rules import UrlError, UrlTarget, parse_url
+from mmo_sansio.testing.endpoint.judging import Verdict, VerdictKind
+from mmo_sansio.testing.endpoint.situation import Situation
+from mmo_sansio.testing.endpoint.table import SITUATIONS
+from mmo_trio.cli.support.errors import UsageProblem
+from mmo_trio.cli.support.junit import write_junit
+from mmo_trio.cli.support.output import print_json, print_line, print_rows, print_status, terminal
+from mmo_trio.cli.support.target import json_option
+from mmo_trio.system.clock import GatewayClock
+from mmo_trio.system.ids import ReferenceGenerator
+from mmo_trio.system.visible_text import visible_text
+
+SUITE = "mmo conform"
+_file = click.Path(path_type=Path, dir_okay=False)
+_LABELS = {
+    VerdictKind.PASSED: ("ok      ", "green"),
+    VerdictKind.FAILED: ("FAILED  ", "bold red"),
+    VerdictKind.ADVICE: ("advice  ", "yellow"),
+    VerdictKind.NOT_PLAYED: ("-       ", "dim"),
+}
+
+
+@click.command(short_help="Test a merchant's endpoint for callbacks.")
+@click.argument("url", required=False)
+@click.option("--key", envvar="API_KEY", help="The API key that the endpoint expects; by default $API_KEY.")
+@click.option("--ca-file", type=_file, help="A further authority (PEM) that has signed its certificate.")
+@click.option("--allow-http", is_flag=True, help="Permit http://, for an endpoint on your own machine.")
+@click.option("--probe", metavar="URL|COMMAND", help="Reports what was handled; {reference} is the gatewayReference.")
+@click.option("--merchant-reference", metavar="REFERENCE", help="One that the merchant knows, for all payments.")
+@click.option("--only", "names", multiple=True, metavar="NAME", help="Play this situation; several may be given.")
+@click.option("--list", "list_only", is_flag=True, help="List the situations.")
+@click.option("--junit", type=_file, help="Write the report as JUnit XML, too.")
+@json_option
+def conform(
+    url: str | None,
+    key: str | None,
+    ca_file: Path | None,
+    allow_http: bool,
+    probe: str | None,
+    merchant_reference: str | None,
+    names: Sequence[str],
+    list_only: bool,
+    junit: Path | None,
+    as_json: bool,
+) -> None:
+    """Play callbacks and situations at the endpoint URL, and report what it should have done and why.
+
+    The callbacks carry your key and tell of payments that nobody has made: use a copy of your shop for tests, never the
+    real one. The exit code is 1 if the endpoint fails in a situation.
+    """
+    situations = _chosen(names)
+    if list_only:
+        return _print_situations(situations, as_json=as_json)
+    if url is None or not key:
+        raise UsageProblem("Give the URL of the endpoint, and its API key in --key or in the variable API_KEY.")
+    target = _parse_target(url, allow_http=allow_http)
+    if not as_json:
+        print_status(f"Playing {len(situations)} situations at {visible_text(url)}")
+    verdicts = _check(target, key.encode(), ca_file, situations, probe, merchant_reference)
+    if junit is not None:
+        write_junit(junit, verdicts, suite=SUITE)
+    if as_json:
+        print_json([_to_json(each) for each in verdicts])
+    else:
+        _print_report(verdicts)
+    if any(each.kind is VerdictKind.FAILED for each in verdicts):
+        raise SystemExit(1)
+    return None
+
+
+def _check(
+    target: UrlTarget,
+    key: bytes,
+    ca_file: Path | None,
+    situations: Sequence[Situation],
+    probe: str | None,
+    merchant_reference: str | None,
+) -> list[Verdict]:
+    # Imported here, as they are slow to import and only this command needs them.
+    from mmo_trio.sandbox.endpoint_check import REFERENCE_PLACE, check_endpoint, command_probe, numbered, url_probe
+    from mmo_trio.sandbox.endpoint_player import played_endpoint
+
+    endpoint = played_endpoint(target, key, ca_file)
+    ask = None
+    if probe is not None:
+        if REFERENCE_PLACE not in probe:
+            raise UsageProblem(f"--probe: write {REFERENCE_PLACE} where the gatewayReference belongs.")
+        try:
+            is_url = probe.startswith(("http://", "https://"))
+            ask = url_probe(probe, endpoint) if is_url else command_probe(shlex.split(probe))
+        except ValueError as fault:
+            raise UsageProblem(f"--probe: {fault}") from None
+
+    async def check() -> list[Verdict]:
+        clock = GatewayClock()
+        run = ReferenceGenerator(clock.now)()
+        played = numbered(situations, run=run, now=clock.now(), merchant_reference=merchant_reference)
+        return await check_endpoint(endpoint, played, probe=ask)
+
+    return trio.run(check)
+
+
+def _chosen(names: Sequence[str]) -> Sequence[Situation]:
+    known = {each.name: each for each in SITUATIONS}
+    if unknown := [each for each in names if each not in known]:
+        raise UsageProblem(f"--only {unknown[0]}: there is no such situation. `mmo conform --list` lists them.")
+    return [known[each] for each in names] or SITUATIONS
+
+
+def _parse_target(url: str, *, allow_http: bool) -> UrlTarget:
+    try:
+        target = parse_url(url)
+    except UrlError as error:
+        raise UsageProblem(f"{url}: {error}") from None
+    if target.scheme == "http" and not allow_http:
+        raise UsageProblem(
+            f"{url}: callbacks only travel over HTTPS (C8). For an endpoint on your own machine give --allow-http."
+        )
+    return target
+
+
+def _print_situations(situations: Sequence[Situation], *, as_json: bool) -> None:
+    rows = [
+        {"name": each.name, "level": _level(each), "title": each.title, "duty": each.duty, "clauses": each.clauses}
+        for each in situations
+    ]
+    print_rows({"name": "name", "level": "level", "what happens": "title"}, rows, as_json=as_json)
+
+
+def _level(situation: Situation) -> str:
+    return "required" if situation.is_required else "advised"
+
+
+def _to_json(verdict: Verdict) -> dict[str, object]:
+    situation = verdict.situation
+    return {
+        "name": situation.name,
+        "verdict": verdict.kind.value,
+        "level": _level(situation),
+        "reasons": verdict.reasons,
+        "question": verdict.question,
+        "title": situation.title,
+        "duty": situation.duty,
+        "clauses": situation.clauses,
+    }
+
+
+def _print_report(verdicts: Sequence[Verdict]) -> None:
+    out = terminal()
+    for each in verdicts:
+        word, style = _LABELS[each.kind]
+        out.print(Text.assemble((word, style), (f"{each.situation.name}  ", "bold"), each.situation.title))
+        if each.kind in (VerdictKind.FAILED, VerdictKind.ADVICE):
+            for reason in each.reasons:
+                print_line(f"          {reason}")
+            print_line(f"          {each.situation.duty} ({', '.join(each.situation.clauses)})", "dim")
+    questions = [(each.situation.name, each.question) for each in verdicts if each.question is not None]
+    if questions:
+        print_line("\nAsk yourself, as it does not show from outside (or give --probe):", "bold")
+        for name, question in questions:
+            print_line(f"  {name}: {question}")
+    kinds = [each.kind for each in verdicts]
+    print_line(
+        f"\n{kinds.count(VerdictKind.PASSED)} passed, {kinds.count(VerdictKind.FAILED)} failed,"
+        f" {kinds.count(VerdictKind.ADVICE)} with advice, {kinds.count(VerdictKind.NOT_PLAYED)} not played.",
+        "bold",
+    )
