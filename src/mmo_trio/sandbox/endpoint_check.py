@@ -62,6 +62,8 @@ async def check_endpoint(
         played.append((situation, script, await play(endpoint, script)))
         if len(played) == 1 and isinstance(played[0][2][0][0], NoEndpointAnswer):
             break
+    if probe is not None:
+        await trio.sleep(settle_s)  # So that a second effect of a repeat shows, too.
     verdicts = {}
     for situation, script, observed in played:
         handled = None if probe is None else await _handled(probe, script.handled, settle_s)
@@ -73,9 +75,7 @@ def numbered(
     situations: Sequence[Situation], *, run: str, now: Instant, merchant_reference: str | None = None
 ) -> list[tuple[Situation, PlayedPayments]]:
     """Return each situation with payments of its own; `run` is a fresh ULID."""
-    return [
-        (each, PlayedPayments(run[:18], number, now, merchant_reference)) for number, each in enumerate(situations)
-    ]
+    return [(each, PlayedPayments(run[:18], number, now, merchant_reference)) for number, each in enumerate(situations)]
 
 
 def _not_played(situation: Situation) -> Verdict:

@@ -38,10 +38,7 @@ ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Bytes of an answer's body that are read, as the gateway reads them (K4)."""
 RECEIVE_BYTES: Final = 16 * 1024
 
-_PROTOCOL_VERSIONS: Final = {
-    TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
-    TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
-}
+_PROTOCOL_VERSIONS: Final = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
 _FAILURES = (OSError, trio.BrokenResourceError, ResponseHeadError, ResponseBodyError)
 
 ByteStream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
@@ -207,7 +204,7 @@ def _divide(data: bytes) -> list[bytes]:
 async def _receive(stream: ByteStream) -> tuple[FinalResponseHead, bytes]:
     """Return the head and the body of the answer. Raises one of _FAILURES."""
     reader = ResponseHeadReader()
-    while (head := reader.receive(await stream.receive_some(RECEIVE_BYTES))) is None:
+    while (head := reader.receive(bytes(await stream.receive_some(RECEIVE_BYTES)))) is None:
         pass
     decoder, body = response_body(head), bytearray()
     while True:
@@ -215,7 +212,7 @@ async def _receive(stream: ByteStream) -> tuple[FinalResponseHead, bytes]:
             body += piece
         if decoder.is_complete or len(body) >= ANSWER_BYTES_MAX:
             return head, bytes(body)
-        decoder.receive(await stream.receive_some(RECEIVE_BYTES))
+        decoder.receive(bytes(await stream.receive_some(RECEIVE_BYTES)))
 
 
 def _is_reusable(head: FinalResponseHead) -> bool:
@@ -227,6 +224,8 @@ def _is_reusable(head: FinalResponseHead) -> bool:
 def _failure_reason(error: BaseException) -> str:
     """Return what happened, as a clause without a final dot."""
     cause = error.__cause__ or error
+    if isinstance(cause, BaseExceptionGroup):  # One for each address that was tried.
+        cause = cause.exceptions[0]
     match cause:
         case ssl.SSLCertVerificationError(verify_message=reason) if reason:
             return f"the certificate is not accepted ({reason})"

@@ -45,7 +45,7 @@ class VerdictKind(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     ADVICE = "advice"
-    """The endpoint did otherwise than is advised."""
+    """The endpoint answered otherwise than is advised."""
     NOT_PLAYED = "not_played"
 
 
@@ -68,13 +68,14 @@ def judge(
 
     `handled` is None when the merchant cannot be asked what he has handled.
     """
-    reasons = list(dict.fromkeys(_answer_faults(script, observed)))
-    if handled is not None:
-        reasons += list(dict.fromkeys(_handling_faults(script, handled)))
-    broken = VerdictKind.FAILED if situation.is_required else VerdictKind.ADVICE
-    kind = broken if reasons else VerdictKind.PASSED
+    answers = tuple(dict.fromkeys(_answer_faults(script, observed)))
+    bookings = () if handled is None else tuple(dict.fromkeys(_handling_faults(script, handled)))
+    if bookings or (answers and situation.is_required):
+        kind = VerdictKind.FAILED
+    else:
+        kind = VerdictKind.ADVICE if answers else VerdictKind.PASSED
     question = situation.question if script.handled and handled is None else None
-    return Verdict(situation, kind, tuple(reasons), question)
+    return Verdict(situation, kind, answers + bookings, question)
 
 
 def _answer_faults(script: Script, observed: Sequence[Sequence[Observation]]) -> Iterator[str]:

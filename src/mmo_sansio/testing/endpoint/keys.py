@@ -31,6 +31,10 @@ def _with_key(variant: KeyVariant) -> Callable[[PlayedPayments], Script]:
     return write
 
 
+def _with_two_keys(payments: PlayedPayments) -> Script:
+    return Script(((PlayedRequest(payments.success(), Expectation.REJECT, KeyVariant.TWICE),),))
+
+
 def _rejected(name: str, title: str, variant: KeyVariant, duty: str = _REJECT) -> Situation:
     return Situation(name, title, duty, ("K1",), _with_key(variant), question="Was nothing booked?")
 
@@ -67,7 +71,7 @@ KEY_SITUATIONS = (
         "A callback comes with two X-API-KEY, of which the second is yours.",
         "Answer 401. The gateway sends one key; a second one means that something between you adds fields.",
         ("K1",),
-        _with_key(KeyVariant.TWICE),
+        _with_two_keys,
         is_required=False,
     ),
     Situation(

@@ -131,7 +131,7 @@ class Situation:
     write: Callable[[PlayedPayments], Script] = field(repr=False)
     """Writes the requests, about payments of their own."""
     is_required: bool = True
-    """Whether an endpoint that does otherwise fails; else it is advised."""
+    """Whether an endpoint that answers otherwise fails; else the answer is advised. What is handled always counts."""
     question: str | None = None
     """What the merchant has to ask himself, where nobody can tell from outside; None when everything shows."""
     needs_tls: bool = False

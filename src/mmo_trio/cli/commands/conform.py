@@ -105,7 +105,7 @@ def _check(
 
     async def check() -> list[Verdict]:
         clock = GatewayClock()
-        run = ReferenceGenerator(clock.now)()
+        run = ReferenceGenerator(clock.now).next()
         played = numbered(situations, run=run, now=clock.now(), merchant_reference=merchant_reference)
         return await check_endpoint(endpoint, played, probe=ask)
 
