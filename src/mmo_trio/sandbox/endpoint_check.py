@@ -12,7 +12,9 @@ import trio
 from mmo_sansio.http.egress_rules import EgressRules, parse_url
 from mmo_sansio.http.exchange import NoResponseReceived, ResponseReceived
 from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.testing.endpoint.judging import (
+from mmo_sansio.testing.endpoint.played_payments import PlayedPayments
+from mmo_sansio.testing.endpoint.situation import Handling, Script, Situation
+from mmo_sansio.testing.endpoint.verdict import (
     NoEndpointAnswer,
     Observation,
     Verdict,
@@ -20,8 +22,6 @@ from mmo_sansio.testing.endpoint.judging import (
     judge,
     parse_handling,
 )
-from mmo_sansio.testing.endpoint.payments import PlayedPayments
-from mmo_sansio.testing.endpoint.situation import Handling, Script, Situation
 from mmo_sansio.values.clock import Instant
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.sandbox.endpoint_player import PlayedEndpoint, play

@@ -15,7 +15,6 @@ from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.http.response_head import BodyEnd, FinalResponseHead, ResponseHeadError, ResponseHeadReader
-from mmo_sansio.testing.endpoint.judging import EndpointAnswer, NoEndpointAnswer, Observation
 from mmo_sansio.testing.endpoint.situation import (
     ConnectionUse,
     PlayedRequest,
@@ -24,6 +23,7 @@ from mmo_sansio.testing.endpoint.situation import (
     TlsVersion,
     key_fields,
 )
+from mmo_sansio.testing.endpoint.verdict import EndpointAnswer, NoEndpointAnswer, Observation
 from mmo_trio.http.client.client import tls_context
 from mmo_trio.http.client.exchange import request_bytes
 from mmo_trio.http.client.response_body import ResponseBodyError, response_body

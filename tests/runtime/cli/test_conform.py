@@ -17,7 +17,7 @@ import pytest
 import trustme
 from click.testing import CliRunner, Result
 
-from mmo_sansio.testing.endpoint.table import SITUATIONS
+from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
 from mmo_trio.cli import main
 
 EXAMPLE = Path(__file__).parents[3] / "examples/callback_receiver.py"
@@ -25,7 +25,7 @@ KEY = "The-key-0123456789abcdef"
 SOME = ("key-right", "key-wrong", "repeated", "tls-1.2", "tls-1.3")
 
 
-def conform(*arguments: str | Path) -> Result:
+def conform(*arguments: object) -> Result:
     done = CliRunner().invoke(main, ["conform", *map(str, arguments)])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception

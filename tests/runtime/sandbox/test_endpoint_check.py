@@ -18,8 +18,8 @@ from attrs import evolve, frozen
 
 from mmo_sansio.http.egress_rules import parse_url
 from mmo_sansio.testing import START, UNUSED_REFERENCE
-from mmo_sansio.testing.endpoint.judging import Verdict, VerdictKind
-from mmo_sansio.testing.endpoint.table import SITUATIONS
+from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
+from mmo_sansio.testing.endpoint.verdict import Verdict, VerdictKind
 from mmo_trio.sandbox.endpoint_check import Probe, check_endpoint, numbered
 from mmo_trio.sandbox.endpoint_player import played_endpoint
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from attrs import field, frozen
 
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
-from mmo_sansio.testing.endpoint.payments import PlayedPayments
+from mmo_sansio.testing.endpoint.played_payments import PlayedPayments
 
 
 class KeyVariant(Enum):

@@ -11,9 +11,9 @@ import trio
 from rich.text import Text
 
 from mmo_sansio.http.egress_rules import UrlError, UrlTarget, parse_url
-from mmo_sansio.testing.endpoint.judging import Verdict, VerdictKind
 from mmo_sansio.testing.endpoint.situation import Situation
-from mmo_sansio.testing.endpoint.table import SITUATIONS
+from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
+from mmo_sansio.testing.endpoint.verdict import Verdict, VerdictKind
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.junit import write_junit
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, print_status, terminal

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from mmo_sansio.testing.endpoint.judging import Verdict, VerdictKind
+from mmo_sansio.testing.endpoint.verdict import Verdict, VerdictKind
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not have (section 2.2)."""

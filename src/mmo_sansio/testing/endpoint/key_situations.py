@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mmo_sansio.testing.endpoint.payments import PlayedPayments
+from mmo_sansio.testing.endpoint.played_payments import PlayedPayments
 from mmo_sansio.testing.endpoint.situation import (
     Expectation,
     Handling,

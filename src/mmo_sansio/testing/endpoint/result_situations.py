@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from mmo_sansio.testing.endpoint.payments import PlayedPayments, shillings
+from mmo_sansio.testing.endpoint.played_payments import PlayedPayments, shillings
 from mmo_sansio.testing.endpoint.situation import Handling, PlayedRequest, Script, Situation, accepted
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span, earlier

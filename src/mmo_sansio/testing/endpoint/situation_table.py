@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mmo_sansio.testing.endpoint.connections import CONNECTION_SITUATIONS
-from mmo_sansio.testing.endpoint.keys import KEY_SITUATIONS
-from mmo_sansio.testing.endpoint.malformed import MALFORMED_SITUATIONS
-from mmo_sansio.testing.endpoint.repeats import REPEAT_SITUATIONS
-from mmo_sansio.testing.endpoint.results import RESULT_SITUATIONS
+from mmo_sansio.testing.endpoint.connection_situations import CONNECTION_SITUATIONS
+from mmo_sansio.testing.endpoint.key_situations import KEY_SITUATIONS
+from mmo_sansio.testing.endpoint.malformed_situations import MALFORMED_SITUATIONS
+from mmo_sansio.testing.endpoint.repeat_situations import REPEAT_SITUATIONS
+from mmo_sansio.testing.endpoint.result_situations import RESULT_SITUATIONS
 from mmo_sansio.testing.endpoint.situation import Situation
 
 SITUATIONS: tuple[Situation, ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_sansio.testing.endpoint.payments import PlayedPayments
+from mmo_sansio.testing.endpoint.played_payments import PlayedPayments
 from mmo_sansio.testing.endpoint.situation import Handling, PlayedRequest, Script, Situation
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span, earlier
