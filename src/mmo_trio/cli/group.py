@@ -22,6 +22,7 @@ from mmo_trio.cli.commands import (
     master_keys,
     operators,
     providers,
+    reconcile,
     records,
     sandbox_clock,
     serve,
@@ -50,3 +51,5 @@ for command in (
     db.db, master_keys.keys, check_config.check_config, sandbox_clock.sandbox_clock, simulate.simulate,
 ):  # fmt: skip
     main.add_command(command)
+for command in (reconcile.reconcile, reconcile.digest):
+    records.records.add_command(command)

@@ -31,19 +31,20 @@ EXPORT_PAGE_SIZE = 1_000
 WriteRecord = Callable[[str, bytes], None]
 """Writes a transaction object of a brand."""
 
-_datetime_type = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
+datetime_type = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
+"""Reads a date or time of an option."""
 
 
 @click.group()
 def records() -> None:
-    """Write transactions for reconciliation."""
+    """Write transactions for reconciliation, and compare them with statements."""
 
 
 @records.command()
 @click.option("--format", "form", type=click.Choice(["csv", "ndjson"]), required=True)
 @click.option("--brand", help="Only this brand's; by default every brand's.")
-@click.option("--from", "begin", type=_datetime_type, help="Created at or after this time (UTC).")
-@click.option("--to", "end", type=_datetime_type, help="Created before this time (UTC).")
+@click.option("--from", "begin", type=datetime_type, help="Created at or after this time (UTC).")
+@click.option("--to", "end", type=datetime_type, help="Created before this time (UTC).")
 @click.option("--type", "type_", type=click.Choice([each.value for each in Type]))
 @click.option("--method", help="Only this method key's.")
 @click.option("--status", type=click.Choice([each.value for each in Status]))
@@ -67,8 +68,8 @@ def export(
     """
     query = ListRecords(
         brand="",
-        begin=_to_instant(begin, clock.FIRST_INSTANT),
-        end=_to_instant(end, clock.LAST_INSTANT),
+        begin=to_instant(begin, clock.FIRST_INSTANT),
+        end=to_instant(end, clock.LAST_INSTANT),
         type=None if type_ is None else Type(type_),
         method=method,
         status=None if status is None else Status(status),
@@ -109,7 +110,7 @@ async def _export(store: Store, query: ListRecords, brands: Sequence[str], write
     with progress_bar() as bar:
         task = bar.add_task("exporting", total=None)
         for each in brands:
-            async for page in _read_pages(store, evolve(query, brand=each)):
+            async for page in read_pages(store, evolve(query, brand=each)):
                 for record in page:
                     write(each, record)
                 count += len(page)
@@ -117,7 +118,8 @@ async def _export(store: Store, query: ListRecords, brands: Sequence[str], write
     return count
 
 
-async def _read_pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[bytes, ...]]:
+async def read_pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[bytes, ...]]:
+    """Return the transaction objects of a brand's query, page by page."""
     while True:
         found = await store.list_records(query)
         yield found.objects
@@ -140,5 +142,6 @@ def _csv_writer(to: TextIO) -> WriteRecord:
     return lambda brand, record: rows.writerow(csv_columns.row_cells(brand, record))
 
 
-def _to_instant(value: datetime | None, default: Instant) -> Instant:
+def to_instant(value: datetime | None, default: Instant) -> Instant:
+    """Return the instant of an option that is UTC, or the default."""
     return default if value is None else clock.from_datetime(value.replace(tzinfo=UTC))

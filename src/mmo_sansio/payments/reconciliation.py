@@ -1,0 +1,175 @@
+"""Compares a statement, a merchant's ledger or an operator's, with the records, to the minor unit.
+
+Give the records first, then the lines of the statement, one by one: each line returns its differences at once, and
+`missing_lines` those that only show at the end. Only the records are held; a statement may have any length."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+from attrs import define, field, frozen
+
+from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.money import Money
+
+MONEY_IN: Final = frozenset({Type.PAYIN})
+
+
+class DifferenceKind(StrEnum):
+    """Says how a line of a statement and the records differ."""
+
+    MISSING_IN_RECORDS = "missing_in_records"
+    """Money moved by the statement, and no record has its receipt or reference."""
+    MISSING_IN_STATEMENT = "missing_in_statement"
+    """A payment has succeeded by the records, and no line has its receipt or reference."""
+    AMOUNT_DIFFERS = "amount_differs"
+    CURRENCY_DIFFERS = "currency_differs"
+    DIRECTION_DIFFERS = "direction_differs"
+    """Money came in by one side and went out by the other."""
+    STATUS_DIFFERS = "status_differs"
+    """Both sides have the payment, with another status."""
+    DUPLICATE_LINE = "duplicate_line"
+    """A second line has the receipt or reference of a payment that an earlier line has settled."""
+    FEE_DIFFERS = "fee_differs"
+    """Both sides name the fee of a payment, and not the same."""
+
+
+@frozen
+class RecordedPayment:
+    """Holds what the records say of a payment."""
+
+    gateway_reference: str
+    merchant_reference: str | None
+    receipt: str | None
+    """The operator's own reference: `providerReference`."""
+    type: Type
+    status: Status
+    amount: Money
+    """What moved; of a payment that has not succeeded, what was asked for."""
+    fee: Money | None = None
+    is_expected: bool = True
+    """Whether a statement of the period must have it. Others may be matched, as they lie near its borders."""
+
+
+@frozen
+class StatementLine:
+    """Holds what one line of a statement says."""
+
+    number: int
+    """The line of the file, from 1."""
+    receipt: str | None
+    reference: str | None
+    """A merchantReference or gatewayReference; None where the statement has none."""
+    amount: Money
+    """Without a sign; of a fee, the fee."""
+    is_incoming: bool | None = None
+    """Whether money came to the merchant; None if the statement does not say."""
+    status: Status = Status.SUCCESS
+    fee: Money | None = None
+    is_fee: bool = False
+    """Whether the line is about the fee of a payment and not about the payment itself."""
+
+
+@frozen
+class Difference:
+    """One difference; the side that has nothing is None."""
+
+    kind: DifferenceKind
+    record: RecordedPayment | None
+    line: StatementLine | None
+
+
+@define
+class Reconciliation:
+    """Compares records with the lines of one statement."""
+
+    matched: int = 0
+    """Lines that are about a payment of the records."""
+    unsettled: int = 0
+    """Lines of payments by which no money moved, and which the records do not have."""
+    fees: Counter[str] = field(factory=Counter)
+    """Minor units of all fee lines and fee columns by currency."""
+    _by_key: dict[str, list[RecordedPayment]] = field(factory=dict)
+    _settled: set[str] = field(factory=set)
+    """The gatewayReferences of the payments that have succeeded by a line."""
+    _contradicted: set[str] = field(factory=set)
+    """Payments that have not succeeded by a line."""
+    _records: dict[str, RecordedPayment] = field(factory=dict)
+
+    def add_record(self, record: RecordedPayment) -> None:
+        """Add a payment of the records; all of them come before the first line."""
+        self._records[record.gateway_reference] = record
+        for key in {record.gateway_reference, record.merchant_reference, record.receipt} - {None, ""}:
+            assert key is not None
+            self._by_key.setdefault(key, []).append(record)
+
+    def check_line(self, line: StatementLine) -> list[Difference]:
+        """Return how the next line of the statement differs from the records."""
+        candidates = self._find(line)
+        if line.is_fee:
+            self.fees[line.amount.currency] += line.amount.minor
+            return _fee_differences(line, line.amount, candidates[0] if candidates else None)
+        if not candidates:
+            if line.status is Status.SUCCESS:
+                return [Difference(DifferenceKind.MISSING_IN_RECORDS, None, line)]
+            self.unsettled += 1
+            return []
+        self.matched += 1
+        free = [each for each in candidates if each.gateway_reference not in self._settled]
+        if not free and line.status is Status.SUCCESS:
+            return [Difference(DifferenceKind.DUPLICATE_LINE, candidates[0], line)]
+        record = min(free or candidates, key=lambda each: _distance(each, line))
+        if line.status is Status.SUCCESS:
+            self._settled.add(record.gateway_reference)
+        else:
+            self._contradicted.add(record.gateway_reference)
+        if line.fee is not None:
+            self.fees[line.fee.currency] += line.fee.minor
+        return [*_differences(record, line), *(_fee_differences(line, line.fee, record) if line.fee else ())]
+
+    def missing_lines(self) -> Iterator[Difference]:
+        """Return the payments that the statement should have and does not, in the order of their addition."""
+        for record in self._records.values():
+            if record.is_expected and record.status is Status.SUCCESS and not self._is_settled(record):
+                yield Difference(DifferenceKind.MISSING_IN_STATEMENT, record, None)
+
+    def _is_settled(self, record: RecordedPayment) -> bool:
+        return record.gateway_reference in self._settled or record.gateway_reference in self._contradicted
+
+    def _find(self, line: StatementLine) -> list[RecordedPayment]:
+        """Return the payments that a line may be about: those of its receipt, else those of its reference."""
+        for key in (line.receipt, line.reference):
+            if key and (found := self._by_key.get(key)):
+                return found
+        return []
+
+
+def _distance(record: RecordedPayment, line: StatementLine) -> tuple[bool, bool, bool]:
+    """Return how unlike a line is to a payment that has its reference; a reference may have been used again (C12)."""
+    return record.status is not line.status, record.amount != line.amount, _is_other_direction(record, line)
+
+
+def _is_other_direction(record: RecordedPayment, line: StatementLine) -> bool:
+    return line.is_incoming is not None and line.is_incoming is not (record.type in MONEY_IN)
+
+
+def _differences(record: RecordedPayment, line: StatementLine) -> Iterator[Difference]:
+    if record.status is not line.status:
+        yield Difference(DifferenceKind.STATUS_DIFFERS, record, line)
+    elif line.status is Status.SUCCESS:
+        if _is_other_direction(record, line):
+            yield Difference(DifferenceKind.DIRECTION_DIFFERS, record, line)
+        if record.amount.currency != line.amount.currency:
+            yield Difference(DifferenceKind.CURRENCY_DIFFERS, record, line)
+        elif record.amount.minor != line.amount.minor:
+            yield Difference(DifferenceKind.AMOUNT_DIFFERS, record, line)
+
+
+def _fee_differences(line: StatementLine, fee: Money, record: RecordedPayment | None) -> list[Difference]:
+    """Return the difference of a fee; where one side names none there is nothing to compare."""
+    if record is None or record.fee is None or record.fee == fee:
+        return []
+    return [Difference(DifferenceKind.FEE_DIFFERS, record, line)]

@@ -1,0 +1,144 @@
+"""A statement is compared with the store, or with records from the API, and a day has a digest."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import trio
+
+from mmo_sansio.testing import builders as a
+from mmo_sansio.values.clock import to_datetime
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import create_master_key, load_master_keys
+from tests.runtime.cli.test_commands import INPUTS, PAID, as_json, fill, mmo, refusal
+
+MPESA = """M-PESA Organisation statement,,,,,,
+Shortcode,600000,,,,,
+Receipt No.,Completion Time,Initiation Time,Details,Transaction Status,Paid In,Withdrawn,Balance
+{rows}
+"""
+PAID_ROW = (
+    "RCPT1,2026-11-21 08:35:00,2026-11-21 08:34:56,Pay Bill from 254700000000 Acc. school fees,Completed,149.00,,149.00"
+)
+FEE_ROW = "RCPT1,2026-11-21 08:35:00,2026-11-21 08:34:56,Pay merchant Charge,Completed,,-1.50,147.50"
+OTHER_ROW = 'RCPT9,2026-11-21 09:00:00,2026-11-21 09:00:00,Pay Bill from 254711,Completed,"1,200.00",,1347.50'
+DECLINED_ROW = "RCPT8,2026-11-21 09:00:00,2026-11-21 09:00:00,Pay Bill from 254711,Declined,50.00,,1347.50"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The data directory of a sandbox in which RCPT1 was paid."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    create_master_key(folder / "master.key")
+    trio.run(fill, f"sqlite:///{folder}/gateway.db", KeyRing(*load_master_keys(folder / "master.key")), INPUTS)
+    return folder
+
+
+def mpesa(folder: Path, *rows: str) -> Path:
+    file = folder / "statement.csv"
+    file.write_text("\ufeff" + MPESA.format(rows="\n".join(rows)), encoding="utf-8")
+    return file
+
+
+def words(data: Path, file: Path, *more: object) -> tuple[object, ...]:
+    return ("records", "reconcile", "--statement", file, "--currency", "KES", "--data", data, *more)
+
+
+def test_a_statement_that_agrees_has_no_difference(data: Path) -> None:
+    file = mpesa(data, PAID_ROW, FEE_ROW, DECLINED_ROW)
+    found = as_json(*words(data, file, "--preset", "mpesa"))
+    assert (found["matched"], found["unsettled"], found["fees"]) == (1, 1, {"KES": "1.50"})
+    assert not any(found["differences"].values())
+
+
+def test_differences_are_named_by_kind_and_end_with_code_1(data: Path) -> None:
+    file = mpesa(data, PAID_ROW.replace("149.00,,", "150.00,,"), FEE_ROW.replace("1.50", "2.50"), OTHER_ROW)
+    done = mmo(*words(data, file, "--preset", "mpesa", "--json"))
+    assert done.exit_code == 1
+    rows = json.loads(done.stdout)["rows"]
+    assert [(row["kind"], row["line"], row["records"], row["statement"]) for row in rows] == [
+        ("amount_differs", 4, "payin 149.00 KES success", "in 150.00 KES success"),
+        ("fee_differs", 5, "1.50 KES", "2.50 KES"),
+        ("missing_in_records", 6, None, "in 1200.00 KES success"),
+    ]
+    text = mmo(*words(data, file, "--preset", "mpesa"))
+    assert text.exit_code == 1
+    assert "amount_differs: 1" in text.stdout
+    assert "3 differences." in text.stderr
+
+
+def test_a_ledger_is_read_by_its_own_columns(data: Path) -> None:
+    file = data / "ledger.csv"
+    maps = [
+        each for pair in ("reference=order", "amount=sum", "currency=cur", "status=state") for each in ("--map", pair)
+    ]
+    file.write_text("order,sum,cur,state\norder-1,149,KES,paid\norder-2,150,KES,failed\n", encoding="utf-8")
+    assert mmo(*words(data, file, *maps, "--brand", "acme")).exit_code == 0
+    file.write_text("order,sum,cur,state\norder-2,150,KES,paid\n", encoding="utf-8")
+    done = mmo(*words(data, file, *maps, "--brand", "acme", "--json"))
+    assert [row["kind"] for row in json.loads(done.stdout)["rows"]] == ["status_differs", "missing_in_statement"]
+
+
+def test_only_what_ended_in_the_period_is_expected(data: Path) -> None:
+    file = mpesa(data)
+    end = to_datetime(a.START)
+    until = f"{end:%Y-%m-%dT%H:%M:%S}"
+    assert mmo(*words(data, file, "--preset", "mpesa", "--to", until)).exit_code == 0
+    assert mmo(*words(data, file, "--preset", "mpesa")).exit_code == 1
+
+
+def test_a_merchant_compares_with_objects_from_the_api(data: Path) -> None:
+    objects = data / "records.ndjson"
+    objects.write_text(mmo("records", "export", "--format", "ndjson", "--data", data).stdout, encoding="utf-8")
+    file = mpesa(data, PAID_ROW)
+    assert mmo(*words(data / "elsewhere", file, "--preset", "mpesa", "--records", objects)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([PAID_ROW.replace("Completed", "Unheard of")], ["--preset", "mpesa"], "line 4 has the status 'Unheard of'"),
+        ([PAID_ROW.replace("149.00,,", "1x,,")], ["--preset", "mpesa"], "line 4 has the amount '1x'"),
+        ([PAID_ROW.replace("149.00,,", "149.001,,")], ["--preset", "mpesa"], "at most 2 decimals"),
+        ([PAID_ROW], ["--preset", "mtn"], "missing: "),
+        ([PAID_ROW], ["--map", "amount=Paid In"], "a receipt or reference"),
+        ([PAID_ROW], ["--map", "sum=Paid In"], "FIELD=HEADING"),
+    ],
+)
+def test_a_statement_that_cannot_be_read_is_named(
+    data: Path, rows: list[str], options: list[str], message: str
+) -> None:
+    assert message in refusal(2, *words(data, mpesa(data, *rows), *options))
+
+
+def test_a_statement_without_a_currency_needs_the_option(data: Path) -> None:
+    told = refusal(2, "records", "reconcile", "--statement", mpesa(data, PAID_ROW), "--preset", "mpesa", "--data", data)
+    assert "--currency" in told
+
+
+def test_a_day_has_a_digest_that_another_program_computes_from_the_records(data: Path) -> None:
+    exported = mmo("records", "export", "--format", "ndjson", "--brand", "acme", "--data", data).stdout
+    lines = []
+    for each in map(json.loads, exported.splitlines()):
+        if each["completedAt"] is not None:
+            money = each["finalAmount"] or each["requestedAmount"]
+            lines.append(
+                f"{each['gatewayReference']}\t{each['type']}\t{money['value']:.2f}\t{money['currency']}\t{each['status']}\n"
+            )
+    (day,) = {each["completedAt"][:10] for each in map(json.loads, exported.splitlines()) if each["completedAt"]}
+    found = as_json("records", "digest", "--date", day, "--data", data)
+    assert found[0] == {
+        "brand": "acme",
+        "date": day,
+        "count": 2,
+        "sums": {"payin KES": "149.00"},
+        "sha256": sha256("".join(sorted(lines)).encode()).hexdigest(),
+    }
+    assert found[1]["count"] == 0
+    (before,) = as_json("records", "digest", "--date", "2020-01-01", "--brand", "acme", "--data", data)
+    assert before["sha256"] == sha256(b"").hexdigest()
+    assert PAID in exported
