@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Final
 
 import trio
-from attrs import evolve
+from attrs import evolve, frozen
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.testing import a_transaction, numbered_reference
-from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, earlier, later
+from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, earlier, later, to_datetime
 from mmo_sansio.values.model import Party, Stage, Transaction
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.sql.serialization import serialize_order, serialize_progress, without_checksum
+from mmo_trio.storage.postgres.partitions import PARTITIONED_TABLES, Partition, PartitionedTable, partition_at
+from mmo_trio.storage.sql.object_rows import compress_object
+from mmo_trio.storage.sql.serialization import serialize_order, serialize_progress, with_checksum, without_checksum
 
 # isort: split
 import psycopg
@@ -33,11 +36,12 @@ _HISTORY = (
     """
     INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier)
         SELECT brand, 'order-' || right(gateway_reference, 12), 1, created_at, gateway_reference, 'failed'
-        FROM transactions
+        FROM transactions WHERE created_at >= %(begin)s AND created_at < %(end)s
     """,
     """
     INSERT INTO receipts (brand, gateway_reference, receipt)
-        SELECT brand, gateway_reference, 'R' || right(gateway_reference, 12) FROM transactions
+        SELECT brand, gateway_reference, 'R' || right(gateway_reference, 12)
+        FROM transactions WHERE created_at >= %(begin)s AND created_at < %(end)s
     """,
     """
     INSERT INTO journal (brand, at, what, actor, gateway_reference, stage_before, stage_after, detail)
@@ -53,26 +57,84 @@ _HISTORY = (
             (9300000, 'CallbackConcluded', 'gateway', NULL, NULL,
                 '{"outcome": "delivered", "status": 200, "durationMs": 80, "detail": "The receiver answered 200."}')
         ) AS step (at, what, actor, stage_before, stage_after, detail)
+        WHERE created_at >= %(begin)s AND created_at < %(end)s
     """,
     """
     INSERT INTO callbacks (brand, gateway_reference, outcome, url, status, duration_ms, detail, at)
         SELECT brand, gateway_reference, 'delivered', 'https://acme.example/result', 200, 80,
             'The receiver answered 200.', created_at + 9300000
-        FROM transactions
+        FROM transactions WHERE created_at >= %(begin)s AND created_at < %(end)s
     """,
-    "VACUUM ANALYZE",
 )
+_TABLES: Final = ("transactions", "journal", "callbacks", "reference_uses", "receipts")
+_PROCESSES: Final = 2
+
+
+@frozen
+class _Month:
+    """A month of payments is written by one process, in one transaction."""
+
+    url: str
+    begin: Instant
+    end: Instant
+    first: int
+    """Number of its first payment."""
+    last: int
+    """Number of the first payment after it."""
+    step: Span
+    oldest: Instant
+    """Time of the payment with the number 0."""
 
 
 def fill(url: str, rows: int, now: Instant) -> None:
-    """Write so many payments, at equal intervals from OLDEST on, and all that belongs to them."""
+    """Write so many payments, at equal intervals from OLDEST on, and all that belongs to them; the journal and the
+    callbacks are divided into months, as they are where a gateway has run for two years."""
     trio.run(_migrate, url)
+    oldest = earlier(now, OLDEST)
+    step = Span(OLDEST // rows)
+    months = list[_Month]()
     with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP TABLE journal_first, callbacks_first")
+        # As full as where payments have been updated within their pages.
+        connection.execute("ALTER TABLE transactions SET (fillfactor = 100)")
+        for table in PARTITIONED_TABLES[:2]:
+            for each in _month_partitions(table, oldest, now):
+                bounds = f"FROM ({each.begin}) TO ({each.end})"
+                connection.execute(f"CREATE TABLE {each.name} PARTITION OF {each.table} FOR VALUES {bounds}".encode())
+        for each in _month_partitions(PARTITIONED_TABLES[0], oldest, now):
+            assert each.begin is not None
+            assert each.end is not None
+            first, last = (min(max(-(-(at - oldest) // step), 0), rows) for at in (each.begin, each.end))
+            months.append(_Month(url, each.begin, each.end, first, last, step, oldest))
+        with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as processes:
+            for month in processes.map(_fill_month, months):
+                print(f"filled up to {to_datetime(month.end):%Y-%m}: {month.last:,} payments", flush=True)
+            list(processes.map(_vacuum, [url] * len(_TABLES), _TABLES))
+        connection.execute("ALTER TABLE transactions SET (fillfactor = 50)")
+
+
+def _month_partitions(table: PartitionedTable, oldest: Instant, now: Instant) -> Iterator[Partition]:
+    partition = partition_at(table, oldest)
+    while partition.begin is not None and partition.begin <= now:
+        yield partition
+        assert partition.end is not None
+        partition = partition_at(table, partition.end)
+
+
+def _fill_month(month: _Month) -> _Month:
+    with psycopg.connect(month.url) as connection:
+        connection.execute("SET synchronous_commit = off")
         with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-            for row in _rows(rows, earlier(now, OLDEST)):
+            for row in _rows(range(month.first, month.last), month.oldest, month.step):
                 copy.write_row(row)
         for statement in _HISTORY:
-            connection.execute(statement.encode())
+            connection.execute(statement.encode(), {"begin": month.begin, "end": month.end})
+    return month
+
+
+def _vacuum(url: str, table: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"VACUUM (ANALYZE, PARALLEL 0) {table}".encode())
 
 
 async def _migrate(url: str) -> None:
@@ -80,12 +142,11 @@ async def _migrate(url: str) -> None:
         pass
 
 
-def _rows(rows: int, begin: Instant) -> Iterator[tuple[object, ...]]:
+def _rows(numbers: range, oldest: Instant, step: Span) -> Iterator[tuple[object, ...]]:
     """Yield the columns of each payment: copies of one, with references, number, time and checksums of their own."""
-    step = OLDEST // rows
     templates = [_template(brand) for brand in range(BRANDS)]
-    for number in range(rows):
-        at, reference, msisdn = begin + number * step, numbered_reference(number), f"2547{number % 10**8:08d}"
+    for number in numbers:
+        at, reference, msisdn = oldest + number * step, numbered_reference(number), f"2547{number % 10**8:08d}"
         brand, parts = f"bench-{number % BRANDS}", templates[number % BRANDS]
         order, progress, rendered = (
             part.replace(_REFERENCE, reference)
@@ -96,7 +157,7 @@ def _rows(rows: int, begin: Instant) -> Iterator[tuple[object, ...]]:
             .encode()
             for part in parts
         )
-        texts = [b"%08x" % zlib.crc32(each) + each for each in (order, progress, rendered)]
+        texts = with_checksum(order), with_checksum(progress), compress_object(rendered)
         yield (brand, reference, "payin", "mpesa_ke", "success", at, 5, *texts, msisdn)
 
 

@@ -54,7 +54,7 @@ class Points:
 async def main(path: str, archive: str, killed_at: int) -> None:
     """Archive everything, in small parts; print how many points there were."""
     points = Points(killed_at)
-    archiving.PART_PAYMENTS, archiving.REMOVED_AT_ONCE = 4, 2
+    archiving.PART_PAYMENTS, archiving.REMOVED_AT_ONCE, archiving.REMOVED_MAX = 4, 2, 2
     async with open_sqlite(path, serving=False) as store:
         os.fsync = points.around(os.fsync)
         os.rename = points.around(os.rename)

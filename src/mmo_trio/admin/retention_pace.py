@@ -25,8 +25,30 @@ BUSY_PAUSE_S = 1.0
 """Seconds until it is looked again whether the store has time."""
 
 
+STEP_S = 0.02
+"""Seconds that a step is to take: long enough that it does more than begin and commit, and so short that nobody waits
+for it."""
+
+ROWS_MIN = 10
+"""Rows of a step at least, however long they take."""
+
+
 class LeaseLost(Exception):
     """Says that another process has taken the lease."""
+
+
+@define(eq=False)
+class StepSize:
+    """Says how many rows a step handles: on a fast store more than on a slow one, so that each takes STEP_S."""
+
+    rows: int
+    rows_max: int
+
+    def adapt(self, took_s: float) -> None:
+        """Follow a step that has taken so many seconds; at most twice or half as many rows are next."""
+        wanted = self.rows * STEP_S / max(took_s, 0.001)
+        rows = round(min(max(wanted, self.rows / 2), self.rows * 2))
+        self.rows = min(max(rows, ROWS_MIN), self.rows_max)
 
 
 @define(eq=False)
@@ -56,6 +78,17 @@ class RetentionPace:
         result = await work()
         await trio.sleep((time.monotonic() - began) * (1 / self.share - 1))
         return result
+
+    async def sized_step(self, size: StepSize, work: Callable[[int], Awaitable[StepT]]) -> StepT:
+        """Do one step with as many rows as the size says, and adapt the size. Raises LeaseLost."""
+
+        async def measured() -> StepT:
+            began = time.monotonic()
+            result = await work(size.rows)
+            size.adapt(time.monotonic() - began)
+            return result
+
+        return await self.step(measured)
 
     async def _renew(self) -> None:
         if trio.current_time() >= self._renew_at and not await self.begin():

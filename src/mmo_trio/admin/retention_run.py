@@ -9,13 +9,15 @@ from attrs import Factory, define, frozen
 
 from mmo_sansio.values.clock import DAY, Instant, earlier
 from mmo_trio.admin.archiving import Archiver
-from mmo_trio.admin.retention_pace import RetentionPace
+from mmo_trio.admin.retention_pace import RetentionPace, StepSize
 from mmo_trio.settings.sections import RetentionSection
 from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
 from mmo_trio.storage.interface.retention import AgedRows, RetentionDuty, RetentionStep, RetentionStore
 
 STEP_ROWS = 50
-"""Payments or other rows that one step looks at, so that each takes milliseconds."""
+"""Payments or other rows that the first step looks at."""
+
+STEP_ROWS_MAX = 1_000
 
 POSITION_SAVED_AFTER_STEPS = 100
 
@@ -84,33 +86,45 @@ class RetentionRun:
     """Is called after each step with how many rows it has changed."""
 
     async def run(self, now: Instant) -> RetentionReport:
-        """Do every duty. An archive that can't be used stops only what is archived. Raises LeaseLost."""
+        """Do every duty. What is archived is masked on its way, so that no row is written twice; what is left is masked
+        after that. An archive that can't be used stops only what is archived. Raises LeaseLost."""
         report = RetentionReport()
         due = cutoffs(self.section, now)
-        for duty, before in due.items():
-            if duty not in _ARCHIVED:
-                report.changed[duty] = await self._age(duty, before)
-        if self.section.archive_directory is not None and not _ARCHIVED.isdisjoint(due):
-            archiver = Archiver(self.store, ArchiveDirectory(self.section.archive_directory), self.pace)
-            try:
-                async for duty, count in archiver.run(due, now):
-                    report.changed[duty] = report.changed.get(duty, 0) + count
-                    self.on_change(duty, count)
-            except ArchiveUnusable as error:
-                report.archive_fault = str(error)
+        if RetentionDuty.CALLBACK_BODIES in due:
+            await self._age_into(report, RetentionDuty.CALLBACK_BODIES, due)
+        await self._archive_into(report, due, now)
+        for duty in due:
+            if duty not in _ARCHIVED and duty not in report.changed:
+                await self._age_into(report, duty, due)
         await self.store.save_run(now)
         return report
+
+    async def _archive_into(self, report: RetentionReport, due: Mapping[RetentionDuty, Instant], now: Instant) -> None:
+        if self.section.archive_directory is None or _ARCHIVED.isdisjoint(due):
+            return
+        archiver = Archiver(self.store, ArchiveDirectory(self.section.archive_directory), self.pace)
+        try:
+            async for duty, count in archiver.run(due, now):
+                report.changed[duty] = report.changed.get(duty, 0) + count
+                self.on_change(duty, count)
+        except ArchiveUnusable as error:
+            report.archive_fault = str(error)
+
+    async def _age_into(
+        self, report: RetentionReport, duty: RetentionDuty, due: Mapping[RetentionDuty, Instant]
+    ) -> None:
+        report.changed[duty] = await self._age(duty, due[duty])
 
     async def _age(self, duty: RetentionDuty, before: Instant) -> int:
         """Walk over the rows of a duty from where the last run has come to. A later walk begins again at the first row
         that this one had to leave."""
         resume = await self.store.position(duty)
         step = RetentionStep(0, resume, is_last=False)
+        size = StepSize(STEP_ROWS, STEP_ROWS_MAX)
         changed = steps = 0
         has_skipped = False
         while not step.is_last:
-            at = step.position
-            step = await self.pace.step(partial(self.store.age, duty, before, at, limit=STEP_ROWS))
+            step = await self.pace.sized_step(size, partial(self._age_step, duty, before, step.position))
             changed, steps = changed + step.changed, steps + 1
             has_skipped = has_skipped or step.has_skipped
             resume = resume if has_skipped else step.position
@@ -119,3 +133,6 @@ class RetentionRun:
             if step.is_last or steps % POSITION_SAVED_AFTER_STEPS == 0:
                 await self.store.save_position(duty, resume)
         return changed
+
+    async def _age_step(self, duty: RetentionDuty, before: Instant, position: str, limit: int) -> RetentionStep:
+        return await self.store.age(duty, before, position, limit=limit)

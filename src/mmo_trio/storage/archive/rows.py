@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import Factory, define
 
@@ -24,6 +24,8 @@ from mmo_trio.storage.sql.audit_log import audit_columns
 from mmo_trio.storage.sql.columns import journal_columns
 from mmo_trio.storage.sql.console_users import proposal_columns
 from mmo_trio.storage.sql.serialization import parse_transaction, serialize_order, serialize_progress
+
+T = TypeVar("T")
 
 NULL: Final = r"\N"
 
@@ -94,13 +96,17 @@ class ArchiveRows:
 
     def payments(self) -> Sequence[ArchivedPayment]:
         """Return the payments of the part, each with what belongs to it."""
+        journal = _by_reference(self.journal, lambda each: each[1].gateway_reference)
+        callbacks = _by_reference(self.callbacks, lambda each: each[1].gateway_reference)
+        suspense = _by_reference(self.suspense, lambda each: each.gateway_reference)
+        proposals = _by_reference(self.proposals, lambda each: each.gateway_reference)
         return [
             ArchivedPayment(
                 each,
-                tuple(line for line in self.journal if line[1].gateway_reference == each.reference),
-                tuple(one for one in self.callbacks if one[1].gateway_reference == each.reference),
-                tuple(one for one in self.suspense if one.gateway_reference == each.reference),
-                tuple(one for one in self.proposals if one.gateway_reference == each.reference),
+                tuple(journal.get(each.reference, ())),
+                tuple(callbacks.get(each.reference, ())),
+                tuple(suspense.get(each.reference, ())),
+                tuple(proposals.get(each.reference, ())),
             )
             for each in self.transactions
         ]
@@ -139,6 +145,40 @@ class ArchiveRows:
                 self.audit.append(AuditRow(values[0], AuditEvent(*values[1:6]), *values[6:]))
             case _:
                 raise ValueError(f"no file of the archive is of kind {kind}")
+
+
+def _by_reference(rows: Iterable[T], reference_of: Callable[[T], str | None]) -> Mapping[str | None, Sequence[T]]:
+    found: dict[str | None, list[T]] = {}
+    for each in rows:
+        found.setdefault(reference_of(each), []).append(each)
+    return found
+
+
+@define(eq=False)
+class PartContent:
+    """Holds the files of a part while it grows: rows are encoded as they come, some at a time."""
+
+    references: list[str] = Factory(list)
+    """The gatewayReferences of its payments."""
+    audit_numbers: list[int] = Factory(list)
+    """The numbers of its rows of the audit log."""
+    _files: dict[str, io.StringIO] = Factory(dict)
+
+    def add(self, rows: ArchiveRows) -> None:
+        """Add rows at the end of their files."""
+        for kind, values in rows.lines():
+            file = self._files.get(kind)
+            if file is None:
+                file = self._files[kind] = io.StringIO(newline="")
+                _writer(file).writerow(COLUMNS[kind])
+            _writer(file).writerows(map(_encode_values, values))
+        self.references += [each.reference for each in rows.transactions]
+        self.audit_numbers += [each.number for each in rows.audit]
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each kind of file with its content, not compressed yet."""
+        for kind, file in self._files.items():
+            yield kind, file.getvalue().encode()
 
 
 def _transaction_values(transaction: Transaction) -> Sequence[object]:
@@ -198,13 +238,8 @@ def _proposal_values(proposal: Proposal) -> Sequence[object]:
     return proposal.id, *proposal_columns(proposal)
 
 
-def encode_rows(kind: str, rows: Iterable[Sequence[object]]) -> bytes:
-    """Return the content of a file, not compressed yet."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(COLUMNS[kind])
-    writer.writerows([_encode_value(each) for each in row] for row in rows)
-    return text.getvalue().encode()
+def _writer(file: io.StringIO) -> Any:
+    return csv.writer(file, lineterminator="\r\n")
 
 
 def decode_rows(kind: str, content: bytes) -> Iterator[dict[str, Any]]:
@@ -218,11 +253,12 @@ def decode_rows(kind: str, content: bytes) -> Iterator[dict[str, Any]]:
         yield {name: _decode_value(name, each) for name, each in zip(columns, row, strict=True)}
 
 
-def _encode_value(value: object) -> str:
-    if value is None:
-        return NULL
-    text = str(value)
-    return f"\\{text}" if text.startswith("\\") else text
+def _encode_values(row: Sequence[object]) -> Sequence[object]:
+    """Return the row as `csv` writes it: a null and a text that begins with a backslash are not what they are."""
+    return [
+        NULL if each is None else f"\\{each}" if isinstance(each, str) and each.startswith("\\") else each
+        for each in row
+    ]
 
 
 def _decode_value(column: str, text: str) -> object:

@@ -167,9 +167,14 @@ class RetentionStore(Protocol):
         on. Looks at some `limit` rows."""
         ...
 
-    async def remove_archived(self, payments: Sequence[ArchivedPayment]) -> int:
+    async def stored_payments(self, references: Sequence[str]) -> Sequence[Transaction]:
+        """Return those payments with these gatewayReferences that are stored."""
+        ...
+
+    async def remove_archived(self, payments: Sequence[ArchivedPayment], *, masks_claims: bool) -> int:
         """Remove these payments and what belongs to them, as far as they are still as they were read; return how many.
-        The uses of their merchantReferences stay, with how the payments ended (C12), and so do receipts (S4)."""
+        The uses of their merchantReferences stay, with how the payments ended (C12), and so do receipts (S4); with
+        `masks_claims`, without personal data."""
         ...
 
     async def archivable_audit(self, before: Instant, *, limit: int) -> Sequence[AuditRow]:

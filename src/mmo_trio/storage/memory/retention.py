@@ -9,7 +9,7 @@ from typing import TypeVar, assert_never
 
 from attrs import define, evolve, field
 
-from mmo_sansio.payments.personal_data import mask_claim, mask_members, mask_text, mask_transaction, mask_url
+from mmo_sansio.payments.personal_data import mask_claim, mask_transaction
 from mmo_sansio.values.clock import DAY, Instant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import AuditRow, ProposalState
@@ -24,6 +24,7 @@ from mmo_trio.storage.interface.retention import (
 from mmo_trio.storage.memory.ownership import store_time
 from mmo_trio.storage.memory.state import MemoryState
 from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.storage.shared.personal_rows import mask_callback, mask_line, mask_proposal, mask_suspense_entry
 
 T = TypeVar("T")
 
@@ -130,13 +131,19 @@ class MemoryRetentionStore:
             None,
         )
 
-    async def remove_archived(self, payments: Sequence[ArchivedPayment]) -> int:
+    async def stored_payments(self, references: Sequence[str]) -> Sequence[Transaction]:
+        stored = (await self._memory()).ledger.transactions
+        return [stored[each] for each in references if each in stored]
+
+    async def remove_archived(self, payments: Sequence[ArchivedPayment], *, masks_claims: bool) -> int:
         memory = await self._memory()
         removed = [
             each for each in payments if memory.ledger.transactions.get(each.transaction.reference) == each.transaction
         ]
         for each in removed:
             order = each.transaction.order
+            if masks_claims:
+                _mask_settled_claim(memory, order.provider, each.transaction.progress.provider_reference)
             del memory.ledger.transactions[order.gateway_reference]
             key = (order.brand, order.merchant_reference or "")
             use = memory.ledger.references.get(key)
@@ -216,30 +223,10 @@ def _mask_payments(memory: MemoryState, before: Instant) -> int:
     ledger.transactions.update(due)
     for masked in due.values():
         _mask_settled_claim(memory, masked.order.provider, masked.progress.provider_reference)
-    memory.journal = [
-        evolve(each, detail=mask_members(each.detail)) if each.gateway_reference in due else each
-        for each in memory.journal
-    ]
-    memory.callbacks = [
-        evolve(
-            each,
-            attempt=evolve(
-                each.attempt, url=mask_url(each.attempt.url), detail=mask_text(each.attempt.detail), body=b""
-            ),
-        )
-        if each.gateway_reference in due
-        else each
-        for each in memory.callbacks
-    ]
+    memory.journal = [mask_line(each) if each.gateway_reference in due else each for each in memory.journal]
+    memory.callbacks = [mask_callback(each) if each.gateway_reference in due else each for each in memory.callbacks]
     memory.admin.proposals = [
-        evolve(
-            each,
-            reason=mask_text(each.reason),
-            evidence=mask_text(each.evidence),
-            remark=each.remark and mask_text(each.remark),
-        )
-        if each.gateway_reference in due and each.state is not ProposalState.OPEN
-        else each
+        mask_proposal(each) if each.gateway_reference in due and each.state is not ProposalState.OPEN else each
         for each in memory.admin.proposals
     ]
     return len(due)
@@ -256,7 +243,7 @@ def _mask_suspense(memory: MemoryState, before: Instant) -> int:
     for index, each in enumerate(memory.suspense):
         if each.closed_at is None or each.last_at >= before:
             continue
-        masked = evolve(each, content=mask_members(each.content), note=each.note and mask_text(each.note))
+        masked = mask_suspense_entry(each)
         changed += masked != each
         memory.suspense[index] = masked
         _mask_settled_claim(memory, each.provider, json.loads(each.content).get("providerReference"))

@@ -99,9 +99,15 @@ async def find_brands(connection: PostgresConnection, brands: Sequence[str]) -> 
 async def run_statement(connection: PostgresConnection, statement: SqlStatement) -> Sequence[Row]:
     """Return the rows of a statement, inside the connection's transaction if there is one. Values hold text as
     PostgreSQL can store it."""
-    values = [escape_text(each) if isinstance(each, str) else each for each in statement.values]
+    values = [_storable(each) for each in statement.values]
     cursor = await connection.execute(statement.text.replace("?", "%s").encode(), values or None, binary=True)
     return await cursor.fetchall() if cursor.description else []
+
+
+def _storable(value: object) -> object:
+    if isinstance(value, list):
+        return [_storable(each) for each in value]
+    return escape_text(value) if isinstance(value, str) else value
 
 
 async def run_in_snapshot(connection: PostgresConnection, query: SqlQuery[T], *, has_deadline: bool = True) -> T:

@@ -81,6 +81,7 @@ POSTGRES_SCHEMA = SqlSchema(
     now="(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
     clock_query=_READ_CLOCK,
     touch_clock_record=", saved_at = clock_timestamp()",
+    takes_arrays=True,
     invariant_violations={
         "holders of durable intents that are not there": (
             "(SELECT DISTINCT holder FROM intents) AS held"
@@ -101,7 +102,9 @@ POSTGRES_SCHEMA = SqlSchema(
     },
 )
 
-DISTRIBUTED_SCHEMA = evolve(POSTGRES_SCHEMA, held_until=(*POSTGRES_SCHEMA.held_until, (BRAND_BATCHES, "stamp")))
+DISTRIBUTED_SCHEMA = evolve(
+    POSTGRES_SCHEMA, held_until=(*POSTGRES_SCHEMA.held_until, (BRAND_BATCHES, "stamp")), is_distributed=True
+)
 """The same where tables are distributed by brand."""
 
 _CHECK = "SELECT at, current_setting('transaction_read_only') FROM horizon"

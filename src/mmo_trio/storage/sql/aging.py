@@ -1,15 +1,12 @@
-"""Removes and masks in SQL what is too old; see :mod:`mmo_trio.storage.interface.retention`."""
+"""Removes in SQL what is too old, and keeps how far that has come; see :mod:`mmo_trio.storage.interface.retention`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-from mmo_sansio.payments.personal_data import mask_claim, mask_members, mask_text, mask_transaction, mask_url
 from mmo_sansio.values.clock import HOUR, Instant, Span
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.admin_types import ProposalState
 from mmo_trio.storage.interface.retention import (
     COUNTED_MAX,
     EMPTY_ARCHIVE,
@@ -18,16 +15,7 @@ from mmo_trio.storage.interface.retention import (
     RetentionDuty,
     RetentionStep,
 )
-from mmo_trio.storage.sql.object_rows import serialize_object
-from mmo_trio.storage.sql.payment_history import CONTENT_COLUMN, SUSPENSE_COLUMNS, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import (
-    parse_claim,
-    parse_transaction,
-    serialize_claim,
-    serialize_order,
-    serialize_progress,
-)
 from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row
 
 Forget = Callable[[Iterable[str]], None]
@@ -159,22 +147,28 @@ def parse_position(position: str) -> tuple[int, str]:
 
 
 def of_payments(schema: SqlSchema, brand: str, references: Sequence[str]) -> Where:
-    """Return the condition for rows of these payments of one brand."""
+    """Return the condition for rows of these payments, of this brand where they are distributed."""
     where = Where()
-    if "brand" in schema.transaction_key:
+    if schema.is_distributed:
         where.and_("brand = ?", brand)
-    return where.and_(f"gateway_reference IN ({', '.join('?' * len(references))})", *references)
+    return where.among("gateway_reference", references)
 
 
-def by_brand(transactions: Iterable[Transaction]) -> Mapping[str, list[str]]:
-    """Return the gatewayReferences of these payments by brand."""
-    found: dict[str, list[str]] = {}
+def by_shard(schema: SqlSchema, transactions: Iterable[Transaction]) -> Iterable[tuple[str, Sequence[Transaction]]]:
+    """Yield the payments that one statement may name: those of a brand where they are distributed, and else all, with
+    an empty text for the brand."""
+    found: dict[str, list[Transaction]] = {}
     for each in transactions:
-        found.setdefault(each.order.brand, []).append(each.reference)
-    return found
+        found.setdefault(each.order.brand if schema.is_distributed else "", []).append(each)
+    return found.items()
 
 
-def _number(table: str, position: str) -> SqlQuery[int]:
+def references_of(transactions: Iterable[Transaction]) -> list[str]:
+    """Return the gatewayReferences of these payments."""
+    return [each.reference for each in transactions]
+
+
+def row_number(table: str, position: str) -> SqlQuery[int]:
     """Return the number of the row that a walk has come to. Where that row and all after it are archived, numbers may
     begin again below it, and so does the walk."""
     [(latest,)] = yield from execute(f"SELECT coalesce(max(id), 0) FROM {table}")
@@ -189,7 +183,7 @@ def remove_callback_bodies(before: Instant, position: str, *, limit: int) -> Sql
     if rows:
         removed = yield from execute("DELETE FROM callback_bodies WHERE at <= ? RETURNING 1", rows[-1][0])
         return RetentionStep(len(removed), position, is_last=False)
-    begun = yield from _number("callbacks", position)
+    begun = yield from row_number("callbacks", position)
     rows = yield from execute("SELECT id, at FROM callbacks WHERE id > ? ORDER BY id LIMIT 1", begun)
     if not rows or rows[0][1] >= before:
         return RetentionStep(0, str(begun), is_last=True)
@@ -212,164 +206,17 @@ def remove_callback_bodies(before: Instant, position: str, *, limit: int) -> Sql
     return RetentionStep(len(rows), str(came_to), is_last=is_whole and newer is not None)
 
 
-def mask_payments(
-    schema: SqlSchema, before: Instant, position: str, *, limit: int, forget: Forget
-) -> SqlQuery[RetentionStep]:
-    """Mask the oldest payments that have ended, and what repeats their data."""
-    rows = yield from execute(
-        "SELECT order_row, progress FROM transactions WHERE created_at < ? AND (created_at, gateway_reference) > (?, ?)"
-        " ORDER BY created_at, gateway_reference LIMIT ?",
-        before,
-        *parse_position(position),
-        limit,
-    )
-    found = [parse_transaction(*row) for row in rows]
-    ended = [each for each in found if each.progress.stage.is_terminal]
-    changed = 0
-    receipts: dict[str, list[str]] = {}
-    for each in ended:
-        masked = mask_transaction(each)
-        if masked is not each and (yield from _replace(schema, each, masked)):
-            changed += 1
-            if each.progress.provider_reference is not None:
-                receipts.setdefault(each.order.provider, []).append(each.progress.provider_reference)
-    for provider, named in receipts.items():
-        yield from _mask_settled_claims(provider, named)
-    forget([each.reference for each in ended])
-    for brand, references in by_brand(ended).items():
-        where = of_payments(schema, brand, references)
-        yield from _mask_journal(brand, where)
-        yield from _mask_callbacks(brand, where)
-        yield from _mask_proposals(references)
-    last = found[-1] if found else None
-    came_to = position if last is None else f"{last.order.created_at}/{last.reference}"
-    return RetentionStep(changed, came_to, is_last=len(found) < limit, has_skipped=len(ended) < len(found))
-
-
-def _replace(schema: SqlSchema, before: Transaction, after: Transaction) -> SqlQuery[bool]:
-    """Store the masked payment, unless it has changed meanwhile."""
-    return returns_row(
-        "UPDATE transactions SET msisdn = NULL, version = ?, order_row = ?, progress = ?, object = ?"
-        f" WHERE brand = ? AND gateway_reference = ? AND {schema.version_column} = ? RETURNING 1",
-        after.progress.version,
-        serialize_order(after.order),
-        serialize_progress(after.progress),
-        serialize_object(after),
-        before.order.brand,
-        before.reference,
-        before.progress.version,
-    )
-
-
-def _mask_journal(brand: str, where: Where) -> SqlQuery[None]:
-    rows = yield from execute(f"SELECT id, at, gateway_reference, detail FROM journal {where}", *where.values)
-    for id, at, reference, detail in rows:
-        masked = mask_members(detail)
-        if masked != detail:
-            yield from execute(
-                "UPDATE journal SET detail = ? WHERE brand = ? AND gateway_reference = ? AND id = ? AND at = ?",
-                masked,
-                brand,
-                reference,
-                id,
-                at,
-            )
-
-
-def _mask_callbacks(brand: str, where: Where) -> SqlQuery[None]:
-    rows = yield from execute(
-        f"SELECT id, at, gateway_reference, url, detail, coalesce(length(body), 0) FROM callbacks {where}",
-        *where.values,
-    )
-    yield from remove_bodies(brand, sorted({row[2] for row in rows}), [row[1] for row in rows])
-    for id, at, reference, url, detail, body_bytes in rows:
-        masked = mask_url(url), mask_text(detail)
-        if masked != (url, detail) or body_bytes:
-            yield from execute(
-                "UPDATE callbacks SET url = ?, detail = ?, body = ?"
-                " WHERE brand = ? AND gateway_reference = ? AND id = ? AND at = ?",
-                *masked,
-                b"",
-                brand,
-                reference,
-                id,
-                at,
-            )
-
-
-def remove_bodies(brand: str, references: Sequence[str], times: Sequence[Instant]) -> SqlQuery[None]:
-    """Remove the bodies of callbacks of these payments at these times, if they are there still."""
-    if times:
-        yield from execute(
-            f"DELETE FROM callback_bodies WHERE at IN ({', '.join('?' * len(times))}) AND brand = ?"
-            f" AND gateway_reference IN ({', '.join('?' * len(references))})",
-            *times,
-            brand,
-            *references,
-        )
-
-
-def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:
-    marks = ", ".join("?" * len(references))
-    rows = yield from execute(
-        f"SELECT id, reason, evidence, remark FROM proposals WHERE gateway_reference IN ({marks}) AND state <> ?",
-        *references,
-        ProposalState.OPEN.value,
-    )
-    for id, *texts in rows:
-        masked = [None if each is None else mask_text(each) for each in texts]
-        if masked != texts:
-            yield from execute("UPDATE proposals SET reason = ?, evidence = ?, remark = ? WHERE id = ?", *masked, id)
-
-
-def _mask_settled_claims(provider: str, receipts: Sequence[str]) -> SqlQuery[None]:
-    rows = yield from execute(
-        f"SELECT claim FROM deposit_claims WHERE provider = ? AND receipt IN ({', '.join('?' * len(receipts))})",
-        provider,
-        *receipts,
-    )
-    for (row,) in rows:
-        claim = parse_claim(row)
-        if claim.wake_at is None and (masked := mask_claim(claim)) is not claim:
-            yield from execute(
-                "UPDATE deposit_claims SET version = ?, claim = ? WHERE provider = ? AND receipt = ? AND version = ?",
-                masked.version,
-                serialize_claim(masked),
-                provider,
-                claim.receipt,
-                claim.version,
-            )
-
-
-def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[RetentionStep]:
-    """Mask old entries that are closed, and the settled claims of the receipts that they name."""
-    rows = yield from execute(
-        f"SELECT {SUSPENSE_COLUMNS} FROM suspense WHERE id > ? ORDER BY id LIMIT ?",
-        (yield from _number("suspense", position)),
-        limit,
-    )
-    changed, has_skipped = 0, False
-    for entry in map(parse_suspense_entry, rows):
-        if entry.closed_at is None or entry.last_at >= before:
-            has_skipped = True
-            continue
-        content, note = mask_members(entry.content), None if entry.note is None else mask_text(entry.note)
-        if (content, note) == (entry.content, entry.note):
-            continue
-        changed += 1
-        yield from execute(f"UPDATE suspense SET {CONTENT_COLUMN} = ?, note = ? WHERE id = ?", content, note, entry.id)
-        receipt = _receipt_in(entry.content)
-        if receipt is not None:
-            yield from _mask_settled_claims(entry.provider, [receipt])
-    came_to = str(rows[-1][0]) if rows else position
-    return RetentionStep(changed, came_to, is_last=len(rows) < limit, has_skipped=has_skipped)
-
-
-def _receipt_in(content: str) -> str | None:
-    """Return the receipt that an entry of the suspense book names."""
-    members: Any = json.loads(content)
-    receipt = members.get("providerReference") if isinstance(members, dict) else None
-    return receipt if isinstance(receipt, str) else None
+def remove_bodies(schema: SqlSchema, callbacks: Iterable[tuple[str, str, Instant]]) -> SqlQuery[None]:
+    """Remove the bodies of these callbacks (brand, gateway_reference, at), if they are there still. The bounds of `at`
+    are there for the planner: it looks into few partitions."""
+    groups: dict[str, list[tuple[str, Instant]]] = {}
+    for brand, reference, at in callbacks:
+        groups.setdefault(brand if schema.is_distributed else "", []).append((reference, at))
+    for brand, some in groups.items():
+        where = of_payments(schema, brand, [reference for reference, _ in some])
+        times = [at for _, at in some]
+        where.among("at", times).and_("at >= ?", min(times)).and_("at <= ?", max(times))
+        yield from execute(f"DELETE FROM callback_bodies {where}", *where.values)
 
 
 def remove_hourly_counts(before: Instant) -> SqlQuery[RetentionStep]:

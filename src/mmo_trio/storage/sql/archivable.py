@@ -13,8 +13,9 @@ from mmo_sansio.values.model import Flow, Transaction
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment
 from mmo_trio.storage.shared.payment_index import provider_receipt_key
-from mmo_trio.storage.sql.aging import Forget, by_brand, of_payments, parse_position, remove_bodies
+from mmo_trio.storage.sql.aging import Forget, by_shard, of_payments, parse_position, references_of, remove_bodies
 from mmo_trio.storage.sql.console_users import PROPOSAL_COLUMNS, parse_proposal
+from mmo_trio.storage.sql.masking import about_payments, mask_claims_of
 from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_callback, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_transaction
@@ -64,50 +65,49 @@ def _day_of(transaction: Transaction) -> int:
 def _open_payments(schema: SqlSchema, payments: Sequence[Transaction], before: Instant) -> SqlQuery[Set[str]]:
     """Return which of these payments have something open, or something in the suspense book that is too new."""
     found: set[str] = set()
-    for brand, references in by_brand(payments).items():
-        where = of_payments(schema, brand, references)
-        for condition, about in (
-            ("SELECT gateway_reference FROM intents {}", where),
-            ("SELECT gateway_reference FROM proposals {}", named(references).and_("state = ?", _OPEN)),
-            (
-                "SELECT gateway_reference FROM suspense {}",
-                named(references).and_("(closed_at IS NULL OR last_at >= ?)", before),
-            ),
-        ):
-            rows = yield from execute(condition.format(about), *about.values)
-            found.update(reference for (reference,) in rows)
+    references = references_of(payments)
+    for table, about in (
+        *(("intents", of_payments(schema, brand, references_of(some))) for brand, some in by_shard(schema, payments)),
+        ("proposals", named(references).and_("state = ?", _OPEN)),
+        ("suspense", named(references).and_("(closed_at IS NULL OR last_at >= ?)", before)),
+    ):
+        rows = yield from execute(f"SELECT gateway_reference FROM {table} {about}", *about.values)
+        found.update(reference for (reference,) in rows)
     return found
 
 
 def _with_history(schema: SqlSchema, transactions: Sequence[Transaction]) -> SqlQuery[Sequence[ArchivedPayment]]:
-    """Return these payments with all that belongs to them."""
+    """Return these payments with all that belongs to them, in the order of its numbers. That order is made here: for it
+    a database might walk over a table by its numbers."""
     journal: dict[str, list[tuple[int, JournalEntry]]] = {}
     callbacks: dict[str, list[tuple[int, CallbackRecorded]]] = {}
     suspense: dict[str, list[SuspenseEntry]] = {}
     proposals: dict[str, list[Proposal]] = {}
-    for brand, references in by_brand(transactions).items():
-        where = of_payments(schema, brand, references)
-        for row in (
-            yield from execute(f"SELECT id, {JOURNAL_COLUMNS} FROM journal {where} ORDER BY id", *where.values)
-        ):
+    for brand, some in by_shard(schema, transactions):
+        where = about_payments(schema, brand, some)
+        for row in (yield from execute(f"SELECT id, {JOURNAL_COLUMNS} FROM journal {where}", *where.values)):
             journal.setdefault(row[4], []).append((row[0], JournalEntry(*row[1:])))
         for row in (
             yield from execute(
                 "SELECT id, gateway_reference, brand, at, outcome, url, status, duration_ms, detail"
-                f" FROM callbacks {where} ORDER BY id",
+                f" FROM callbacks {where}",
                 *where.values,
             )
         ):
             callbacks.setdefault(row[1], []).append((row[0], parse_callback(row[1:])))
-        about = named(references)
-        for row in (yield from execute(f"SELECT {SUSPENSE_COLUMNS} FROM suspense {about} ORDER BY id", *about.values)):
-            suspense.setdefault(row[4], []).append(parse_suspense_entry(row))
-        for row in (
-            yield from execute(f"SELECT id, {PROPOSAL_COLUMNS} FROM proposals {about} ORDER BY id", *about.values)
-        ):
-            proposals.setdefault(row[1], []).append(parse_proposal(row))
+    about = named(references_of(transactions))
+    for row in (yield from execute(f"SELECT {SUSPENSE_COLUMNS} FROM suspense {about} ORDER BY id", *about.values)):
+        suspense.setdefault(row[4], []).append(parse_suspense_entry(row))
+    for row in (yield from execute(f"SELECT id, {PROPOSAL_COLUMNS} FROM proposals {about} ORDER BY id", *about.values)):
+        proposals.setdefault(row[1], []).append(parse_proposal(row))
     return [
-        ArchivedPayment(each, _of(journal, each), _of(callbacks, each), _of(suspense, each), _of(proposals, each))
+        ArchivedPayment(
+            each,
+            sorted(_of(journal, each), key=_number),
+            sorted(_of(callbacks, each), key=_number),
+            _of(suspense, each),
+            _of(proposals, each),
+        )
         for each in transactions
     ]
 
@@ -116,98 +116,122 @@ def _of(rows: Mapping[str, Sequence[T]], transaction: Transaction) -> Sequence[T
     return tuple(rows.get(transaction.reference, ()))
 
 
-def named(references: Sequence[str]) -> Where:
+def _number(row: tuple[int, object]) -> int:
+    return row[0]
+
+
+def named(references: Iterable[str]) -> Where:
     """Return the condition for rows about these payments in tables that are not divided by brand."""
-    return Where().and_(f"gateway_reference IN ({_marks(references)})", *references)
+    return Where().among("gateway_reference", references)
 
 
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
+def stored_payments(references: Sequence[str]) -> SqlQuery[Sequence[Transaction]]:
+    """Return those of these payments that are stored."""
+    where = named(references)
+    return select(
+        lambda row: parse_transaction(*row), f"SELECT order_row, progress FROM transactions {where}", *where.values
+    )
 
 
-def remove_archived(schema: SqlSchema, payments: Sequence[ArchivedPayment], forget: Forget) -> SqlQuery[int]:
-    """Remove payments that are as they were archived, exactly the archived rows about them, and nothing else."""
+def remove_archived(
+    schema: SqlSchema, payments: Sequence[ArchivedPayment], forget: Forget, *, masks_claims: bool
+) -> SqlQuery[int]:
+    """Remove payments that are as they were read, exactly the rows about them that were read, and nothing else."""
     removed: list[ArchivedPayment] = []
-    for (brand, version), some in _groups(payments, _brand_and_version):
-        rows = yield from execute(
-            "DELETE FROM transactions WHERE brand = ?"
-            f" AND {schema.version_column} = ? AND gateway_reference IN ({_marks(some)}) RETURNING gateway_reference",
-            brand,
-            version,
-            *(each.transaction.reference for each in some),
-        )
+    for (brand, version), some in _groups(payments, lambda each: (_shard(schema, each), _version(each))):
+        where = of_payments(schema, brand, [each.transaction.reference for each in some])
+        where.and_(f"{schema.version_column} = ?", version).and_("status <> ?", "pending")
+        rows = yield from execute(f"DELETE FROM transactions {where} RETURNING gateway_reference", *where.values)
         gone = {reference for (reference,) in rows}
         removed += [each for each in some if each.transaction.reference in gone]
-    forget([each.transaction.reference for each in removed])
-    for (brand, status), some in _groups(removed, _brand_and_status):
-        yield from _mark_uses(brand, status, some)
-        for each in some:
-            if each.transaction.order.flow is Flow.PUSH:
-                yield from execute(
-                    "UPDATE deposits SET ended = ? WHERE provider = ? AND provider_reference = ?",
-                    status,
-                    each.transaction.order.provider,
-                    each.transaction.progress.provider_reference,
-                )
-        yield from _remove_details(schema, brand, some)
+    transactions = [each.transaction for each in removed]
+    forget(references_of(transactions))
+    yield from _mark_uses(schema, removed)
+    yield from _mark_deposits(transactions)
+    if masks_claims:
+        yield from mask_claims_of(transactions)
+    yield from _remove_numbered(schema, "journal", removed, lambda each: [(id, one.at) for id, one in each.journal])
+    yield from _remove_numbered(schema, "callbacks", removed, lambda each: [(id, one.at) for id, one in each.callbacks])
+    yield from remove_bodies(
+        schema,
+        [
+            (each.transaction.order.brand, each.transaction.reference, one.at)
+            for each in removed
+            for _, one in each.callbacks
+        ],
+    )
+    yield from _remove_receipts(schema, transactions)
     yield from _remove_by_id("suspense", (entry.id for each in removed for entry in each.suspense))
     yield from _remove_by_id("proposals", (entry.id for each in removed for entry in each.proposals))
     return len(removed)
 
 
-def _groups(
-    payments: Sequence[ArchivedPayment], key: Callable[[ArchivedPayment], K]
-) -> Iterable[tuple[K, Sequence[ArchivedPayment]]]:
-    found: dict[K, list[ArchivedPayment]] = {}
-    for each in payments:
+def _groups(items: Iterable[T], key: Callable[[T], K]) -> Iterable[tuple[K, Sequence[T]]]:
+    found: dict[K, list[T]] = {}
+    for each in items:
         found.setdefault(key(each), []).append(each)
     return found.items()
 
 
-def _brand_and_version(payment: ArchivedPayment) -> tuple[str, int]:
-    return payment.transaction.order.brand, payment.transaction.progress.version
+def _shard(schema: SqlSchema, payment: ArchivedPayment) -> str:
+    """Return the brand of a payment where a statement may name one only."""
+    return payment.transaction.order.brand if schema.is_distributed else ""
 
 
-def _brand_and_status(payment: ArchivedPayment) -> tuple[str, str]:
-    return payment.transaction.order.brand, payment.transaction.status.value
+def _version(payment: ArchivedPayment) -> int:
+    return payment.transaction.progress.version
 
 
-def _mark_uses(brand: str, status: str, payments: Sequence[ArchivedPayment]) -> SqlQuery[None]:
-    """Keep in the uses of their merchantReferences how these payments of one brand ended (C12)."""
-    used = [each.transaction.order for each in payments if each.transaction.order.merchant_reference is not None]
-    if used:
-        yield from execute(
-            f"UPDATE reference_uses SET ended = ? WHERE brand = ? AND merchant_reference IN ({_marks(used)})"
-            f" AND gateway_reference IN ({_marks(used)})",
-            status,
-            brand,
-            *(order.merchant_reference for order in used),
-            *(order.gateway_reference for order in used),
-        )
+def _mark_uses(schema: SqlSchema, payments: Sequence[ArchivedPayment]) -> SqlQuery[None]:
+    """Keep in the uses of their merchantReferences how these payments ended (C12)."""
+    used = [each for each in payments if each.transaction.order.merchant_reference is not None]
+    for (brand, status), some in _groups(used, lambda each: (_shard(schema, each), each.transaction.status.value)):
+        orders = [each.transaction.order for each in some]
+        where = of_payments(schema, brand, [order.gateway_reference for order in orders])
+        where.among("merchant_reference", [order.merchant_reference for order in orders])
+        yield from execute(f"UPDATE reference_uses SET ended = ? {where}", status, *where.values)
 
 
-def _remove_details(schema: SqlSchema, brand: str, payments: Sequence[ArchivedPayment]) -> SqlQuery[None]:
-    """Remove the archived rows about these payments of one brand."""
-    references = [each.transaction.reference for each in payments]
-    where = of_payments(schema, brand, references)
-    for table, ids in (
-        ("journal", [id for each in payments for id, _ in each.journal]),
-        ("callbacks", [id for each in payments for id, _ in each.callbacks]),
-    ):
-        if ids:
-            yield from execute(f"DELETE FROM {table} {where} AND id IN ({_marks(ids)})", *where.values, *ids)
-    yield from remove_bodies(brand, references, [one.at for each in payments for _, one in each.callbacks])
-    receipts = [key for each in payments if (key := provider_receipt_key(each.transaction.progress)) is not None]
-    if receipts and schema.receipts_table is not None:
-        yield from execute(
-            f"DELETE FROM {schema.receipts_table} {where} AND receipt IN ({_marks(receipts)})", *where.values, *receipts
-        )
+def _mark_deposits(transactions: Sequence[Transaction]) -> SqlQuery[None]:
+    """Keep with the receipts of deposits how their payments ended (S4)."""
+    pushed = [each for each in transactions if each.order.flow is Flow.PUSH]
+    for (provider, status), some in _groups(pushed, lambda each: (each.order.provider, each.status.value)):
+        receipts = [each.progress.provider_reference for each in some]
+        where = Where().and_("provider = ?", provider).among("provider_reference", receipts)
+        yield from execute(f"UPDATE deposits SET ended = ? {where}", status, *where.values)
+
+
+def _remove_numbered(
+    schema: SqlSchema,
+    table: str,
+    payments: Sequence[ArchivedPayment],
+    rows_of: Callable[[ArchivedPayment], Sequence[tuple[int, Instant]]],
+) -> SqlQuery[None]:
+    """Remove these rows (id, at) about payments from a table that is divided by time. The bounds of `at` are there for
+    the planner: it looks into few partitions."""
+    for brand, some in _groups(payments, lambda each: _shard(schema, each)):
+        rows = [row for each in some for row in rows_of(each)]
+        if rows:
+            where = of_payments(schema, brand, [each.transaction.reference for each in some])
+            where.among("id", [id for id, _ in rows])
+            where.and_("at >= ?", min(at for _, at in rows)).and_("at <= ?", max(at for _, at in rows))
+            yield from execute(f"DELETE FROM {table} {where}", *where.values)
+
+
+def _remove_receipts(schema: SqlSchema, transactions: Sequence[Transaction]) -> SqlQuery[None]:
+    """Remove by what staff has found these payments."""
+    for brand, some in by_shard(schema, transactions):
+        receipts = [key for each in some if (key := provider_receipt_key(each.progress)) is not None]
+        if receipts and schema.receipts_table is not None:
+            where = of_payments(schema, brand, references_of(some)).among("receipt", receipts)
+            yield from execute(f"DELETE FROM {schema.receipts_table} {where}", *where.values)
 
 
 def _remove_by_id(table: str, numbers: Iterable[int]) -> SqlQuery[None]:
     ids = list(numbers)
     if ids:
-        yield from execute(f"DELETE FROM {table} WHERE id IN ({_marks(ids)})", *ids)
+        where = Where().among("id", ids)
+        yield from execute(f"DELETE FROM {table} {where}", *where.values)
 
 
 def archivable_history(before: Instant, position: str, *, limit: int) -> SqlQuery[tuple[ArchivedHistory, str | None]]:
@@ -234,12 +258,11 @@ def without_payment(numbered: Sequence[tuple[int, JournalEntry]]) -> SqlQuery[Se
 
 
 def _stored(references: Iterable[str | None]) -> SqlQuery[Set[str]]:
-    wanted = named(sorted(each for each in references if each is not None))
-    rows = (
-        ()
-        if not wanted.values
-        else (yield from execute(f"SELECT gateway_reference FROM transactions {wanted}", *wanted.values))
-    )
+    wanted = {each for each in references if each is not None}
+    if not wanted:
+        return set()
+    where = named(sorted(wanted))
+    rows = yield from execute(f"SELECT gateway_reference FROM transactions {where}", *where.values)
     return {reference for (reference,) in rows}
 
 
@@ -259,7 +282,10 @@ def archivable_suspense(before: Instant, position: str, *, limit: int) -> SqlQue
 
 def remove_history(history: ArchivedHistory) -> SqlQuery[int]:
     """Remove these lines and entries."""
-    for id, line in history.journal:
-        yield from execute("DELETE FROM journal WHERE id = ? AND at = ?", id, line.at)
+    if history.journal:
+        times = [line.at for _, line in history.journal]
+        where = Where().among("id", [id for id, _ in history.journal])
+        where.and_("at >= ?", min(times)).and_("at <= ?", max(times))
+        yield from execute(f"DELETE FROM journal {where}", *where.values)
     yield from _remove_by_id("suspense", (each.id for each in history.suspense))
     return len(history.journal) + len(history.suspense)

@@ -42,12 +42,15 @@ _UNCOMPRESSED = b"{"
 
 def serialize_object(transaction: Transaction) -> bytes:
     """Return the object of a transaction that has ended as its row, and an empty one while it is pending (T4)."""
-    if not transaction.progress.stage.is_terminal:
-        return b""
+    return compress_object(transaction_object(transaction)) if transaction.progress.stage.is_terminal else b""
+
+
+def compress_object(rendered: bytes) -> bytes:
+    """Return a transaction object as its row."""
     compressor = zlib.compressobj(
         _COMPRESSION_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY
     )
-    return with_checksum(compressor.compress(transaction_object(transaction)) + compressor.flush())
+    return with_checksum(compressor.compress(rendered) + compressor.flush())
 
 
 def parse_object(row: bytes) -> bytes:

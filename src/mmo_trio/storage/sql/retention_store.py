@@ -8,6 +8,7 @@ from typing import assert_never
 from attrs import frozen
 
 from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import AuditRow
 from mmo_trio.storage.interface.retention import (
     AgedRows,
@@ -17,7 +18,7 @@ from mmo_trio.storage.interface.retention import (
     RetentionDuty,
     RetentionStep,
 )
-from mmo_trio.storage.sql import aging, archivable, audit_log
+from mmo_trio.storage.sql import aging, archivable, audit_log, masking
 from mmo_trio.storage.sql.aging import Forget
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery
@@ -65,9 +66,9 @@ class SqlRetentionStore:
             case RetentionDuty.CALLBACK_BODIES:
                 return aging.remove_callback_bodies(before, position, limit=limit)
             case RetentionDuty.PERSONAL_DATA:
-                return aging.mask_payments(self.schema, before, position, limit=limit, forget=self.forget)
+                return masking.mask_payments(self.schema, before, position, limit=limit, forget=self.forget)
             case RetentionDuty.SUSPENSE_DATA:
-                return aging.mask_suspense(before, position, limit=limit)
+                return masking.mask_suspense(before, position, limit=limit)
             case RetentionDuty.HOURLY_COUNTS:
                 return aging.remove_hourly_counts(before)
             case RetentionDuty.BREAKER_CHANGES:
@@ -96,8 +97,13 @@ class SqlRetentionStore:
     ) -> tuple[ArchivedHistory, str | None]:
         return await self.read(lambda: archivable.archivable_history(before, position, limit=limit))
 
-    async def remove_archived(self, payments: Sequence[ArchivedPayment]) -> int:
-        return await self.write(lambda: archivable.remove_archived(self.schema, payments, self.forget))
+    async def stored_payments(self, references: Sequence[str]) -> Sequence[Transaction]:
+        return await self.read(lambda: archivable.stored_payments(references))
+
+    async def remove_archived(self, payments: Sequence[ArchivedPayment], *, masks_claims: bool) -> int:
+        return await self.write(
+            lambda: archivable.remove_archived(self.schema, payments, self.forget, masks_claims=masks_claims)
+        )
 
     async def archivable_audit(self, before: Instant, *, limit: int) -> Sequence[AuditRow]:
         return await self.read(lambda: audit_log.archivable_audit(before, limit=limit))

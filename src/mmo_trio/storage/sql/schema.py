@@ -34,8 +34,12 @@ class SqlSchema:
     one agree with it, and how many differ; empty where the database has no clock of its own."""
     touch_clock_record: str
     """What a repeated save of a clock record sets besides its columns."""
+    takes_arrays: bool
+    """Whether one statement can change many rows, each to values of its own."""
     invariant_violations: Mapping[str, str]
     """Rows that only this schema could have and that break an invariant: a description, and what follows FROM."""
+    is_distributed: bool = False
+    """Whether rows of payments are in the shards of their brands, so that each statement names one brand."""
 
 
 def migration_scripts(database: str) -> dict[int, str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from attrs import Factory, define, frozen
 
 from mmo_sansio.values.clock import Instant
 
 T = TypeVar("T")
+ANY_OF: Final = "= ANY (?)"
+"""What compares with each value of a list."""
+
 Row: TypeAlias = tuple[Any, ...]
 
 
@@ -88,6 +91,13 @@ class Where:
         if None not in values:
             self.conditions.append(condition)
             self.values += values
+        return self
+
+    def among(self, column: str, values: Iterable[Any]) -> Where:
+        """Add that a column is one of these values, however many they are: a statement has one text for all numbers of
+        them. SQLite writes the condition in its own way; see `run_statement` there."""
+        self.conditions.append(f"{column} {ANY_OF}")
+        self.values.append(list(values))
         return self
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable
-from mmo_trio.storage.sql.statements import Row, SqlStatement
+from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlStatement
 
 T = TypeVar("T")
 SqliteCall: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -90,5 +91,7 @@ def translate_errors() -> Iterator[None]:
 
 
 def run_statement(connection: sqlite3.Connection, statement: SqlStatement) -> Sequence[Row]:
-    """Return the rows of a statement, inside the connection's transaction."""
-    return connection.execute(statement.text, statement.values).fetchall()
+    """Return the rows of a statement, inside the connection's transaction. A list is one value: an array of JSON."""
+    text = statement.text.replace(ANY_OF, "IN (SELECT value FROM json_each(?))")
+    values = [json.dumps(each) if isinstance(each, list) else each for each in statement.values]
+    return connection.execute(text, values).fetchall()

@@ -42,6 +42,7 @@ SQLITE_SCHEMA = SqlSchema(
     clock_query="",
     now="CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
     touch_clock_record="",
+    takes_arrays=False,
     invariant_violations={
         "transactions that are final and still wake, or pending and never do": (
             "transactions WHERE (status = 'pending') = (wake_at IS NULL)"
