@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import signal
 import sqlite3
@@ -12,25 +13,28 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import trio
 
+from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.payments.personal_data import MASKED_PARTY
-from mmo_sansio.values.clock import DAY, Instant
+from mmo_sansio.values.clock import DAY, Instant, Span, later
 from mmo_trio.admin import archiving
 from mmo_trio.admin.auditing import AuditLog, verify_audit_log
 from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import RetentionReport, RetentionRun
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
-from mmo_trio.storage.conformance.driver import NOON
-from mmo_trio.storage.conformance.inputs import reference
+from mmo_trio.storage.conformance.driver import NOON, submit_batch
+from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference
 from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead, RetentionDuty, RetentionStep
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sql import aging
 from mmo_trio.storage.sqlite import SqliteStore, open_sqlite
+from mmo_trio.storage.sqlite import store as sqlite_store
 from tests.support.aged_payments import NOW, pay, places, retention_section
 
 # isort: split
@@ -350,3 +354,61 @@ async def test_bodies_of_earlier_versions_are_removed_as_well(
         for number in range(1, 5):
             [callback] = await store.admin.callbacks(gateway_reference=reference(number))
             assert callback.attempt.body == b""
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_what_is_archived_is_masked_on_its_way(tmp_path: Path) -> None:
+    """The store does not write a payment that it is about to lose; the archive holds nobody's data all the same."""
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+        report = await archive_all(store, tmp_path / "archive")
+        assert report.changed[RetentionDuty.ARCHIVED_PAYMENTS] == PAYMENTS
+        assert report.changed[RetentionDuty.PERSONAL_DATA] == 0
+    directory = ArchiveDirectory(tmp_path / "archive")
+    content = [gzip.decompress(each.read_bytes()) for each in directory.path.glob("*/*.gz")]
+    assert content
+    for secret in (b"254700000000", b"customer-1", b"zoe@example.com"):
+        assert not any(secret in each for each in content), secret
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_payments_of_many_brands_take_no_more_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is read, and removed, with a number of statements that depends on tables, not on payments or brands."""
+    counted = 0
+    run = sqlite_store.run_statement
+
+    def count(*arguments: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return run(*arguments)
+
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        for number in range(1, 21):
+            await submit_batch(store, (creation(number, brand_id=f"brand-{number}"), later(NOON, Span(4 * number))))
+            await submit_batch(store, (BeginSubmission(reference(number)), later(NOON, Span(4 * number))))
+            await submit_batch(store, (failed(number), later(NOON, Span(4 * number + 1))))
+            await submit_batch(
+                store, (CallbackConcluded(reference(number), DELIVERED), later(NOON, Span(4 * number + 2)))
+            )
+        monkeypatch.setattr(sqlite_store, "run_statement", count)
+        page, _ = await store.retention.archivable_payments(NOW, "", limit=100)
+        assert (len(page), counted > 0, counted < 10) == (20, True, True), counted
+        counted = 0
+        assert await store.retention.remove_archived(page, masks_claims=True) == 20
+        assert 0 < counted < 15, counted
+
+
+@pytest.mark.finding("postgres-F9")
+async def test_what_differs_from_its_archived_self_stays(tmp_path: Path) -> None:
+    """As when the process died between a part and the removal, and the payments of another backup are stored then."""
+    archive = tmp_path / "archive"
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        await pay(store, 1, PAYMENTS)
+        await archive_all(store, archive)
+    async with open_sqlite(tmp_path / "other.db", serving=True) as store:
+        for number in range(1, 4):
+            given = creation(number, merchant_reference=f"other-{number}")
+            await submit_batch(store, (given, later(NOON, Span(number))))
+            await submit_batch(store, (failed(number), later(NOON, Span(number + 1))))
+        assert (await archive_all(store, archive)).archive_fault is None
+        assert all([await store.transaction(reference(number)) is not None for number in range(1, 4)])
