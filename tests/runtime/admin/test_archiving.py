@@ -34,6 +34,7 @@ from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sql import aging
 from mmo_trio.storage.sqlite import SqliteStore, open_sqlite
+from mmo_trio.storage.sqlite import connection as sqlite_connection
 from mmo_trio.storage.sqlite import store as sqlite_store
 from tests.support.aged_payments import NOW, pay, places, retention_section
 
@@ -329,12 +330,12 @@ async def test_a_part_holds_one_day(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]
 
 
-@pytest.mark.parametrize("numbers_at_once", [1, 3, 2_000])
+@pytest.mark.parametrize("numbers_a_row", [1, 3, 2_000])
 async def test_bodies_of_earlier_versions_are_removed_as_well(
-    numbers_at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    numbers_a_row: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They were recorded with their callbacks."""
-    monkeypatch.setattr(aging, "NUMBERS_AT_ONCE", numbers_at_once)
+    monkeypatch.setattr(aging, "NUMBERS_A_ROW", numbers_a_row)
     path = tmp_path / "gateway.db"
     async with open_sqlite(path, serving=True) as store:
         await pay(store, 1, PAYMENTS)
@@ -375,7 +376,7 @@ async def test_what_is_archived_is_masked_on_its_way(tmp_path: Path) -> None:
 async def test_payments_of_many_brands_take_no_more_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page is read, and removed, with a number of statements that depends on tables, not on payments or brands."""
     counted = 0
-    run = sqlite_store.run_statement
+    run = sqlite_connection.run_statement
 
     def count(*arguments: Any) -> Any:
         nonlocal counted

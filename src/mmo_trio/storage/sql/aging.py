@@ -21,8 +21,9 @@ from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_ro
 Forget = Callable[[Iterable[str]], None]
 """Removes payments, by gatewayReference, from what a store remembers of them."""
 
-NUMBERS_AT_ONCE: Final = 2_000
-"""Numbers of callbacks among which one step looks for bodies that earlier versions recorded."""
+NUMBERS_A_ROW: Final = 40
+"""Among so many numbers of callbacks, for each row of its limit, one step looks for bodies that earlier versions
+recorded: there are few, and most steps only look."""
 
 _LAST_RUN: Final = "last_run"
 _ARCHIVE: Final = "archive"
@@ -187,7 +188,7 @@ def remove_callback_bodies(before: Instant, position: str, *, limit: int) -> Sql
     rows = yield from execute("SELECT id, at FROM callbacks WHERE id > ? ORDER BY id LIMIT 1", begun)
     if not rows or rows[0][1] >= before:
         return RetentionStep(0, str(begun), is_last=True)
-    first, end = rows[0][0], rows[0][0] + NUMBERS_AT_ONCE
+    first, end = rows[0][0], rows[0][0] + NUMBERS_A_ROW * limit
     [(latest, newer)] = yield from execute(
         "SELECT max(id), min(CASE WHEN at >= ? THEN id END) FROM callbacks WHERE id >= ? AND id < ?", before, first, end
     )
