@@ -177,25 +177,32 @@ def row_number(table: str, position: str) -> SqlQuery[int]:
     return number if number <= latest else 0
 
 
-def remove_callback_bodies(before: Instant, position: str, *, limit: int) -> SqlQuery[RetentionStep]:
+def remove_callback_bodies(
+    before: Instant, position: str, *, limit: int, recorded_in: str | None = "callbacks"
+) -> SqlQuery[RetentionStep]:
     """Remove the oldest bodies; when none is left, those that earlier versions recorded with their callbacks, whose
-    numbers grow with time."""
+    numbers grow with time, in this table; None where there is no such table."""
     rows = yield from execute("SELECT at FROM callback_bodies WHERE at < ? ORDER BY at LIMIT ?", before, limit)
     if rows:
         removed = yield from execute("DELETE FROM callback_bodies WHERE at <= ? RETURNING 1", rows[-1][0])
         return RetentionStep(len(removed), position, is_last=False)
-    begun = yield from row_number("callbacks", position)
-    rows = yield from execute("SELECT id, at FROM callbacks WHERE id > ? ORDER BY id LIMIT 1", begun)
+    if recorded_in is None:
+        return RetentionStep(0, position, is_last=True)
+    begun = yield from row_number(recorded_in, position)
+    rows = yield from execute(f"SELECT id, at FROM {recorded_in} WHERE id > ? ORDER BY id LIMIT 1", begun)
     if not rows or rows[0][1] >= before:
         return RetentionStep(0, str(begun), is_last=True)
     first, end = rows[0][0], rows[0][0] + NUMBERS_A_ROW * limit
     [(latest, newer)] = yield from execute(
-        "SELECT max(id), min(CASE WHEN at >= ? THEN id END) FROM callbacks WHERE id >= ? AND id < ?", before, first, end
+        f"SELECT max(id), min(CASE WHEN at >= ? THEN id END) FROM {recorded_in} WHERE id >= ? AND id < ?",
+        before,
+        first,
+        end,
     )
     end = latest + 1 if newer is None else newer
     rows = yield from execute(
-        "SELECT id, at, brand FROM callbacks WHERE id >= ? AND id < ? AND coalesce(length(body), 0) > 0 ORDER BY id"
-        " LIMIT ?",
+        f"SELECT id, at, brand FROM {recorded_in} WHERE id >= ? AND id < ? AND coalesce(length(body), 0) > 0"
+        " ORDER BY id LIMIT ?",
         first,
         end,
         limit,

@@ -15,7 +15,7 @@ from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPaymen
 from mmo_trio.storage.shared.payment_index import provider_receipt_key
 from mmo_trio.storage.sql.aging import Forget, by_shard, of_payments, parse_position, references_of, remove_bodies
 from mmo_trio.storage.sql.console_users import PROPOSAL_COLUMNS, parse_proposal
-from mmo_trio.storage.sql.masking import about_payments, mask_claims_of
+from mmo_trio.storage.sql.masked_rows import about_payments, mask_claims_of
 from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_callback, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_transaction

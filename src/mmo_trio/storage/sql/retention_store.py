@@ -18,7 +18,7 @@ from mmo_trio.storage.interface.retention import (
     RetentionDuty,
     RetentionStep,
 )
-from mmo_trio.storage.sql import aging, archivable, audit_log, masking
+from mmo_trio.storage.sql import aging, archivable, audit_log, masked_rows
 from mmo_trio.storage.sql.aging import Forget
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery
@@ -66,9 +66,9 @@ class SqlRetentionStore:
             case RetentionDuty.CALLBACK_BODIES:
                 return aging.remove_callback_bodies(before, position, limit=limit)
             case RetentionDuty.PERSONAL_DATA:
-                return masking.mask_payments(self.schema, before, position, limit=limit, forget=self.forget)
+                return masked_rows.mask_payments(self.schema, before, position, limit=limit, forget=self.forget)
             case RetentionDuty.SUSPENSE_DATA:
-                return masking.mask_suspense(before, position, limit=limit)
+                return masked_rows.mask_suspense(before, position, limit=limit)
             case RetentionDuty.HOURLY_COUNTS:
                 return aging.remove_hourly_counts(before)
             case RetentionDuty.BREAKER_CHANGES:
