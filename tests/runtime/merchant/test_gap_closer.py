@@ -286,7 +286,7 @@ def test_two_programs_on_one_inbox_ask_as_often_as_one(tmp_path: Path) -> None:
     world.settle()
     other_client = MerchantClient(BASE_URL, KEY, http=httpx.Client(transport=one.network))
     other = GapCloser(other_client, one.inbox, one.handle, now=one.now)
-    for _ in range(400):
+    for _ in range(1_000):
         one.closer.step()
         other.step()
         world.advance(Span(20 * SECOND))
