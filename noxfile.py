@@ -123,6 +123,16 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session(python=MAIN_PYTHON)
+def shops(session: nox.Session) -> None:
+    """Run the shops of the examples on their frameworks, and the merchant's client with 200 seeds and 3,000 orders of
+    each kind."""
+    install(session, "shops")
+    session.run("pytest", "tests/shops", *session.posargs)
+    session.run("pytest", "tests/runtime/merchant/test_gap_closer.py", env={"MMO_TEST_SEEDS": "200"})
+    session.run("pytest", "tests/sansio/merchant/test_idempotent_creation.py", env={"MMO_TEST_SEEDS": "3000"})
+
+
+@nox.session(python=MAIN_PYTHON)
 def browser(session: nox.Session) -> None:
     """Test the pages in a real Chromium; with MMO_SCREENSHOTS=1, write docs/screenshots again."""
     if not os.environ.get("MMO_CHROMIUM") and not any(map(shutil.which, CHROMIUMS)):

@@ -1,0 +1,23 @@
+"""The shop of the guide runs: pay, page, callback, and a result whose callback was lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.support.shop_process import check_shop
+
+LINES_MAX = 60
+
+
+@pytest.mark.spec("C4", "K1", "K3")
+@pytest.mark.finding("new-users-client-library")
+def test_a_shop_on_flask_takes_each_result_once(tmp_path: Path) -> None:
+    trio.run(check_shop, "flask", tmp_path)
+
+
+def test_the_shop_has_less_than_sixty_lines(root: Path) -> None:
+    lines = (root / "examples/shop_flask.py").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < LINES_MAX

@@ -1,0 +1,17 @@
+"""The shops of `examples/` run on each framework: pay, callback, and a result whose callback was lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.support.shop_process import check_shop
+
+
+@pytest.mark.spec("C1", "K1", "K3")
+@pytest.mark.finding("new-users-client-library")
+@pytest.mark.parametrize("kind", ["flask", "fastapi", "django"])
+def test_a_shop_takes_each_result_once(kind: str, tmp_path: Path) -> None:
+    trio.run(check_shop, kind, tmp_path)
