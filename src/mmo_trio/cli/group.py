@@ -28,6 +28,7 @@ from mmo_trio.cli.commands import (
     serve,
     simulate,
     suspense,
+    trigger,
     tx,
 )
 from mmo_trio.cli.support.errors import ErrorReportingGroup
@@ -46,7 +47,8 @@ def main() -> None:
 
 
 for command in (
-    demo.demo, serve.sandbox, serve.serve, listen.listen, conform.conform, brands.brands, tx.tx, explain.explain,
+    demo.demo, serve.sandbox, serve.serve, listen.listen, trigger.trigger, conform.conform,
+    brands.brands, tx.tx, explain.explain,
     suspense.suspense, providers.providers, records.records, operators.operators, audit.audit, archive.archive,
     db.db, master_keys.keys, check_config.check_config, sandbox_clock.sandbox_clock, simulate.simulate,
 ):  # fmt: skip

@@ -12,13 +12,13 @@ import click
 import trio
 from rich.text import Text
 
-from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, wait_for_stop_signal
 from mmo_trio.cli.support.output import print_json_text, terminal
-from mmo_trio.cli.support.target import data_option, default_data_directory, find_target
+from mmo_trio.cli.support.sandbox_keys import load_sandbox_keys
+from mmo_trio.cli.support.target import data_option, default_data_directory
 from mmo_trio.sandbox.callback_receiver import Forward, ReceivedKind, ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import CertificateAuthority, ensure_authority
-from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.visible_text import visible_text
 
 DEFAULT_PORT = 8443
@@ -43,7 +43,7 @@ def listen(
     gateway with your server's status. A URL without a path keeps the path of the resultUrl.
     """
     directory = (data or default_data_directory()).absolute()
-    keys = [key.encode() for key in api_keys] or _load_sandbox_keys(directory)
+    keys = [key.encode() for key in api_keys] or [key for _, key in load_sandbox_keys(directory)]
     authority = ensure_authority(directory)
     forward = None if forward_to is None else _build_forward(forward_to, authority)
     printer = _JsonLines(forward_to) if as_json else _Lines(forward_to, with_body=with_body)
@@ -84,20 +84,6 @@ def _build_forward(url: str, authority: CertificateAuthority) -> Forward:
         return callback_forwarder(url, tls_context(authority.certificate_file)).forward
     except ValueError as fault:
         raise UsageProblem(f"--forward-to {url}: {fault}") from None
-
-
-def _load_sandbox_keys(directory: Path) -> Sequence[bytes]:
-    """Return the keys in use of all brands. Raises NegativeAnswer when there are none."""
-    target = find_target(directory, None)
-    try:
-        records = target.with_store(lambda store: store.admin.brands())
-    except StoreUnavailable:
-        records = ()
-    sealed = [key for each in records for key in each.keys if key.retired_at is None]
-    if not sealed:
-        raise NegativeAnswer(f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key.")
-    keyring = target.keyring()
-    return [keyring.unseal(key.brand, key.sealed) for key in sealed]
 
 
 class _JsonLines:

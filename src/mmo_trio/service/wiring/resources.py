@@ -127,7 +127,8 @@ def _receiver_authorities(config: ServiceConfig) -> tuple[Path | None, Path | No
 
 def authorities_file(settings: Settings, key: AuthoritiesKey) -> Path | None:
     """Return the configured file of authorities, if any. Raises SettingsError when it does not exist."""
-    file: Path | None = getattr(settings.egress, key)
+    egress = settings.egress
+    file = egress.extra_ca_file if key == "extra_ca_file" else egress.provider_ca_file
     if file is not None and not file.is_file():
         remedy = "Name a PEM file of authorities, or leave the setting out."
         raise SettingsError(f"egress.{key}", f"there is no file {file}.", remedy)

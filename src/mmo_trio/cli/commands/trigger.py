@@ -1,0 +1,284 @@
+"""`mmo trigger` plays a whole scenario against a running sandbox, and shows what a merchant would see."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, assert_never
+
+import click
+import trio
+from attrs import Factory, define, field
+from rich.text import Text
+
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS_BY_NAME
+from mmo_sansio.values.model import Brand, Method, Operation
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.http_client import CliResponse, send_request
+from mmo_trio.cli.support.local_server import HOST
+from mmo_trio.cli.support.output import print_json, print_line, print_rows, terminal
+from mmo_trio.cli.support.sandbox_keys import load_sandbox_keys
+from mmo_trio.cli.support.target import data_option, default_data_directory, json_option, running_address
+from mmo_trio.sandbox.callback_receiver import ReceivedKind, ReceivedRequest, ReceiverAnswer, receive_callbacks
+from mmo_trio.sandbox.local_ca import ensure_authority
+from mmo_trio.sandbox.played_scenarios import (
+    PLAYED_SCENARIOS,
+    AdvanceClock,
+    PlayedScenario,
+    PlayedStep,
+    RequestPayment,
+    ScenarioPart,
+)
+from mmo_trio.system.visible_text import visible_text
+
+API_PATH = "/gateway/mmo/v2"
+STEP_TIMEOUT_S = 60.0
+"""Limit on each step, which usually takes well below a second."""
+CLOCK_TIMEOUT_S = 300.0
+"""Limit on a move of the clock, after which everything on the way is decided."""
+POLL_INTERVAL_S = 0.1
+RECEIVED_MAX = 100
+"""Requests to the receiver that wait to be shown."""
+
+
+@click.command(short_help="Play a whole scenario against a running sandbox.")
+@click.argument("name", required=False)
+@click.option("--list", "list_only", is_flag=True, help="List the scenarios.")
+@data_option
+@json_option
+def trigger(name: str | None, list_only: bool, data: Path | None, as_json: bool) -> None:
+    """Play the scenario NAME against a running sandbox, and show what a merchant would see.
+
+    It requests the payment with the sandbox's own key, receives the callback, moves the sandbox's clock where time has
+    to pass, and looks the payment up.
+    """
+    if list_only or name is None:
+        rows = [{"name": each.name, "what happens": each.title} for each in PLAYED_SCENARIOS.values()]
+        return print_rows({"name": "name", "what happens": "what happens"}, rows, as_json=as_json)
+    scenario = PLAYED_SCENARIOS.get(name)
+    if scenario is None:
+        raise UsageProblem(f"There is no scenario {name}. `mmo trigger --list` lists them.")
+    directory = (data or default_data_directory()).absolute()
+    api, pages = running_address(directory, "api"), running_address(directory, "pages")
+    if api is None or pages is None:
+        raise NegativeAnswer(f"No sandbox is running in {directory}. Start one with `mmo sandbox`.")
+    brand, key = load_sandbox_keys(directory)[0]
+    shown = _Report(as_json=as_json)
+    shown.title(scenario)
+    trio.run(_play, scenario, _Play(api, pages, key, brand, shown, scenario), directory)
+    shown.end()
+    return None
+
+
+class _Report:
+    """Shows each step as it happens, or all of them at the end as JSON."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._steps: list[dict[str, Any]] = []
+
+    def title(self, scenario: PlayedScenario) -> None:
+        """Show what will happen."""
+        if not self._as_json:
+            print_line(f"{scenario.name}: {scenario.title}", "bold")
+
+    def step(self, what: str, *bodies: str, **members: Any) -> None:
+        """Show a step with the bodies that belong to it; `members` are further ones in JSON."""
+        self._steps.append({"step": what, "bodies": bodies, **members})
+        if self._as_json:
+            return
+        terminal().print(Text(f"\n{len(self._steps)}. {visible_text(what)}"), soft_wrap=True)
+        for each in bodies:
+            terminal().print(Text(f"   {visible_text(each)}", style="dim"), soft_wrap=True)
+
+    def end(self) -> None:
+        """Print everything as JSON."""
+        if self._as_json:
+            print_json(self._steps)
+
+
+async def _play(scenario: PlayedScenario, play: _Play, directory: Path) -> None:
+    tls = ensure_authority(directory).issue("localhost", HOST)
+    listeners = await trio.open_tcp_listeners(0, host=HOST)
+    play.receiver = f"https://{HOST}:{listeners[0].socket.getsockname()[1]}"
+    async with trio.open_nursery() as nursery:
+        await nursery.start(
+            partial(
+                receive_callbacks,
+                listeners,
+                tls=lambda: tls,
+                expected_keys=[play.key],
+                on_request=play.take,
+                forward=_refuse if scenario.is_receiver_down else None,
+            )
+        )
+        for part in scenario.parts:
+            with trio.move_on_after(CLOCK_TIMEOUT_S if isinstance(part, AdvanceClock) else STEP_TIMEOUT_S) as limit:
+                await play.run(part)
+            if limit.cancelled_caught:
+                raise NegativeAnswer(f"The step did not end within {STEP_TIMEOUT_S:g} s: {part}.")
+        nursery.cancel_scope.cancel()
+    found = (play.found.get("status"), play.found.get("errorCode"))
+    if found != (scenario.status, scenario.error_code):
+        raise NegativeAnswer(f"The payment ended as {found}, not as {scenario.status} ({scenario.error_code}).")
+
+
+async def _refuse(_: HttpRequest) -> ReceiverAnswer:
+    return ReceiverAnswer(503)
+
+
+@define(eq=False)
+class _Play:
+    """Plays one scenario."""
+
+    api: str
+    pages: str
+    key: bytes = field(repr=False)
+    brand: Brand
+    shown: _Report
+    scenario: PlayedScenario
+    receiver: str = ""
+    found: Mapping[str, Any] = field(factory=dict)
+    """The transaction as it was last looked up."""
+    _reference: str = ""
+    _request: tuple[str, dict[str, Any], dict[str, str]] | None = None
+    _arrivals: tuple[trio.MemorySendChannel[ReceivedRequest], trio.MemoryReceiveChannel[ReceivedRequest]] = Factory(
+        lambda: trio.open_memory_channel[ReceivedRequest](RECEIVED_MAX)
+    )
+
+    def take(self, received: ReceivedRequest) -> None:
+        """Keep a request to the receiver for the step that awaits it."""
+        self._arrivals[0].send_nowait(received)
+
+    async def run(self, part: ScenarioPart) -> None:
+        """Play a step and show it. Raises NegativeAnswer when it goes otherwise than it should."""
+        match part:
+            case RequestPayment():
+                await self._request_payment(part)
+            case AdvanceClock(by=by):
+                await self._control("clock", {"advance": by})
+                self.shown.step(f"The sandbox's clock moves forward by {by}.")
+            case PlayedStep.REQUEST_AGAIN:
+                answer = await self._send_request()
+                if answer.status != 422:
+                    raise NegativeAnswer(f"The gateway answered {answer.status}, not 422.")
+            case PlayedStep.CONFIRM_PAGE:
+                await self._control("pay", {"gatewayReference": self._reference})
+                self.shown.step("The payer presses the button of the payment page.")
+            case PlayedStep.MAKE_DEPOSIT:
+                await self._make_deposit()
+            case PlayedStep.AWAIT_QR_CODE | PlayedStep.AWAIT_CALLBACK:
+                kind = ReceivedKind.QR_CODE if part is PlayedStep.AWAIT_QR_CODE else ReceivedKind.CALLBACK
+                await self._await(kind)
+            case PlayedStep.SHOW_DELIVERY:
+                await self._show_delivery()
+            case PlayedStep.LOOK_UP:
+                await self._look_up()
+            case _:
+                assert_never(part)
+
+    async def _request_payment(self, part: RequestPayment) -> None:
+        method = self._method(part.operation)
+        digits = SCENARIOS_BY_NAME[part.sandbox_scenario].digits or "001"
+        body: dict[str, Any] = {
+            "amount": _amount(method),
+            "country": method.country,
+            "resultUrl": f"{self.receiver}/results",
+            "merchantReference": f"trigger-{self.scenario.name}-{secrets.token_hex(4)}",
+        }
+        if part.operation is Operation.DIRECT_TAXPAYOUT:
+            body["reconciliationReference"] = "assessment-7"
+        else:
+            party = "payee" if part.operation is Operation.DIRECT_PAYOUT else "payer"
+            body[party] = {"id": "customer-7", "msisdn": f"254700000{digits}"}
+        if part.operation is Operation.QR_PAYIN:
+            body["displayQrUrl"] = f"{self.receiver}/qr"
+        headers = {"X-Sandbox-Scenario": part.sandbox_scenario} if "payer" not in body else {}
+        self._request = f"{API_PATH}/{part.operation.value}/{method.key}", body, headers
+        answer = await self._send_request()
+        if answer.status != 200:
+            raise NegativeAnswer(f"The gateway answered {answer.status}, not 200.")
+        self._reference = answer.json_object()["gatewayReference"]
+
+    async def _send_request(self) -> CliResponse:
+        assert self._request is not None, "a scenario requests first"
+        path, body, headers = self._request
+        answer = await self._call(f"{self.api}{path}", body=body, headers=headers | self._key_header())
+        self._show_exchange("POST", path, answer, json.dumps(body))
+        return answer
+
+    async def _make_deposit(self) -> None:
+        method = self._method(Operation.DIRECT_PAYIN)
+        deposit = {
+            "brand": self.brand.id,
+            "method": method.key,
+            "amount": _amount(method),
+            "party": {"id": "INVOICE-7", "msisdn": "254700000001"},
+            "providerReference": f"TRIGGER{secrets.token_hex(4).upper()}",
+        }
+        answer = await self._control("push", deposit)
+        self._reference = str(answer.json_object()["gatewayReference"])
+        self.shown.step("A payer sends money by the menu of their phone; the operator notifies.", json.dumps(deposit))
+        if self.brand.push_result_url is None:
+            self.shown.step("There is no callback, as the brand has no push_result_url.")
+
+    async def _await(self, kind: ReceivedKind) -> None:
+        while True:
+            received = await self._arrivals[1].receive()
+            if received.kind is kind and received.gateway_reference == self._reference:
+                break
+        what = "result" if kind is ReceivedKind.CALLBACK else "QR code"
+        status = received.answer.status
+        text = f"The gateway sends the {what}: POST {received.path}, its X-API-KEY is right -> {status}"
+        self.shown.step(text, received.body.decode(), path=received.path, status=status)
+
+    async def _show_delivery(self) -> None:
+        while True:
+            answer = await self._call(f"{self.pages}/sandbox/callbacks")
+            for each in json.loads(answer.body):
+                if each["gatewayReference"] == self._reference:
+                    self.shown.step(f"The gateway records the delivery: {each['outcome']}.", json.dumps(each))
+                    return
+            await trio.sleep(POLL_INTERVAL_S)
+
+    async def _look_up(self) -> None:
+        path = f"{API_PATH}/status/{self._reference}"
+        answer = await self._call(f"{self.api}{path}", headers=self._key_header())
+        self._show_exchange("GET", path, answer)
+        self.found = answer.json_object()
+
+    def _show_exchange(self, method: str, path: str, answer: CliResponse, *bodies: str) -> None:
+        text = f"The merchant sends {method} {path} -> {answer.status}"
+        self.shown.step(text, *bodies, answer.body.decode(), path=path, status=answer.status)
+
+    async def _control(self, name: str, body: dict[str, Any]) -> CliResponse:
+        answer = await self._call(f"{self.pages}/sandbox/{name}", body=body)
+        if answer.status != 200:
+            raise NegativeAnswer(f"The sandbox answered {answer.status} to {name}: {answer.body.decode()}")
+        return answer
+
+    async def _call(self, url: str, **options: Any) -> CliResponse:
+        try:
+            return await trio.to_thread.run_sync(partial(send_request, url, timeout_s=CLOCK_TIMEOUT_S, **options))
+        except ConnectionRefusedError:
+            raise NegativeAnswer(f"Nothing answers at {url}. Start the sandbox with `mmo sandbox`.") from None
+
+    def _key_header(self) -> dict[str, str]:
+        return {"X-Api-Key": self.key.decode()}
+
+    def _method(self, operation: Operation) -> Method:
+        for method in self.brand.methods:
+            if operation in method.operations:
+                return method
+        raise NegativeAnswer(f"The brand {self.brand.id} has no method for {operation.value}.")
+
+
+def _amount(method: Method) -> dict[str, Any]:
+    """Return the least amount that the method allows; it is small enough for a float."""
+    currency, limits = next(iter(method.limits.items()))
+    text = limits.minimum.text
+    return {"value": float(text) if "." in text else int(text), "currency": currency}

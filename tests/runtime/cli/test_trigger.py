@@ -1,0 +1,100 @@
+"""`mmo trigger` plays whole scenarios against a running sandbox, each to the end that it promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
+from mmo_trio.cli import main
+from mmo_trio.sandbox.played_scenarios import PLAYED_SCENARIOS, PlayedStep
+from tests.support.mmo_process import COMMAND, environment_without_settings
+
+START_WITHIN_S = 90.0
+FAILURES = [name for name, each in PLAYED_SCENARIOS.items() if each.title.startswith("A pay-in fails with")]
+NAMES = [name for name in PLAYED_SCENARIOS if name not in FAILURES[2 if os.environ.get("MMO_TEST_QUICK") else None :]]
+"""Failures differ in their code only, so two of them are enough for a quick run."""
+
+
+def trigger(*arguments: str | Path) -> Result:
+    done = CliRunner().invoke(main, ["trigger", *map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The data directory of a sandbox that runs."""
+    directory = tmp_path_factory.mktemp("sandbox")
+    free = [word for each in ("api", "pages", "console") for word in (f"--{each}", "127.0.0.1:0")]
+    log = directory / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*COMMAND, "sandbox", "--data", directory / "data", *free],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment_without_settings(),
+        )
+    try:
+        end = time.monotonic() + START_WITHIN_S
+        while re.search(r"READY .*\n", log.read_text(encoding="utf-8")) is None:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.05)
+        yield directory / "data"
+    finally:
+        process.terminate()
+        process.wait(START_WITHIN_S)
+
+
+@pytest.mark.finding("new-users-trigger")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_scenario_is_played_to_its_end(sandbox: Path, name: str) -> None:
+    scenario = PLAYED_SCENARIOS[name]
+    done = trigger(name, "--data", sandbox, "--json")
+    assert done.exit_code == 0, done.output
+    steps = json.loads(done.stdout)
+    last = json.loads(steps[-1]["bodies"][-1])
+    assert (last["status"], last["errorCode"]) == (scenario.status, scenario.error_code)
+    sent = [each for each in steps if each["step"].startswith("The gateway sends")]
+    awaited = [each for each in scenario.parts if each in (PlayedStep.AWAIT_CALLBACK, PlayedStep.AWAIT_QR_CODE)]
+    assert len(sent) == len(awaited)
+    assert all(each["status"] == (503 if scenario.is_receiver_down else 204) for each in sent)
+
+
+@pytest.mark.finding("new-users-trigger")
+def test_people_see_each_step(sandbox: Path) -> None:
+    done = trigger("qr", "--data", sandbox)
+    assert done.exit_code == 0, done.output
+    steps = re.findall(r"^(\d)\. (.*)$", done.stdout, re.MULTILINE)
+    assert [number for number, _ in steps] == ["1", "2", "3", "4"]
+    assert "POST /gateway/mmo/v2/qr/payin/mpesa_ke -> 200" in steps[0][1]
+    assert "QR code: POST /qr" in steps[1][1]
+    assert "result: POST /results" in steps[2][1]
+    assert '"qrPayload":"0002' in done.stdout
+
+
+def test_every_failure_of_the_sandbox_can_be_triggered() -> None:
+    failures = {each.steps[0].failure for each in SCENARIOS if each.steps and each.steps[0].failure is not None}
+    assert {each.error_code for each in PLAYED_SCENARIOS.values()} >= failures
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    listed = trigger("--list")
+    assert listed.exit_code == 0
+    assert all(name in listed.stdout for name in PLAYED_SCENARIOS)
+    unknown = trigger("nothing", "--data", tmp_path)
+    assert unknown.exit_code == 2
+    assert "mmo trigger --list" in unknown.stderr
+    nowhere = trigger("success", "--data", tmp_path)
+    assert nowhere.exit_code == 1
+    assert "mmo sandbox" in nowhere.stderr
