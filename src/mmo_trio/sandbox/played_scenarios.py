@@ -45,7 +45,7 @@ class PlayedStep(Enum):
     AWAIT_CALLBACK = "await_callback"
     """The gateway sends the result (K1)."""
     SHOW_DELIVERY = "show_delivery"
-    """The gateway records what became of the callback (K2)."""
+    """The gateway records the outcome of the callback (K2)."""
     LOOK_UP = "look_up"
     """The merchant looks the payment up (L1)."""
 
