@@ -13,8 +13,26 @@ from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import Row
 
-SELECT_WAITING_BRANDS = "SELECT DISTINCT brand FROM intents WHERE kind = 'callback'"
-"""To all shards; each reads the index of its waiting callbacks."""
+_SELECT_GAPS = """
+    SELECT coalesce(lag(brand) OVER (ORDER BY brand), ''), brand FROM (
+        SELECT c.brand FROM channels AS c JOIN holders AS h ON h.id = c.holder AND h.id > 0 AND NOT h.is_over
+        WHERE c.holder <> %(me)s OR NOT %(is_known)s OR EXISTS (
+            SELECT FROM unnest(%(known)s::text[], %(fences)s::bigint[]) AS k (brand, fence)
+            WHERE k.brand = c.brand AND k.fence = c.fence
+        )
+        UNION SELECT unnest(%(excluding)s::text[])
+    ) AS settled ORDER BY brand
+"""
+"""The gaps between brands whose channels are not to be claimed, in the order of the index."""
+
+SELECT_WAITING_IN_GAPS = """
+    SELECT DISTINCT i.brand FROM intents AS i
+    JOIN unnest(%s::text[], %s::text[]) AS gap (after, before) ON i.brand > gap.after AND i.brand < gap.before
+    WHERE i.kind = 'callback'
+"""
+SELECT_WAITING_AFTER = "SELECT DISTINCT i.brand FROM intents AS i WHERE i.kind = 'callback' AND i.brand > %s"
+"""To all shards; each reads the index of its waiting callbacks, but not where a channel has an owner: a merchant who
+is down may have many."""
 
 SELECT_UNCLAIMED_BRANDS = """
     SELECT DISTINCT i.brand FROM intents AS i
@@ -64,9 +82,16 @@ CLAIM_CALLBACKS = """
 """
 
 
-async def waiting_brands(connection: PostgresConnection) -> list[str]:
-    """Return the brands that have callbacks waiting."""
-    return [brand for (brand,) in await fetch_rows(connection, SELECT_WAITING_BRANDS)]
+async def waiting_brands(connection: PostgresConnection, values: Mapping[str, object]) -> list[str]:
+    """Return the brands that have callbacks waiting, except those whose channel would not be claimed with these values:
+    `me`, `is_known`, `known`, `fences` and `excluding`."""
+    cursor = await connection.execute(_SELECT_GAPS.encode(), values)
+    gaps = await cursor.fetchall()
+    waiting = await fetch_rows(connection, SELECT_WAITING_AFTER, gaps[-1][1] if gaps else "")
+    if gaps:
+        after, before = map(list, zip(*gaps, strict=True))
+        waiting += await fetch_rows(connection, SELECT_WAITING_IN_GAPS, after, before)
+    return [brand for (brand,) in waiting]
 
 
 async def claim_abandoned(connection: PostgresConnection, holder: int, limit: int) -> Sequence[Row]:

@@ -305,16 +305,16 @@ async def claim_channels(
     `waiting`, claim only channels of these brands."""
     if end_leases and (await connection.execute(EXPIRE_LEASES.encode())).rowcount:
         waiting = None  # All that the dead have left is wanted.
-    if waiting is None and is_distributed:
-        waiting = await distributed_claims.waiting_brands(connection)
     values = {
         "excluding": list(excluding),
         "me": holder,
         "is_known": known is not None,
         "known": list(known or ()),
         "fences": list((known or {}).values()),
-        "waiting": list(waiting or ()),
     }
+    if waiting is None and is_distributed:
+        waiting = await distributed_claims.waiting_brands(connection, values)
+    values["waiting"] = list(waiting or ())
     statement = _CLAIM_CHANNELS.format(waiting=_WAITING if waiting is None else _NAMED)
     cursor = await connection.execute(statement.encode(), values)
     return [
