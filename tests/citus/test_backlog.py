@@ -9,6 +9,9 @@ import psycopg
 import pytest
 import trio
 
+from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_trio.storage.conformance.driver import after_noon, submit_batch
+from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.citus.test_shards import Recorder
@@ -65,3 +68,32 @@ async def test_callbacks_of_a_channel_with_an_owner_are_not_read_in_search_of_ot
             again = await store.ownership.claim(known={"fifth": owned["fifth"]})
             assert [each.brand for each in again] == ["second"], "an owner that does not know of it claims it again"
             assert await store.ownership.claim(known={}, excluding=["fifth", "second"]) == []
+
+
+@pytest.mark.finding("postgres-F7")
+async def test_a_claim_of_callbacks_is_one_statement_for_one_server(
+    distributed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What joins the coordinator's tables is planned in parts, whose rows are sent to the worker: with 64 merchants it
+    took longer than the deadline, and no callback was sent."""
+    recorder = Recorder()
+    with trio.fail_after(120):
+        async with open_postgres(distributed, serving=True) as store:
+            for number in range(20):
+                brand = f"brand-{number}"
+                await submit_batch(store, (creation(number, brand_id=brand), after_noon(number)))
+                await submit_batch(store, (BeginSubmission(reference(number)), after_noon(50 + number)))
+                await submit_batch(store, (succeeded(number), after_noon(100 + number)))
+            assert store.ownership is not None
+            owned = {each.brand: each.fence for each in await store.ownership.claim()}
+            assert len(owned) == 20
+            monkeypatch.setattr(PostgresConnection, "execute", recorder.recording(PostgresConnection.execute))
+            claimed = await store.ownership.claim_callbacks(dict.fromkeys(owned, 10), known=owned)
+            assert {each.transaction.order.brand for each in claimed} == set(owned)
+            assert await store.ownership.claim_callbacks(dict.fromkeys(owned, 10), known=owned) == []
+    [claim] = [text for text in recorder.executed if "SET fence" in text]
+    with closing(psycopg.connect(distributed, autocommit=True)) as connection:
+        explained = connection.execute(b"EXPLAIN (COSTS OFF) " + claim.encode(), recorder.executed[claim]).fetchall()
+    plan = "\n".join(line for (line,) in explained)
+    assert "Task Count: 1" in plan
+    assert "Distributed Subplan" not in plan

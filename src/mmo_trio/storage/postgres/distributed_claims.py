@@ -7,8 +7,13 @@ statement for one brand, so for one shard; what another process has claimed mean
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Mapping, Sequence
 
+import psycopg
+import trio
+
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
 from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import Row
@@ -41,10 +46,17 @@ SELECT_UNCLAIMED_BRANDS = """
 """
 """To all shards; each reads the index of its waiting callbacks. Without it each owned brand would cost a statement."""
 
-CLAIMED_BRANDS_MAX = 64
-"""Brands whose callbacks are claimed at once: so many statements end in time. The next question finds the others."""
+BRANDS_PER_CLAIM = 8
+"""Brands whose callbacks are claimed in one commit."""
 
-_SELECT_FENCES = "SELECT brand, fence FROM channels WHERE holder = %s AND brand = ANY (%s::text[])"
+CLAIM_FOR_S = 0.5
+"""Seconds after which no further brands' callbacks are claimed at once; the next search finds the others. A claim that
+takes longer than its deadline would be in doubt, and with it every channel of this process."""
+
+_SELECT_FENCES = """
+    SELECT c.brand, c.fence FROM channels AS c JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
+    WHERE c.holder = %s AND c.brand = ANY (%s::text[])
+"""
 _SELECT_ENDED_HOLDERS = "SELECT id FROM holders WHERE is_over OR id = 0"
 SELECT_ABANDONED = """
     SELECT brand, gateway_reference, kind FROM intents
@@ -64,22 +76,22 @@ CLAIM_ABANDONED = """
     FROM taken JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY taken.id
 """
 CLAIM_CALLBACKS = """
-    WITH owned AS MATERIALIZED (
-        SELECT c.fence FROM channels AS c JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
-        WHERE c.brand = %(brand)s AND c.fence = %(fence)s AND c.holder = %(me)s
-    ), found AS MATERIALIZED (
+    WITH found AS MATERIALIZED (
         SELECT gateway_reference FROM intents
-        WHERE brand = %(brand)s AND kind = 'callback' AND fence < (SELECT fence FROM owned)
+        WHERE brand = %(brand)s AND kind = 'callback' AND fence < %(fence)s::bigint
             AND gateway_reference <> ALL (%(claimed)s::text[])
         ORDER BY id LIMIT %(room)s FOR UPDATE SKIP LOCKED
     ), claimed AS (
-        UPDATE intents AS i SET fence = (SELECT fence FROM owned) FROM found
+        UPDATE intents AS i SET fence = %(fence)s::bigint FROM found
         WHERE i.brand = %(brand)s AND i.gateway_reference = found.gateway_reference AND i.kind = 'callback'
         RETURNING i.id, i.gateway_reference, i.fence
     )
     SELECT gateway_reference, claimed.fence, order_row, progress
     FROM claimed JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY claimed.id
 """
+"""Without a look at the channel, which is on another server and would cost several times as much. If another process
+has claimed the channel since `_SELECT_FENCES`, its fence is higher: it claims what is claimed here as well, and this
+process sends nothing, as it does not own the channel any more."""
 
 
 async def waiting_brands(connection: PostgresConnection, values: Mapping[str, object]) -> list[str]:
@@ -117,20 +129,37 @@ async def claim_callbacks(
     fences: Mapping[str, int | None],
     already_claimed: Collection[str],
 ) -> Sequence[Row]:
-    """Claim so many callbacks of each of these brands, the oldest first, of CLAIMED_BRANDS_MAX brands at most; return
-    gateway_reference, fence, order_row and progress of each."""
+    """Claim so many callbacks of each of these brands, the oldest first, of as many brands as is possible in
+    CLAIM_FOR_S; return gateway_reference, fence, order_row and progress of each."""
+    began_at = trio.current_time()
     stored = dict[str, int](await fetch_rows(connection, _SELECT_FENCES, holder, list(capacity)))
     owned = {brand: fence for brand, fence in stored.items() if fences[brand] in {None, fence}}
     unclaimed = await fetch_rows(connection, SELECT_UNCLAIMED_BRANDS, list(owned), list(owned.values()))
+    brands = [brand for (brand,) in unclaimed]
+    random.shuffle(brands)  # No brand is always among those for which the time is not enough.
+    claimed: list[Row] = []
+    for first in range(0, len(brands), BRANDS_PER_CLAIM):
+        if first and trio.current_time() - began_at > CLAIM_FOR_S:
+            break
+        some = {brand: owned[brand] for brand in brands[first : first + BRANDS_PER_CLAIM]}
+        try:
+            claimed += await _claim_of_brands(connection, some, capacity, already_claimed)
+        except psycopg.Error as error:
+            if not claimed or classify_error(error) is PostgresErrorKind.DISCONNECTED:
+                raise
+            break  # What has been claimed is this process's to send.
+    return claimed
+
+
+async def _claim_of_brands(
+    connection: PostgresConnection,
+    fences: Mapping[str, int],
+    capacity: Mapping[str, int],
+    already_claimed: Collection[str],
+) -> Sequence[Row]:
     cursors = []
     async with connection.pipeline():
-        for brand in sorted(brand for (brand,) in unclaimed)[:CLAIMED_BRANDS_MAX]:
-            values = {
-                "me": holder,
-                "brand": brand,
-                "fence": owned[brand],
-                "room": capacity[brand],
-                "claimed": list(already_claimed),
-            }
+        for brand, fence in sorted(fences.items()):
+            values = {"brand": brand, "fence": fence, "room": capacity[brand], "claimed": list(already_claimed)}
             cursors.append(await connection.execute(CLAIM_CALLBACKS.encode(), values, binary=True))
     return [row for cursor in cursors for row in await cursor.fetchall()]
