@@ -217,6 +217,13 @@ def citus(session: nox.Session) -> None:
 
 
 @nox.session(python=MAIN_PYTHON)
+def clients(session: nox.Session) -> None:
+    """Pay with the usual HTTP clients of Java, Go, Node, PHP, Ruby, Python and curl; a missing one fails by name."""
+    install(session, "clients")
+    session.run("pytest", "tests/clients", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON)
 def schemathesis(session: nox.Session) -> None:
     """Send requests generated from the OpenAPI document to a sandbox (`-- --max-examples 500`)."""
     install(session, "schemathesis")

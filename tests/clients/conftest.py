@@ -1,0 +1,5 @@
+"""Runs the tests of this folder on Trio."""
+
+from __future__ import annotations
+
+from pytest_trio.enable_trio_mode import *  # noqa: F403
