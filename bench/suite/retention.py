@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import secrets
 import signal
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench import load, machine, old_payments, servers
 from bench.load import DIRECT, LoadResult
 from bench.options import Options
 from bench.report import Goal, Outcome, Table
-from bench.servers import MMO, Database, Server
+from bench.servers import MMO, Server
 from mmo_sansio.values.clock import Instant
 
 # isort: split
@@ -31,50 +32,71 @@ personal_data = "380d"
 archive_after = "380d"
 archive_directory = "{archive}"
 """
-_SIZE = "SELECT pg_database_size(current_database())"
+_SIZES = """
+    SELECT coalesce(parent.relname, c.relname), sum(pg_total_relation_size(c.oid))
+    FROM pg_class AS c LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid LEFT JOIN pg_class AS parent ON
+        parent.oid = i.inhparent
+    WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+    GROUP BY 1 HAVING sum(pg_total_relation_size(c.oid)) > 1000000
+    UNION ALL SELECT 'the database', pg_database_size(current_database())
+"""
 _IS_HELD = "SELECT count(*) FROM retention_lease WHERE held_until > extract(epoch FROM clock_timestamp()) * 1000000"
 _COUNT = "SELECT count(*) FROM transactions WHERE created_at < %s"
 
 
 def run(options: Options) -> Outcome:
-    """Fill a database, load a gateway with and without retention in turn, then let retention come to its end."""
-    with servers.postgres(options.folder) as database:
-        url = database.fresh("retention")
-        now = Instant(time.time_ns() // 1000)
-        began = time.monotonic()
-        old_payments.fill(url, options.rows, now)
-        print(f"filled with {options.rows:,} payments in {time.monotonic() - began:.0f} s", flush=True)
-        folder = options.folder / "node"
-        configuration = servers.configured(folder, url)
-        with configuration.open("a") as file:
-            file.write(_SETTINGS.format(archive=folder / "archive"))
-        full = _ask(url, _SIZE)
+    """Load a gateway on a store of old payments with and without retention in turn; then let retention work without
+    pauses until its end, or for some minutes. The store is filled first, or was by an earlier run."""
+    with ExitStack() as stack:
+        if options.url is None:
+            database = stack.enter_context(servers.postgres(options.folder))
+            url, folder, database_pid = database.fresh("retention"), options.folder / "node", database.pid
+            began = time.monotonic()
+            old_payments.fill(url, options.rows, Instant(time.time_ns() // 1000))
+            print(f"filled with {options.rows:,} payments in {time.monotonic() - began:.0f} s", flush=True)
+        else:
+            url, folder, database_pid = options.url, options.saved / "retention", None
+        configuration = folder / "mmo.toml"
+        if not configuration.exists():
+            servers.configured(folder, url)
+            with configuration.open("a") as file:
+                file.write(_SETTINGS.format(archive=folder / "archive"))
+        full, cutoff = _sizes(url), time.time_ns() // 1000 - old_payments.ARCHIVED_FROM
+        old, rows = _ask(url, _COUNT, cutoff), _ask(url, _COUNT, time.time_ns() // 1000)
+        print(f"{dt.datetime.now(dt.UTC):%H:%M:%S} {rows:,} payments, {old:,} of them old: {full}", flush=True)
         quiet, beside = list[LoadResult](), list[LoadResult]()
-        with _serving(folder, configuration, database) as server:
+        with _serving(folder, configuration, database_pid) as server:
             for nth in range(options.rounds):
-                quiet.append(_load(server, options.seconds, f"q{nth}"))
+                run = secrets.token_hex(3)
+                quiet.append(_load(server, options.seconds, f"q{run}"))
                 with _retention(configuration, url):
-                    beside.append(_load(server, options.seconds, f"r{nth}"))
-        print(f"p99 ms: {[each.p99_ms for each in quiet]} {[each.p99_ms for each in beside]}", flush=True)
-        cutoff = int(now) - old_payments.ARCHIVED_FROM
+                    beside.append(_load(server, options.seconds, f"r{run}"))
+                p99_ms = quiet[nth].p99_ms, beside[nth].p99_ms
+                print(f"{dt.datetime.now(dt.UTC):%H:%M:%S} p99 ms without and with: {p99_ms}", flush=True)
         left, began = _ask(url, _COUNT, cutoff), time.monotonic()
-        subprocess.run([*MMO, "db", "retention", "--at-once", "--config", str(configuration)], check=True)
-        per_s = (left - _ask(url, _COUNT, cutoff)) / (time.monotonic() - began)
+        while (
+            removed := _remove_at_once(configuration, options.minutes - (time.monotonic() - began) / 60)
+        ) is not None:
+            print(f"{dt.datetime.now(dt.UTC):%H:%M:%S} old: {_ask(url, _COUNT, cutoff):,} {_sizes(url)}", flush=True)
+            if removed:
+                break
+        still = _ask(url, _COUNT, cutoff)
+        per_s = (left - still) / (time.monotonic() - began)
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM")
-        emptied = _ask(url, _SIZE)
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("VACUUM FULL")
-        packed = _ask(url, _SIZE)
+        emptied = _sizes(url)
+        if options.url is None:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("VACUUM FULL")
+        packed = _sizes(url)
         archived = sum(each.stat().st_size for each in (folder / "archive").rglob("*") if each.is_file())
     slowed = statistics.median(with_it.p99_ms / without.p99_ms for with_it, without in zip(beside, quiet, strict=True))
-    rows = options.rows
     return Outcome(
         "retention",
         "Removing old payments",
-        f"{rows:,} payments of 760 days on PostgreSQL, each with its use of a reference, receipt, five lines of the"
-        " journal and a callback; those of the older half are masked and archived."
-        f" {RATE:g} creates a second meanwhile.",
+        f"{rows:,} payments on PostgreSQL, each with its use of a reference, receipt, five lines of the"
+        f" journal and a callback; {old:,} of them are old, and are masked and archived, {old - still:,} in the time"
+        f" of the measurement. {RATE:g} creates a second meanwhile.",
         [
             Table(
                 "creates beside it, in turn",
@@ -83,20 +105,48 @@ def run(options: Options) -> Outcome:
                 "the tenth of the time that it may take.",
             ),
             Table(
-                "sizes",
-                ("", "MB"),
+                "sizes in MB",
+                ("", "before", "after, VACUUM", "VACUUM FULL" if options.url is None else "after"),
                 [
-                    ["database, full", f"{full / 1e6:,.0f}"],
-                    ["database, half of the payments archived, VACUUM", f"{emptied / 1e6:,.0f}"],
-                    ["the same, VACUUM FULL", f"{packed / 1e6:,.0f}"],
-                    ["archive", f"{archived / 1e6:,.0f}"],
+                    [name, *(f"{sizes.get(name, 0) / 1e6:,.0f}" for sizes in (full, emptied, packed))]
+                    for name in sorted({*full, *emptied, *packed})
+                ],
+                "rows that stay: the uses of references, and the newer half.",
+            ),
+            Table(
+                "archive",
+                ("", ""),
+                [
+                    ["MB of the archive", f"{archived / 1e6:,.0f}"],
                     ["payments removed in a second, without pauses", f"{per_s:,.0f}"],
                 ],
-                "the statements of each payment: it is masked, archived and deleted.",
+                "reading, masking and encoding each payment, and its removal from five tables.",
             ),
         ],
         [Goal("p99 beside retention : without", 1.2, slowed, " x", at_most=True)],
     )
+
+
+def _remove_at_once(configuration: Path, minutes: float) -> bool | None:
+    """Remove old payments without pauses, for a minute at most; return whether nothing is left to remove, and None when
+    the time is over."""
+    if minutes <= 0:
+        return None
+    child = subprocess.Popen([*MMO, "db", "retention", "--at-once", "--config", str(configuration)])
+    try:
+        code = child.wait(timeout=min(60.0, minutes * 60))
+        assert code == 0, "the command has said why"
+        return True
+    except subprocess.TimeoutExpired:
+        child.send_signal(signal.SIGINT)
+        child.wait(timeout=60)
+        return False
+
+
+def _sizes(url: str) -> Mapping[str, int]:
+    """Return the bytes of the tables of payments with their partitions and indexes, and of the database."""
+    with psycopg.connect(url) as connection:
+        return {str(name): int(size) for name, size in connection.execute(_SIZES).fetchall()}
 
 
 def _cells(name: str, rounds: list[LoadResult]) -> list[str]:
@@ -115,7 +165,7 @@ def _ask(url: str, statement: str, *values: object) -> int:
 
 
 @contextmanager
-def _serving(folder: Path, configuration: Path, database: Database) -> Iterator[Server]:
+def _serving(folder: Path, configuration: Path, database_pid: int | None) -> Iterator[Server]:
     """Run one worker on the filled database."""
     key = secrets.token_hex(12)
     (folder / "brands.toml").write_text(servers.BRAND.format(key=key))
@@ -124,7 +174,7 @@ def _serving(folder: Path, configuration: Path, database: Database) -> Iterator[
     with servers.process(command, log=log, core=machine.SERVER_CORE) as child:
         words = dict(word.split("=", 1) for word in servers.first_line(child, log).split()[1:])
         took_s = time.monotonic() - begin
-        yield Server("mmo-gateway, PostgreSQL", servers.OURS_DOES, words["api"], key, child.pid, took_s, database.pid)
+        yield Server("mmo-gateway, PostgreSQL", servers.OURS_DOES, words["api"], key, child.pid, took_s, database_pid)
 
 
 def _load(server: Server, seconds: int, run: str) -> LoadResult:

@@ -35,7 +35,8 @@ from mmo_trio.storage.shared.personal_rows import mask_history, mask_payment
 PAGE_ROWS = 100
 """Payments that are read at a time, at first."""
 
-PAGE_ROWS_MAX = 500
+PAGE_ROWS_MAX = 200
+"""So that they are parsed in ten milliseconds."""
 
 PART_PAYMENTS = 2_000
 """Payments of one part, all created on one day; it has all their rows in memory."""
@@ -43,7 +44,7 @@ PART_PAYMENTS = 2_000
 AUDIT_ROWS = 500
 """Rows of the audit log of one part."""
 
-REMOVED_AT_ONCE = 25
+REMOVED_AT_ONCE = 50
 """Payments that one step removes, at first."""
 
 REMOVED_MAX = 500

@@ -25,12 +25,12 @@ BUSY_PAUSE_S = 1.0
 """Seconds until it is looked again whether the store has time."""
 
 
-STEP_S = 0.02
-"""Seconds that a step is to take: long enough that it does more than begin and commit, and so short that nobody waits
-for it."""
+STEP_S = 0.05
+"""Seconds that a step is to take: long enough that it does more than begin and commit on a disk that takes 10 ms for
+that, and so short that nobody waits for it."""
 
-ROWS_MIN = 10
-"""Rows of a step at least, however long they take."""
+ROWS_MIN = 50
+"""Rows of a step at least, however long they take: a database works for some milliseconds at them."""
 
 
 class LeaseLost(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -10,14 +10,14 @@ from attrs import frozen
 
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.retention import ArchivedHistory, RetentionDuty, RetentionStep
+from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment, RetentionDuty, RetentionStep
 from mmo_trio.storage.postgres.partitions import Partition, drop_partition, list_partitions, partitions_before
 from mmo_trio.storage.postgres.queries import fetch_rows, run_statement
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from mmo_trio.storage.sql import aging
+from mmo_trio.storage.sql import aging, archivable
 from mmo_trio.storage.sql.archivable import JOURNAL_COLUMNS, SUSPENSE_POSITION, without_payment
 from mmo_trio.storage.sql.retention_store import SqlRetentionStore
-from mmo_trio.storage.sql.statements import run_query_async
+from mmo_trio.storage.sql.statements import SqlQuery, execute, run_query_async
 
 T = TypeVar("T")
 
@@ -51,6 +51,16 @@ class PostgresRetentionStore(SqlRetentionStore):
         remove = partial(aging.remove_callback_bodies, before, position, limit=limit, recorded_in=first)
         return await self.write(remove)
 
+    async def remove_archived(self, payments: Sequence[ArchivedPayment], *, masks_claims: bool) -> int:
+        """Commit without a wait for the disk, so that those who need it don't wait for this either. A removal that a
+        crash undoes is made again: the store learns of the next part in a later commit, which is on the disk only when
+        this one is, and a run begins with the last part that the store knows."""
+        return await self.write(
+            lambda: _without_wait(
+                archivable.remove_archived(self.schema, payments, self.forget, masks_claims=masks_claims)
+            )
+        )
+
     async def archivable_history(
         self, before: Instant, position: str, *, limit: int
     ) -> tuple[ArchivedHistory, str | None]:
@@ -63,6 +73,11 @@ class PostgresRetentionStore(SqlRetentionStore):
     async def release_space(self, before: Instant) -> None:
         """Drop the old partitions that have become empty."""
         await self.run(partial(_drop_empty_partitions, before=before))
+
+
+def _without_wait(query: SqlQuery[T]) -> SqlQuery[T]:
+    yield from execute("SET LOCAL synchronous_commit TO off")
+    return (yield from query)
 
 
 async def _drop_oldest_bodies(connection: PostgresConnection, before: Instant) -> int | None:
