@@ -142,7 +142,7 @@ async def use_everything(store: Store) -> None:
     assert await store.transaction_by_page_token("token-2") is None
     assert await store.transaction_by_suffix(reference(1)[-12:])
     admin = store.admin
-    await admin.search_payments("order/1 ü", msisdn="254700000000")
+    await admin.search_payments("order/1 ü", msisdns=["254700000000"])
     await admin.list_payments(PaymentFilter())
     await admin.timeline(reference(1))
     await admin.callbacks(gateway_reference=reference(1))

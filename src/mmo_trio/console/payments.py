@@ -9,6 +9,7 @@ from werkzeug.exceptions import NotFound
 
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
+from mmo_sansio.values.dialling_codes import possible_msisdns
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
 from mmo_trio.admin.explanation import conclusions, load_payment_history
@@ -66,9 +67,11 @@ async def search() -> str:
     before = parse_position(await form_field("before", is_required=False))
     digits = parse_phone_number(text)
     may_see = current_user().has_permission(Permission.SEE_PERSONAL_DATA)
-    found = await console().store.admin.search_payments(
-        text, msisdn=digits if may_see else None, before=before, limit=PAGE_SIZE
-    )
+    admin, msisdns = console().store.admin, list[str]()
+    if may_see and digits is not None:
+        countries = (method.country for each in await admin.brands() for method in each.brand.methods)
+        msisdns = possible_msisdns(digits, countries)
+    found = await admin.search_payments(text, msisdns=msisdns, before=before, limit=PAGE_SIZE)
     if may_see and digits is not None:
         references = [each.reference for each in found.transactions]
         await record_action(PERSONAL_DATA_VIEWED, "search", number=mask_number(digits), payments=references)

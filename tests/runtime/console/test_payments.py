@@ -54,6 +54,8 @@ async def test_a_payment_is_found_by_any_reference_and_by_its_number(sandbox: Ru
         "254711222333",
         "+254 711 222-333",
         "00254711222333",
+        "0711222333",
+        "711 222 333",
     ):
         found = await sam.post("/search", text=text)
         assert found.status == 200

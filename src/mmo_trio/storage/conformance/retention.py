@@ -72,7 +72,10 @@ async def check_personal_data_is_masked(open_store: OpenStore) -> None:
         proposed = await store.admin.add_proposal(proposal)
         rejected = evolve(proposal, id=proposed, state=ProposalState.REJECTED, remark="not Zoë")
         assert await store.admin.update_proposal(ProposalState.OPEN, rejected)
-        paid, found = await store.transaction(reference(1)), await store.admin.search_payments("", msisdn=PAYER.msisdn)
+        paid, found = (
+            await store.transaction(reference(1)),
+            await store.admin.search_payments("", msisdns=[PAYER.msisdn]),
+        )
         assert paid is not None
         assert len(found.transactions) == 3
         assert await _age_all(store, RetentionDuty.PERSONAL_DATA, after_noon(DAY)) == 2
@@ -85,7 +88,7 @@ async def check_personal_data_is_masked(open_store: OpenStore) -> None:
         pending = await store.transaction(reference(2))
         assert pending is not None
         assert pending.order.party == PAYER
-        found = await store.admin.search_payments("", msisdn=PAYER.msisdn)
+        found = await store.admin.search_payments("", msisdns=[PAYER.msisdn])
         assert [each.reference for each in found.transactions] == [reference(2)]
         timeline = "".join(line.detail for line in await store.admin.timeline(reference(3)))
         assert PAYER.msisdn not in timeline

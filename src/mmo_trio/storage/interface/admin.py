@@ -50,10 +50,10 @@ class AdminStore(Protocol):
         ...
 
     async def search_payments(
-        self, text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
+        self, text: str, *, msisdns: Sequence[str] = (), before: Position | None = None, limit: int = 50
     ) -> PaymentPage:
         """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the provider's), and by
-        these digits of an msisdn, newest first."""
+        one of these msisdns, newest first."""
         ...
 
     async def list_payments(self, payment_filter: PaymentFilter) -> PaymentPage:

@@ -269,12 +269,11 @@ class MemoryAdminStore(MemorySecondFactors):
         return False
 
     async def search_payments(
-        self, text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
+        self, text: str, *, msisdns: Sequence[str] = (), before: Position | None = None, limit: int = 50
     ) -> admin_types.PaymentPage:
         def is_named(each: Transaction) -> bool:
             order = each.order
-            by_number = msisdn is not None and msisdn == msisdn_key(order)
-            return by_number or text in (
+            return msisdn_key(order) in msisdns or text in (
                 order.merchant_reference,
                 reconciliation_reference_key(order),
                 provider_receipt_key(each.progress),

@@ -34,7 +34,7 @@ def find_transactions(
 
 
 def search_payments(
-    text: str, *, msisdn: str | None, before: Position | None = None, limit: int = 50
+    text: str, *, msisdns: Sequence[str] = (), before: Position | None = None, limit: int = 50
 ) -> SqlQuery[PaymentPage]:
     """Return payments by any reference or number; each has an index of its own, in the order of the page."""
     rows = yield from execute(
@@ -59,16 +59,15 @@ def search_payments(
         ("gateway_reference", text.upper()),
         ("reconciliation_reference", text),
         ("provider_receipt", text),
-        ("msisdn", msisdn),
+        *(("msisdn", each) for each in msisdns),
     ):
-        if value is not None:
-            rows = yield from execute(
-                f"{_SELECT} WHERE t.{column} = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
-                value,
-                *_position_values(before),
-                limit + 1,
-            )
-            found += _parse_transactions(rows)
+        rows = yield from execute(
+            f"{_SELECT} WHERE t.{column} = ? AND {_OLDER_THAN} {_NEWEST_FIRST}",
+            value,
+            *_position_values(before),
+            limit + 1,
+        )
+        found += _parse_transactions(rows)
     return newest_page(found, limit)
 
 

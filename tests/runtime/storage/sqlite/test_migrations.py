@@ -52,6 +52,6 @@ async def test_payments_of_before_are_found_by_number_and_receipt(
     number = order.party.msisdn.removeprefix("+")
     with trio.fail_after(30):
         async with open_sqlite(file, serving=True) as store:
-            for text, msisdn in ((kept.reference, None), ("R-7", None), ("nothing", number)):
-                found = await store.admin.search_payments(text, msisdn=msisdn)
+            for text, msisdns in ((kept.reference, []), ("R-7", []), ("nothing", [number])):
+                found = await store.admin.search_payments(text, msisdns=msisdns)
                 assert list(found.transactions) == [kept], text
