@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -14,14 +14,16 @@ import platformdirs
 import trio
 from attrs import frozen
 
+from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.brands.master_key_check import open_keyring
+from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.interface.store import Store, StoreUnavailable
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import GatewayClock, read_offset
 
@@ -130,3 +132,18 @@ def target_options(command: Command) -> Command:
         command(target=find_target(data, config), **arguments)
 
     return data_option(_config_option(run))
+
+
+def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
+    """Return the keys in use of all brands, oldest first, with their brands. Raises NegativeAnswer when there are
+    none."""
+    target = find_target(directory, None)
+    try:
+        records = target.with_store(lambda store: store.admin.brands())
+    except StoreUnavailable:
+        records = ()
+    sealed = [(each.brand, key) for each in records for key in each.keys if key.retired_at is None]
+    if not sealed:
+        raise NegativeAnswer(f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key.")
+    keyring = target.keyring()
+    return [(brand, keyring.unseal(key.brand, key.sealed)) for brand, key in sealed]
