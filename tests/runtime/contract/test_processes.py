@@ -115,6 +115,7 @@ async def test_each_worker_answers_on_the_one_port(directory: Path) -> None:
         assert (await merchant.create()).status == 200
 
 
+@pytest.mark.finding("new-users-M2", "specification-A10")
 async def test_whichever_worker_is_asked_tells_the_figures_of_all(directory: Path) -> None:
     async with service(directory) as running:
         merchant = Merchant(running.ready["api"], KEY)

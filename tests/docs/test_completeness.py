@@ -1,0 +1,99 @@
+"""Nothing that a user can set, send, see or watch is documented nowhere: each kind is compared with the code's own
+table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from mmo_sansio.providers.registry import PROVIDER_KINDS
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.problems import PROBLEM_TYPES
+from mmo_trio import cli
+from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS
+from mmo_trio.settings.describe import describe_settings
+from mmo_trio.settings.providers import COMMON_OPTIONS
+
+METRIC = re.compile(r'"(mmo_[a-z_]+)"')
+
+
+@pytest.fixture(scope="module")
+def pages(root: Path) -> dict[str, str]:
+    """Return every page by its path below docs/."""
+    folder = root / "docs"
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.md")}
+
+
+def commands(group: click.Group, *above: str) -> Iterator[tuple[str, click.Command]]:
+    """Yield each command with its words."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *above, name)
+        elif not command.hidden:
+            yield " ".join(("mmo", *above, name)), command
+
+
+def test_every_setting_is_documented(pages: dict[str, str]) -> None:
+    page = pages["settings.md"]
+    assert [each.key for each in describe_settings() if f"`{each.variable}`" not in page] == []
+    assert [each.key for each in COMMON_OPTIONS if f"| `{each.key}` |" not in page] == []
+
+
+@pytest.mark.parametrize("kind", PROVIDER_KINDS)
+def test_every_option_of_a_provider_is_documented(pages: dict[str, str], kind: str) -> None:
+    text = "".join(page for name, page in pages.items() if name.startswith("providers/") or name == "qr_codes.md")
+    options = (*PROVIDER_KINDS[kind].options, *PROVIDER_KINDS[kind].secrets)
+    assert [each for each in options if not re.search(rf"\b{each}\b", text)] == []
+
+
+@pytest.mark.finding("new-users-M1", "specification-A10")
+@pytest.mark.parametrize("kind", PROVIDER_KINDS)
+def test_every_kind_of_provider_has_its_page(pages: dict[str, str], kind: str) -> None:
+    page = "sandbox.md" if kind == "sandbox" else f"providers/{kind}.md"
+    assert page in pages
+    assert f"`{kind}`" in pages["settings.md"]
+    assert "only provider" not in pages["operating.md"]
+
+
+@pytest.mark.finding("new-users-M3", "specification-A4")
+def test_every_key_of_a_brand_is_documented(pages: dict[str, str]) -> None:
+    keys = (*BRAND_KEYS, *BRAND_LIMIT_KEYS, *METHOD_KEYS, *METHOD_LIMIT_KEYS)
+    assert [each.key for each in keys if f"| `{each.key}` | {each.kind} |" not in pages["brands.md"]] == []
+
+
+@pytest.mark.finding("new-users-H2")
+def test_every_scenario_of_the_sandbox_is_documented(pages: dict[str, str]) -> None:
+    rows = [f"| {each.digits or 'others'} | `{each.name}` | {each.description} |" for each in SCENARIOS]
+    assert [each for each in rows if each not in pages["sandbox.md"]] == []
+
+
+def test_every_error_code_is_documented(pages: dict[str, str]) -> None:
+    codes = {*(each.value for each in ErrorCode), *(each.segment for each in PROBLEM_TYPES)}
+    assert [each for each in sorted(codes) if f"### {each}\n" not in pages["errors.md"]] == []
+
+
+def test_every_command_and_option_is_documented(pages: dict[str, str], root: Path) -> None:
+    """A command is named by a page, and `--help` explains each of its options."""
+    text = "".join(pages.values()) + (root / "README.md").read_text(encoding="utf-8")
+    words = " ".join(text.split())
+    assert [name for name, _ in commands(cli.main) if name not in words] == []
+    unexplained = [
+        f"{name} {option.opts[0]}"
+        for name, command in commands(cli.main)
+        for option in command.params
+        if isinstance(option, click.Option) and not option.hidden and not option.help
+    ]
+    assert unexplained == []
+    assert [name for name, command in commands(cli.main) if not command.help] == []
+
+
+def test_every_metric_is_documented(pages: dict[str, str], root: Path) -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in (root / "src/mmo_trio/metrics").glob("*.py"))
+    names = set(METRIC.findall(source))
+    assert len(names) > 20
+    assert [each for each in sorted(names) if f"`{each}" not in pages["operating.md"]] == []
