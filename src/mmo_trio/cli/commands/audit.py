@@ -25,7 +25,9 @@ def audit() -> None:
 
 @audit.command("list")
 @click.option("--about", help="Only about this, e.g. payment:REFERENCE or provider:NAME.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The most that are listed."
+)
 @target_options
 @json_option
 def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -> None:

@@ -41,13 +41,13 @@ def records() -> None:
 
 
 @records.command()
-@click.option("--format", "form", type=click.Choice(["csv", "ndjson"]), required=True)
+@click.option("--format", "form", type=click.Choice(["csv", "ndjson"]), required=True, help="One row a line.")
 @click.option("--brand", help="Only this brand's; by default every brand's.")
 @click.option("--from", "begin", type=datetime_type, help="Created at or after this time (UTC).")
 @click.option("--to", "end", type=datetime_type, help="Created before this time (UTC).")
-@click.option("--type", "type_", type=click.Choice([each.value for each in Type]))
+@click.option("--type", "type_", type=click.Choice([each.value for each in Type]), help="Only this type.")
 @click.option("--method", help="Only this method key's.")
-@click.option("--status", type=click.Choice([each.value for each in Status]))
+@click.option("--status", type=click.Choice([each.value for each in Status]), help="Only this status.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file to make.")
 @target_options
 def export(

@@ -87,7 +87,13 @@ def sandbox(data: Path | None, config: Path | None, brands_file: Path | None, li
 @click.command()
 @click.option("--config", type=file_type, help="The settings: mmo.toml.")
 @brands_option
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that serve side by side; more than one needs PostgreSQL.",
+)
 @listen_options
 def serve(config: Path | None, brands_file: Path | None, workers: int, listen: Mapping[str, str]) -> None:
     """Serve in production.

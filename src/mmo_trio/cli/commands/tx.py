@@ -89,9 +89,9 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
 
 @tx.command("list")
 @brand_option
-@click.option("--status", type=click.Choice([each.value for each in Status]))
+@click.option("--status", type=click.Choice([each.value for each in Status]), help="Only those with this status.")
 @click.option("--stuck", is_flag=True, help="Only those whose outcome has been unknown for an hour, the oldest first.")
-@click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True, help="The most that are listed.")
 @target_options
 @json_option
 def list_(brand: str | None, status: str | None, stuck: bool, limit: int, target: CommandTarget, as_json: bool) -> None:
