@@ -55,7 +55,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     ),
     "statistics and declarations that tests and people read": ("dropped_polls", "is_idempotent", "outcome_counts"),
     "public helpers for tests of code that uses the core": ("crash", "with_history"),
-    "for merchants' programs": ("close_due", "create_tables", "final_amount", "look_up_by_reference", "run_async"),
+    "for merchants' programs": ("close_due", "create_tables", "look_up_by_reference"),
 }
 """Names without a use in our own code, by the reason why they stay."""
 

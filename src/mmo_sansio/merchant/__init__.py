@@ -3,6 +3,7 @@
 :mod:`mmo_trio.merchant` drives it over HTTP. The guide is `docs/merchant_client.md`.
 """
 
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.merchant.api_errors import (
     ApiProblem,
     ApiRejection,
@@ -64,13 +65,13 @@ from mmo_sansio.values.problems import FieldError
 __all__ = [
     "Answer", "ApiAccess", "ApiProblem", "ApiRejection", "Ask", "Callback", "CallbackRejected",
     "DirectPayIn", "ErrorCode", "Exchange", "FieldError", "Flow", "GapProgress", "GapRules", "GapStep",
-    "GatewayUnavailable", "Inbox", "KeyRejected", "LabelValue", "Learned", "ListStep", "LookUpStep",
-    "MerchantApiError", "Money", "NewPayment", "NoAnswer", "OutcomeUnclear", "Party", "PayOut",
-    "ProviderDetails", "QrDelivery", "QrPayIn", "RecordsWindow", "ReferenceMismatch", "ReferenceUsed",
-    "Source", "StartedPayment", "Status", "TaxPayOut", "TransactionNotFound", "TransactionObject",
-    "TransactionPage", "Type", "UnreadableBody", "UnreadableCallback", "WatchedPayment", "WebPayIn",
-    "WrongKey", "create_or_get", "creation_request", "first_progress", "learn", "look_up_request",
-    "next_step", "page_request", "parse_transaction", "read_callback", "read_found", "read_page",
-    "read_started", "receive_callback", "records_request", "reference_look_up_request", "take_result",
-    "to_money", "verify_key",
+    "GatewayUnavailable", "HttpRequest", "HttpResponse", "Inbox", "KeyRejected", "LabelValue", "Learned",
+    "ListStep", "LookUpStep", "MerchantApiError", "Money", "NewPayment", "NoAnswer", "OutcomeUnclear",
+    "Party", "PayOut", "ProviderDetails", "QrDelivery", "QrPayIn", "RecordsWindow", "ReferenceMismatch",
+    "ReferenceUsed", "Source", "StartedPayment", "Status", "TaxPayOut", "TransactionNotFound",
+    "TransactionObject", "TransactionPage", "Type", "UnreadableBody", "UnreadableCallback",
+    "WatchedPayment", "WebPayIn", "WrongKey", "create_or_get", "creation_request", "first_progress",
+    "learn", "look_up_request", "next_step", "page_request", "parse_transaction", "read_callback",
+    "read_found", "read_page", "read_started", "receive_callback", "records_request",
+    "reference_look_up_request", "take_result", "to_money", "verify_key",
 ]  # fmt: skip
