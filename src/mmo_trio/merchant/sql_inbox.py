@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WAIT_FOR_LOCK_S: Final = 30.0
 """Seconds that a transaction of SQLite waits for another one."""
+LISTED_MARGIN: Final = timedelta(days=1)
+"""By how much this machine's clock, which says when a result was taken, may be behind the gateway's."""
 _TABLES_LOCK: Final = 7_236_120_519
 """The advisory lock of PostgreSQL under which the tables are created."""
 
@@ -54,8 +56,14 @@ _NEXT: Final = """UPDATE mmo_gap_progress
     SET version = ?, through = ?, list_at = ?, window_end = ?, through_after = ?, page = ?
     WHERE name = 'progress' AND version = ?"""
 _NEXT_WATCHED: Final = """SELECT gateway_reference, created_at, ask_at FROM mmo_watched_payments
-    WHERE created_at < ? AND gateway_reference NOT IN (SELECT gateway_reference FROM mmo_taken_results)
+    WHERE created_at < ? AND NOT EXISTS (
+        SELECT 1 FROM mmo_taken_results AS taken
+        WHERE taken.gateway_reference = mmo_watched_payments.gateway_reference
+    )
     ORDER BY ask_at, gateway_reference LIMIT 1"""
+_PURGE_WATCHED: Final = """DELETE FROM mmo_watched_payments
+    WHERE gateway_reference IN (SELECT gateway_reference FROM mmo_taken_results WHERE taken_at < ?)"""
+"""A watch may have been stored after its result was taken; without the mark it would bring the result again."""
 _PURGE: Final = "DELETE FROM mmo_taken_results WHERE taken_at < ?"
 
 ConnectionT = TypeVar("ConnectionT", "sqlite3.Connection", "psycopg.Connection[Any]")
@@ -137,9 +145,14 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
         )
 
     def purge(self, taken_before: datetime) -> None:
-        """Forget the results that were taken before this time, to keep the table small. A forgotten result that comes
-        again would be handled again, so keep them for a month at least."""
+        """Forget the results that were taken before this time, to keep the table small; those that the gap closer may
+        still list stay. A forgotten result that comes again would be handled again, so keep them for a month at least.
+        """
+        progress = self.load_progress()
+        if progress is not None:
+            taken_before = min(taken_before, progress.through - LISTED_MARGIN)
         with self._transaction() as connection:
+            self._execute(connection, _PURGE_WATCHED, (from_datetime(taken_before),))
             self._execute(connection, _PURGE, (from_datetime(taken_before),))
 
 

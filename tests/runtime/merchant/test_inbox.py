@@ -16,6 +16,7 @@ import pytest
 from attrs import evolve
 
 from mmo_sansio.merchant import GapProgress, Inbox, WatchedPayment
+from mmo_sansio.values.clock import from_datetime
 from mmo_trio.merchant import PostgresInbox, SqliteInbox, sql_inbox
 
 NOW = datetime(2026, 11, 22, 9, 30, 0, 123_456, tzinfo=UTC)
@@ -177,3 +178,31 @@ def test_old_results_are_forgotten_when_asked(
     inbox.purge(NOW - timedelta(days=365))
     assert take(inbox, "old")
     assert not take(inbox, "new")
+
+
+def test_what_is_forgotten_is_not_watched_any_more(
+    open_inbox: Callable[[], SqliteInbox | PostgresInbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callback may come while the listing that shows its payment as pending is read: the watch is stored after the
+    result was taken, and must not bring the result again when its mark is purged."""
+    inbox = open_inbox()
+    monkeypatch.setattr(sql_inbox, "_now", lambda: 1_000_000)
+    assert take(inbox, "A")
+    inbox.save_progress(a_progress(), watched=[a_watch("A")])
+    inbox.purge(NOW - timedelta(days=365))
+    assert inbox.next_watched(NOW + timedelta(days=1)) is None
+
+
+def test_nothing_is_forgotten_that_may_be_listed_again(
+    open_inbox: Callable[[], SqliteInbox | PostgresInbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gap closer that did not run for months lists from where it was."""
+    inbox = open_inbox()
+    monkeypatch.setattr(sql_inbox, "_now", lambda: from_datetime(NOW - timedelta(days=60)))
+    assert take(inbox, "A")
+    inbox.save_progress(a_progress(through=NOW - timedelta(days=70)))
+    inbox.purge(NOW - timedelta(days=30))
+    assert not take(inbox, "A")
+    inbox.save_progress(a_progress(version=1))
+    inbox.purge(NOW - timedelta(days=30))
+    assert take(inbox, "A")
