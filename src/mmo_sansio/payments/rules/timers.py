@@ -6,7 +6,7 @@ from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.messages.intents import DeliverCallback, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, TransactionLocked
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
@@ -41,8 +41,12 @@ def next_poll_at(order: Order, after: Span, *, now: Moment) -> Instant:
 
 
 def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
-    """Do what is due. Waking too early, or when nothing can change any more, does no harm."""
-    before = ledger.transaction(input_.gateway_reference)
+    """Do what is due. Waking too early, or when nothing can change any more, does no harm. A payment that another
+    process is deciding about is woken again while it is due, so the caller need not wait for that."""
+    try:
+        before = ledger.transaction(input_.gateway_reference)
+    except TransactionLocked:
+        return ignore("Another process is deciding about it.")
     if before is None or before.progress.wake_at is None or now.time < before.progress.wake_at:
         return ignore("Nothing is due.", before)
     if now.time >= before.order.expires_at:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 import trio
+from attrs import evolve
 
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input, ProviderAccepted, TransactionWoke
@@ -22,6 +23,7 @@ from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, ref
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
+from mmo_trio.workers.scheduler import Scheduler
 
 # isort: split
 import psycopg
@@ -134,6 +136,23 @@ async def test_inputs_about_a_locked_payment_keep_their_order(database: str) -> 
         assert replies[0].transaction.progress.stage is Stage.FAILED
         reasons = [each.reason for each in await other.store.admin.suspense()]
         assert reasons == [SuspenseReason.CONFLICTING_RESULT, SuspenseReason.REPEATED_RESULT]
+
+
+@pytest.mark.spec("S3")
+async def test_the_polls_of_other_payments_do_not_wait_for_a_locked_one(database: str) -> None:
+    """The scheduler waits for a whole round; what is locked in it is woken again in the next one."""
+    async with two_gateways(database) as (one, other):
+        scheduler = Scheduler(other.store, other.enqueue, lambda _: None, lambda: False, other.clock.now)
+        for number in (CONTENDED, *OTHERS):
+            await one.submit(evolve(ACCEPTED, gateway_reference=reference(number)))
+        with channel_locked(database) as locking:
+            begin_commit_that_waits(one, TransactionWoke(reference(CONTENDED)))
+            await a_commit_waits(database)
+            with trio.fail_after(4):
+                async with scheduler.lock:
+                    await scheduler.wake_all_due(other.clock.now())
+            assert other.statistics().deferred == 0
+            locking.commit()
 
 
 async def test_a_payment_that_stays_locked_is_answered_in_time(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
