@@ -224,6 +224,14 @@ def clients(session: nox.Session) -> None:
 
 
 @nox.session(python=MAIN_PYTHON)
+def operator_clients(session: nox.Session) -> None:
+    """Let clients of the operators that other people wrote use the simulators, each in an environment of its own."""
+    install(session, "test")
+    environments = pathlib.Path(".nox/operator_clients_environments").absolute()
+    session.run("pytest", "tests/operator_clients", *session.posargs, env={"MMO_TEST_CLIENTS": str(environments)})
+
+
+@nox.session(python=MAIN_PYTHON)
 def schemathesis(session: nox.Session) -> None:
     """Send requests generated from the OpenAPI document to a sandbox (`-- --max-examples 500`)."""
     install(session, "schemathesis")

@@ -64,7 +64,7 @@ def result_callback(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAcco
     is_paid = payment.result == "0"
     document: dict[str, Any] = {
         "ResultType": 1 if is_queue_timeout else "0" if between and is_paid else 0,
-        "ResultCode": str(code) if between and is_paid else code,
+        "ResultCode": str(code) if (is_paid and between) or payment.kind == "reversal" else code,
         "ResultDesc": payment.message,
         "OriginatorConversationID": payment.originator_id,
         "ConversationID": payment.conversation_id,
@@ -165,10 +165,10 @@ def _reversal_parameters(payment: SimulatedMpesaPayment, accounts: SimulatedMpes
     left = accounts.accounts[payment.payer].balance_minor
     return [
         {"Key": "DebitAccountBalance", "Value": _account_text("Utility Account", left)},
-        {"Key": "Amount", "Value": payment.amount_minor / 100},
-        {"Key": "TransCompletedTime", "Value": int(timestamp(payment.ended_at or payment.accepted_at))},
+        {"Key": "Amount", "Value": _money_text(payment.amount_minor)},
+        {"Key": "TransCompletedTime", "Value": timestamp(payment.ended_at or payment.accepted_at)},
         {"Key": "OriginalTransactionID", "Value": payment.reversed_receipt},
-        {"Key": "Charge", "Value": 0.0},
+        {"Key": "Charge", "Value": "0.00"},
         {"Key": "CreditPartyPublicName", "Value": _party_name(payment.payee, accounts)},
         {"Key": "DebitPartyPublicName", "Value": _party_name(payment.payer, accounts)},
     ]

@@ -1,0 +1,63 @@
+"""Receives the callbacks of an operator, for programs that know nothing of the gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+ORIGIN = os.environ["OPERATOR_URL"]
+"""Where the simulated operator listens."""
+WAIT_S = 60
+
+
+class CallbackReceiver:
+    """Listens on a port of its own, and keeps what is called back."""
+
+    def __init__(self) -> None:
+        received: queue.Queue[tuple[str, Any]] = queue.Queue()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                received.put((self.path, json.loads(body)))
+                answer = json.dumps({"ResultCode": "0", "ResultDesc": "Accepted"}).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            do_PUT = do_POST
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._received = received
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def url(self, path: str = "callback") -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/{path}"
+
+    def next(self) -> Any:
+        """The next callback's body."""
+        return self._received.get(timeout=WAIT_S)[1]
+
+
+def control(path: str, document: object = None) -> Any:
+    """Ask the simulator's controls."""
+    body = None if document is None else json.dumps(document).encode()
+    request = urllib.request.Request(f"{ORIGIN}{path}", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+        text = answer.read().decode()
+    return text if path.endswith("certificate") else json.loads(text)
+
+
+def balances() -> dict[str, str]:
+    """The balance of every account of the simulator."""
+    return {each["account"]: each["balance"] for each in control("/_simulator/book")["accounts"]}
