@@ -46,8 +46,9 @@ class QrMerchant:
     """ISO 3166-1 alpha-2."""
     account_id: str = "26"
     """The template's ID, `26` to `51`."""
-    category: str = "0000"
-    """ISO 18245 merchant category code; `0000`: unknown."""
+    category: str = "5999"
+    """ISO 18245 merchant category code; `5999`: specialty retail. Some readers reject `0000`, which ISO 18245 does not
+    define, or take the rest of the text apart wrongly after it."""
     postal_code: str | None = None
     language: str | None = None
     """ISO 639-1 language of the name and city as written; with it, a form that is not ASCII is written to template

@@ -190,12 +190,14 @@ class DarajaProvider:
 
     def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
         """Register the addresses for deposits: once in production, where a later change is made in the portal. A
-        repeated registration is no error. Raises RegistrationFailed."""
+        repeated registration is no error, and an older form of the response has no ResponseCode. Raises
+        RegistrationFailed."""
         answer = yield requests.registration(self.account)
         try:
             document = parse_json(answer.body)
             why = text_member(document, "errorMessage") or text_member(document, "ResponseDescription")
-            if answer.status == 200 and text_member(document, "ResponseCode") == SUCCESS:
+            code = text_member(document, "ResponseCode")
+            if answer.status == 200 and (code == SUCCESS or (not code and why.lower() == "success")):
                 return
         except ValueError:
             why = "an answer that can't be read"

@@ -71,6 +71,11 @@ def test_a_dynamic_code_says_its_payment() -> None:
     assert parse_objects(objects["62"]) == {"01": "INV-0001", "05": REFERENCE[1:]}
 
 
+@pytest.mark.finding("operators-Q1")
+def test_the_category_of_a_shop_that_names_none_is_one_of_iso_18245() -> None:
+    assert parse_payload(dynamic_payload(SHOP, KES(150), REFERENCE))["52"] == "5999"
+
+
 def test_references_that_differ_have_labels_that_differ_and_fit() -> None:
     assert len(reference_label(REFERENCE)) == LABEL_CHARACTERS_MAX == len(REFERENCE) - 1
 

@@ -815,10 +815,14 @@ def test_a_refused_sign_in_says_so_without_secrets(status: int, document: object
     assert "canary" not in str(failure.value)
 
 
+@pytest.mark.finding("operators-register")
 @pytest.mark.parametrize(
     ("status", "document", "is_fine"),
     [
         (200, {"OriginatorCoversationID": "1", "ResponseCode": "0"}, True),
+        (200, {"ConversationID": "", "OriginatorCoversationID": "", "ResponseDescription": "success"}, True),
+        (200, {"ResponseCode": "1", "ResponseDescription": "success"}, False),
+        (200, {"ResponseDescription": "Cancelled"}, False),
         (500, {"errorCode": "500.003.1001", "errorMessage": "URLs are already registered"}, True),
         (400, {"errorCode": "400.003.02", "errorMessage": "Bad Request"}, False),
     ],
