@@ -68,6 +68,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     retention.check_archived_payments_are_gone,
     retention.check_archived_reference_is_judged_as_before,
     retention.check_archived_deposit_is_not_booked_again,
+    retention.check_archived_claim_is_masked,
     retention.check_history_without_payment_is_archived,
     retention.check_archived_audit_rows_are_gone,
     retention.check_retention_state,

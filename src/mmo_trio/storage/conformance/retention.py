@@ -5,14 +5,15 @@ from __future__ import annotations
 from attrs import evolve
 
 from mmo_sansio.messages.changes import JournalEntry, SuspenseReason
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, DepositNotified
+from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, DepositAnswered, DepositNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Applied, Rejected
-from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, mask_transaction
+from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, mask_claim, mask_transaction
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later
+from mmo_sansio.values.deposit_claim import DepositAnswerOutcome
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import DELIVERED, PAYER, brand, creation, failed, reference, succeeded
+from mmo_trio.storage.conformance.inputs import DELIVERED, PAYER, brand, claimed, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchiveHead, RetentionDuty, RetentionStep
 from mmo_trio.storage.interface.store import Store
@@ -229,6 +230,32 @@ async def check_archived_deposit_is_not_booked_again(open_store: OpenStore) -> N
         assert await store.transaction(reference(2)) is None
         [entry] = await store.admin.suspense()
         assert entry.reason is SuspenseReason.CONFLICTING_DEPOSIT
+
+
+async def check_archived_claim_is_masked(open_store: OpenStore) -> None:
+    """The claim of an archived deposit stays, so that its receipt is known (S4), without the payer's data."""
+    async with open_store() as store:
+        paid = DepositAnswered(
+            "sandbox",
+            "RKL51ZDR4F",
+            DepositAnswerOutcome.COMPLETED,
+            is_ours=True,
+            amount=Money(150_000, "KES"),
+            brand=brand(),
+            method="mobile_ke",
+        )
+        await submit_batch(store, (claimed("RKL51ZDR4F", 1), NOON), (paid, after_noon(1)))
+        await submit_batch(store, (CallbackConcluded(reference(1), DELIVERED), after_noon(2)))
+        claim = await store.deposit_claim("sandbox", "RKL51ZDR4F")
+        assert claim is not None
+        assert claim.party != MASKED_PARTY
+        page, _ = await store.retention.archivable_payments(YEAR_LATER, "", limit=9)
+        stored = await store.retention.stored_payments([reference(1), reference(2)])
+        assert [each.transaction for each in page] == list(stored)
+        assert await store.retention.remove_archived(page, masks_claims=True) == 1
+        assert not await store.retention.stored_payments([reference(1)])
+    async with open_store() as store:
+        assert await store.deposit_claim("sandbox", "RKL51ZDR4F") == mask_claim(claim)
 
 
 async def check_history_without_payment_is_archived(open_store: OpenStore) -> None:
