@@ -183,7 +183,10 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(serve:
     async with serve(brands=ACME):
         pass  # It leaves a master key, an authority and a brand.
     settings = load_settings(
-        environment={"MMO_PROVIDER__SANDBOX__KIND": "sandbox"},
+        environment={
+            "MMO_PROVIDER__SANDBOX__KIND": "sandbox",
+            "MMO_EGRESS_EXTRA_CA_FILE": f"{tmp_path / 'ca.pem'}",  # The receiver's; only a sandbox trusts its own.
+        },
         presets=sandbox_presets(tmp_path, free_ports=True) | storages.of(tmp_path).presets,
     )
     drain = trio.Event()
