@@ -23,7 +23,6 @@ from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, ref
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.workers.scheduler import Scheduler
 
 # isort: split
 import psycopg
@@ -140,17 +139,18 @@ async def test_inputs_about_a_locked_payment_keep_their_order(database: str) -> 
 
 @pytest.mark.spec("S3")
 async def test_the_polls_of_other_payments_do_not_wait_for_a_locked_one(database: str) -> None:
-    """The scheduler waits for a whole round; what is locked in it is woken again in the next one."""
+    """The scheduler waits for the replies of a whole round; what is locked is woken again in a later one."""
     async with two_gateways(database) as (one, other):
-        scheduler = Scheduler(other.store, other.enqueue, lambda _: None, lambda: False, other.clock.now)
         for number in (CONTENDED, *OTHERS):
             await one.submit(evolve(ACCEPTED, gateway_reference=reference(number)))
         with channel_locked(database) as locking:
             begin_commit_that_waits(one, TransactionWoke(reference(CONTENDED)))
             await a_commit_waits(database)
+            due = await other.store.due(other.clock.now(), limit=9)
+            woken = [other.enqueue(TransactionWoke(each)) for each in {reference(CONTENDED), *due}]
             with trio.fail_after(4):
-                async with scheduler.lock:
-                    await scheduler.wake_all_due(other.clock.now())
+                replies = [await each.reply() for each in woken]
+            assert [type(each) for each in replies].count(Ignored) == 1
             assert other.statistics().deferred == 0
             locking.commit()
 
