@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
         yield Case(
             f"body in pieces: {name}", posted(body, read_bytes=4096), posted(bodies["harmless"], read_bytes=4096)
         )
-    for size, extension in ((64, b""), (128, b";a=b"), (1024, b";" + b"x" * 240), (65_536, b"")):
+    for size, extension in ((256, b""), (512, b";a=b"), (1024, b";" + b"x" * 240), (65_536, b"")):
         text = chunked(BODY_BYTES, bytes_each=size, extension=extension, content=bodies["harmless"])
         yield Case(f"chunks of {size} bytes", in_chunks(text), harmless)
     yield Case("chunks of one byte", in_chunks(b"1\r\nx\r\n" * 10_000), harmless)
