@@ -303,7 +303,7 @@ async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serv
         merchant.key = ""
 
         path, verb, content_type, method = f"{ROOT}/direct/payin", "GET", "text/plain", "m" * 101
-        body: Any = b'{"amount": ' + b" " * 70_000
+        body: Any = b'{"amount": ' + b" " * 300_000
 
         async def refused(status: int, segment: str, end: str = "") -> None:
             answer = await ask(
