@@ -13,10 +13,10 @@ from mmo_sansio.merchant.tolerant_json import (
     JsonObject,
     UnreadableBody,
     read_base64,
+    read_gateway_reference,
     read_money,
     read_object,
     read_optional_text,
-    read_text,
     read_time,
 )
 from mmo_sansio.merchant.transaction_objects import TransactionObject, transaction_from
@@ -102,7 +102,7 @@ def read_callback(headers: HasItems, body: bytes, keys: Sequence[str]) -> Callba
 
 def _read_qr_delivery(members: JsonObject) -> QrDelivery:
     return QrDelivery(
-        gateway_reference=read_text(members, "gatewayReference"),
+        gateway_reference=read_gateway_reference(members),
         merchant_reference=read_optional_text(members, "merchantReference"),
         reconciliation_reference=read_optional_text(members, "reconciliationReference"),
         amount=read_money(members, "amount"),

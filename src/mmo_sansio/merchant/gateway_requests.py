@@ -22,6 +22,7 @@ from mmo_sansio.merchant.new_payments import NewPayment, creation_body, operatio
 from mmo_sansio.merchant.tolerant_json import (
     UnreadableBody,
     checked_object,
+    read_gateway_reference,
     read_object,
     read_optional_text,
     read_text,
@@ -157,7 +158,7 @@ def read_started(answer: Answer) -> StartedPayment:
     try:
         members = read_object(body)
         return StartedPayment(
-            gateway_reference=read_text(members, "gatewayReference"),
+            gateway_reference=read_gateway_reference(members),
             merchant_reference=read_text(members, "merchantReference"),
             reconciliation_reference=read_text(members, "reconciliationReference"),
             created_at=read_time(members, "createdAt"),

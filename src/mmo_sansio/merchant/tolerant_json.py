@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,6 +17,9 @@ from mmo_sansio.values.money import Money, parse_number, to_money
 
 JsonObject: TypeAlias = Mapping[str, Any]
 """A parsed object whose numbers are JsonNumber, as a number's text may be longer than any number should be."""
+
+
+_ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 class UnreadableBody(ValueError):
@@ -49,6 +53,15 @@ def read_text(members: JsonObject, name: str) -> str:
 def read_optional_text(members: JsonObject, name: str) -> str | None:
     """Return a string member; None when it is null or absent. Raises UnreadableBody."""
     return None if members.get(name) is None else read_text(members, name)
+
+
+def read_gateway_reference(members: JsonObject) -> str:
+    """Return the gatewayReference. Raises UnreadableBody for text that is no ULID: none can be a path or a piece of a
+    query."""
+    reference = read_text(members, "gatewayReference")
+    if not _ULID.fullmatch(reference):
+        raise UnreadableBody("gatewayReference is no ULID.")
+    return reference
 
 
 def read_money(members: JsonObject, name: str) -> Money:

@@ -159,3 +159,15 @@ def test_every_key_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hmac, "compare_digest", compare)
     verify_key(HEADERS, [KEY, NEW_KEY, "third"])
     assert compared == [KEY.encode(), NEW_KEY.encode(), b"third"]
+
+
+@pytest.mark.spec("T2")
+@pytest.mark.parametrize(
+    "reference", ["../../etc/passwd", "", "01K5TESTTESTTESTTESTTEST0", "01K5TESTTESTTESTTESTTEST00\n"]
+)
+def test_a_reference_that_is_no_ulid_is_rejected(reference: str) -> None:
+    with pytest.raises(UnreadableCallback):
+        read_callback(HEADERS, a_result(gatewayReference=reference), [KEY])
+    code = json.loads(a_qr_request().body) | {"gatewayReference": reference}
+    with pytest.raises(UnreadableCallback):
+        read_callback(HEADERS, json.dumps(code).encode(), [KEY])
