@@ -34,24 +34,28 @@ class OperatorClient:
         """Install the packages below the directory unless they are there, and return the command that runs the
         program."""
         home = directory / f"{self.name}-{'-'.join(self.requirements).replace('/', '_')}"
-        if self.is_javascript:
-            if not home.exists():
-                _make(home, ["npm", "install", "--silent", "--prefix", str(home), *self.requirements])
-            return ["env", f"NODE_PATH={home / 'node_modules'}", "node", str(PROGRAMS / self.program)]
         python = home / "bin" / "python"
-        if not home.exists():
-            subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-            _make(home, [str(python), "-m", "pip", "install", "--quiet", *self.requirements])
-        return [str(python), str(PROGRAMS / self.program)]
+        if self.is_javascript:
+            steps = [["npm", "install", "--silent", "--prefix", str(home), *self.requirements]]
+        else:
+            installing = [str(python), "-m", "pip", "install", "--quiet", *self.requirements]
+            steps = [[sys.executable, "-m", "venv", str(home)], installing]
+        _install_once(home, steps)
+        program = str(PROGRAMS / self.program)
+        if self.is_javascript:
+            return ["env", f"NODE_PATH={home / 'node_modules'}", "node", program]
+        return [str(python), program]
 
 
-def _make(home: Path, command: list[str]) -> None:
-    """Run the command that fills a directory, and remove the directory when that fails."""
-    try:
-        subprocess.run(command, check=True)
-    except BaseException:
-        shutil.rmtree(home, ignore_errors=True)
-        raise
+def _install_once(home: Path, steps: list[list[str]]) -> None:
+    """Run the commands that fill a directory, unless they have all succeeded before."""
+    done = home / "installed"
+    if done.exists():
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    for each in steps:
+        subprocess.run(each, check=True)
+    done.touch()
 
 
 CLIENTS = (
