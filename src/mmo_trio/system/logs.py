@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import structlog
 from attrs import frozen
+from setproctitle import setproctitle
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from mmo_trio.system.fault_report import describe_fault
@@ -49,6 +50,12 @@ def logs_in_background() -> Iterator[None]:
     """Let nothing wait for who reads the log while the block lasts; a process that forks must not be in it."""
     with OUTPUT.in_background(_report_dropped):
         yield
+
+
+def name_process(name: str) -> None:
+    """Name one of several processes of a service: in its lines of the log, and in what `ps` shows."""
+    setproctitle(f"mmo: {name}")
+    structlog.contextvars.bind_contextvars(process=name)
 
 
 def _report_dropped(lines: int) -> None:

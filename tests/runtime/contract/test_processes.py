@@ -382,3 +382,18 @@ async def test_workers_do_not_outlive_their_supervisor(directory: Path) -> None:
                 pass  # The pipe ends when the last process that has it is gone.
         with pytest.raises(OSError, match="all attempts"):
             await trio.open_tcp_stream("127.0.0.1", running.port)
+
+
+def title(pid: int) -> str:
+    """What `ps` shows of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").rstrip("\0")
+
+
+@pytest.mark.finding("new-users-L", "new-users-M10")
+async def test_processes_are_told_apart_in_ps_and_in_the_log(directory: Path) -> None:
+    async with service(directory) as running:
+        pids = dict(served(directory / "log"))
+        assert {slot: title(pid) for slot, pid in pids.items()} == {slot: f"mmo: {slot}" for slot in pids}
+        assert title(running.process.pid) == "mmo: supervisor"
+        os.kill(pids["worker-1"], signal.SIGHUP)
+        await until(lambda: "process=worker-1" in re.sub(r"\x1b\[\d*m", "", (directory / "log").read_text()))

@@ -21,6 +21,7 @@ from attrs import Factory, define, field, frozen
 from mmo_trio.service.stop_signals import STOP_SIGNALS
 from mmo_trio.service.supervisor import events
 from mmo_trio.service.supervisor.policy import SupervisorState, Transition, begin, next_due, transition
+from mmo_trio.system.logs import name_process
 
 logger = structlog.get_logger(__name__)
 
@@ -82,6 +83,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise until all processes have ended, and return the service's exit code."""
+        name_process("supervisor")
         with self._open_signal_pipe() as signal_pipe:
             self._selector.register(signal_pipe, selectors.EVENT_READ, None)
             self._apply(begin(self.state, now=time.monotonic()))
@@ -154,6 +156,7 @@ class Supervisor:
             for descriptor in (read_end, self._parent_pipe[1], *watched):
                 os.close(descriptor)
             link = SupervisorLink(slot, self._parent_pipe[0], write_end)
+            name_process(slot)
             _run_and_exit(lambda: self.jobs[slot](link))
         os.close(write_end)
         self._selector.register(read_end, selectors.EVENT_READ, pid)
