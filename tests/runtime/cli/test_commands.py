@@ -352,11 +352,13 @@ def test_administration_records_the_true_time_although_a_clock_was_ahead_before(
     assert ahead["completedAt"] > after["completedAt"] > after["createdAt"]
 
 
-def test_a_sandbox_says_where_a_person_begins(capsys: pytest.CaptureFixture[str]) -> None:
-    announce_sandbox(ServiceAddresses("http://a", "http://p", "http://c", "demo", "key"))
-    ready, start = capsys.readouterr().out.splitlines()
+@pytest.mark.finding("new-users-sandbox-data")
+def test_a_sandbox_says_where_a_person_begins_and_where_the_data_are(capsys: pytest.CaptureFixture[str]) -> None:
+    announce_sandbox(Path("/there"), ServiceAddresses("http://a", "http://p", "http://c", "demo", "key"))
+    ready, start, data = capsys.readouterr().out.splitlines()
     assert ready == "READY api=http://a pages=http://p console=http://c brand=demo api_key=key"
     assert start == "Start at http://p/ with a payment page and a virtual phone."
+    assert data == "The data are in /there; `mmo sandbox --reset` begins again without them."
 
 
 def test_the_command_is_a_process_of_its_own(data: Path) -> None:

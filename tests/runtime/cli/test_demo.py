@@ -17,6 +17,7 @@ STEPS = (
 
 
 @pytest.mark.spec("C6", "K1", "S1")
+@pytest.mark.finding("new-users-demo")
 def test_the_demo_shows_a_whole_payment() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mmo_trio.cli", "demo", "--once"],
@@ -29,3 +30,4 @@ def test_the_demo_shows_a_whole_payment() -> None:
     places = [done.stdout.find(step) for step in STEPS]
     assert -1 not in places, done.stdout
     assert places == sorted(places)
+    assert "info" not in done.stderr, "no line of the log stands between the steps"

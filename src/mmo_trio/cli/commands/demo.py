@@ -18,7 +18,7 @@ from attrs import frozen
 from rich.text import Text
 
 from mmo_sansio.values.model import Method, Operation
-from mmo_trio.cli.commands.serve import announce
+from mmo_trio.cli.commands.serve import announce, apply_log_settings
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.http_client import CliResponse, send_request
 from mmo_trio.cli.support.output import terminal
@@ -47,8 +47,9 @@ async def _run_demo(directory: Path, once: bool) -> None:
     # Imported here, as it is slow to import and only serving needs it.
     from mmo_trio.service.process import run_service
 
-    presets = sandbox_presets(directory, free_ports=True)
+    presets = sandbox_presets(directory, free_ports=True) | {"log.level": "warning"}  # The steps stay together.
     settings = find_target(directory, None, presets).settings
+    apply_log_settings(settings)
     config = ServiceConfig(settings, data_directory=directory, is_sandbox=True, has_demo_brand=True)
     send_ready, receive_ready = trio.open_memory_channel[ServiceAddresses](1)
     async with trio.open_nursery() as nursery:

@@ -15,6 +15,7 @@ import structlog
 import trio
 
 from mmo_trio.cli.support.errors import run_reporting_errors
+from mmo_trio.cli.support.sandbox_reset import reset_sandbox
 from mmo_trio.cli.support.target import Command, default_data_directory, find_target
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
@@ -61,8 +62,11 @@ def listen_options(command: Command) -> Command:
 )
 @click.option("--config", type=file_type, help="Further settings: mmo.toml.")
 @brands_option
+@click.option("--reset", is_flag=True, help="Begin again, without the payments, brands and keys of before.")
 @listen_options
-def sandbox(data: Path | None, config: Path | None, brands_file: Path | None, listen: Mapping[str, str]) -> None:
+def sandbox(
+    data: Path | None, config: Path | None, brands_file: Path | None, reset: bool, listen: Mapping[str, str]
+) -> None:
     """Serve a sandbox to build against.
 
     It has an embedded store, a demo brand, a simulated provider and a virtual phone.
@@ -72,6 +76,8 @@ def sandbox(data: Path | None, config: Path | None, brands_file: Path | None, li
     settings = find_target(directory, config, listen).settings
     check_plaintext_http(settings)
     apply_log_settings(settings)
+    if reset:
+        reset_sandbox(directory, settings)
     run(
         ServiceConfig(
             settings,
@@ -80,7 +86,7 @@ def sandbox(data: Path | None, config: Path | None, brands_file: Path | None, li
             has_demo_brand=brands_file is None,
             brands_file=brands_file,
         ),
-        on_ready=announce_sandbox,
+        on_ready=partial(announce_sandbox, directory),
     )
 
 
@@ -165,7 +171,8 @@ def announce(ready: ServiceAddresses) -> None:
     click.echo(ready.ready_line())
 
 
-def announce_sandbox(ready: ServiceAddresses) -> None:
-    """Print the READY line, and the address at which a person begins."""
+def announce_sandbox(directory: Path, ready: ServiceAddresses) -> None:
+    """Print the READY line, the address at which a person begins, and where the data are."""
     announce(ready)
     click.echo(f"Start at {ready.pages}/ with a payment page and a virtual phone.")
+    click.echo(f"The data are in {directory}; `mmo sandbox --reset` begins again without them.")
