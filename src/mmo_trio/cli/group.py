@@ -46,6 +46,16 @@ def main() -> None:
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
+def _summarise(command: click.Command) -> None:
+    """Have lists of commands show the whole first sentence of a command's help, which click would cut."""
+    paragraph = " ".join((command.help or "").partition("\n\n")[0].split())
+    sentence, dot, _ = paragraph.partition(". ")
+    command.short_help = command.short_help or sentence + dot.strip()
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            _summarise(each)
+
+
 for command in (
     demo.demo, serve.sandbox, serve.serve, listen.listen, trigger.trigger, conform.conform,
     brands.brands, tx.tx, explain.explain,
@@ -55,3 +65,4 @@ for command in (
     main.add_command(command)
 for command in (reconcile.reconcile, reconcile.digest):
     records.records.add_command(command)
+_summarise(main)
