@@ -123,7 +123,7 @@ FAULTS = (
 )  # fmt: skip
 
 
-ADVISED = {"key-twice", "method-get"}
+ADVISED = {"key-twice", "method-get", "reference-path"}
 """The situations of these faults in which another answer is only advised against."""
 
 

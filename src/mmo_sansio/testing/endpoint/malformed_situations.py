@@ -56,6 +56,7 @@ MALFORMED_SITUATIONS = (
         "Answer with a 4xx: a gatewayReference is a ULID. Never build a file name or a query from text that came in.",
         ("T2",),
         _with_path_as_reference,
+        is_required=False,
     ),
     Situation(
         "status-pending",
