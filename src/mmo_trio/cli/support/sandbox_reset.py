@@ -1,4 +1,4 @@
-"""Empties a sandbox for `mmo sandbox --reset`."""
+"""Removes the data of a sandbox for `mmo sandbox --reset`."""
 
 from __future__ import annotations
 
