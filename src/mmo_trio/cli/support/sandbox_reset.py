@@ -9,6 +9,9 @@ from mmo_trio.settings import Settings
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, sandbox_presets
 from mmo_trio.storage.sqlite.files import ServingLock
 
+DATABASE_FILES = ("gateway.db-wal", "gateway.db-shm", "gateway.db")
+"""The files of the store, in the order of their removal: the database itself, which carries the lock, comes last."""
+
 
 def reset_sandbox(directory: Path, settings: Settings) -> None:
     """Remove the payments, brands and keys of the sandbox in this directory, its operator's journal and the offset of
@@ -20,11 +23,11 @@ def reset_sandbox(directory: Path, settings: Settings) -> None:
 
     if settings.database.url != sandbox_presets(directory)["database.url"]:
         raise UsageProblem("--reset empties only the store that a sandbox makes itself, not that of database.url.")
-    database = directory / "gateway.db"
+    database = directory / DATABASE_FILES[-1]
     if database.exists():
         lock = ServingLock(database)
         try:
-            for name in ("gateway.db-wal", "gateway.db-shm", "gateway.db"):
+            for name in DATABASE_FILES:
                 (directory / name).unlink(missing_ok=True)
         finally:
             lock.release()
