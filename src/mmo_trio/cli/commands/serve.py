@@ -14,12 +14,19 @@ import click
 import structlog
 import trio
 
-from mmo_trio.cli.support.errors import run_reporting_errors
-from mmo_trio.cli.support.sandbox_reset import reset_sandbox
+from mmo_trio.cli.support.errors import UsageProblem, run_reporting_errors
 from mmo_trio.cli.support.target import Command, default_data_directory, find_target
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
-from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, check_plaintext_http, check_production
+from mmo_trio.settings.service import (
+    CLOCK_OFFSET_FILE,
+    ServiceAddresses,
+    ServiceConfig,
+    check_plaintext_http,
+    check_production,
+    sandbox_presets,
+)
+from mmo_trio.storage.sqlite.files import ServingLock
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.logs import configure_logs, logs_in_background
 
@@ -33,6 +40,9 @@ THREAD_SWITCH_INTERVAL_S = 0.001
 
 A request changes threads a few times, and would wait each time.
 """
+
+DATABASE_FILES = ("gateway.db-wal", "gateway.db-shm", "gateway.db")
+"""The files of the store, in the order of their removal: the database itself, which carries the lock, comes last."""
 
 file_type = click.Path(path_type=Path, dir_okay=False)
 brands_option = click.option("--brands", "brands_file", type=file_type, help="brands.toml, applied before serving.")
@@ -77,7 +87,7 @@ def sandbox(
     check_plaintext_http(settings)
     apply_log_settings(settings)
     if reset:
-        reset_sandbox(directory, settings)
+        _reset_sandbox(directory, settings)
     run(
         ServiceConfig(
             settings,
@@ -88,6 +98,28 @@ def sandbox(
         ),
         on_ready=partial(announce_sandbox, directory),
     )
+
+
+def _reset_sandbox(directory: Path, settings: Settings) -> None:
+    """Remove the payments, brands and keys of the sandbox in this directory, its operator's journal and the offset of
+    its clock. Its authority stays, so that certificates stay valid, and so does every other file.
+
+    Raises UsageProblem when the sandbox keeps its payments elsewhere, and StoreUnusable while it runs.
+    """
+    from mmo_trio.service.wiring.workers import OPERATOR_JOURNAL_FILE  # Slow to import, and only serving needs it.
+
+    if settings.database.url != sandbox_presets(directory)["database.url"]:
+        raise UsageProblem("--reset empties only the store that a sandbox makes itself, not that of database.url.")
+    database = directory / DATABASE_FILES[-1]
+    if database.exists():
+        lock = ServingLock(database)
+        try:
+            for name in DATABASE_FILES:
+                (directory / name).unlink(missing_ok=True)
+        finally:
+            lock.release()
+    for name in (OPERATOR_JOURNAL_FILE, CLOCK_OFFSET_FILE):
+        (directory / name).unlink(missing_ok=True)
 
 
 @click.command()
