@@ -15,9 +15,6 @@ from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 
-POSTGRES_TIMEOUT_S = 240
-"""Distributed tables answer the 2,000 questions of the longest check in more than a minute."""
-
 
 def memory(folder: Path) -> OpenStore:
     """An empty memory."""
@@ -59,12 +56,12 @@ async def test_a_shared_store_keeps_its_promises(
 @pytest.mark.spec("A4", "C6", "C12", "L1", "L2", "R1", "R6", "S3", "S5")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_postgresql_keeps_its_promises(check: StoreCheck, migrated_database: str) -> None:
-    with trio.fail_after(POSTGRES_TIMEOUT_S):
+    with trio.fail_after(60):
         await check(lambda: open_postgres(migrated_database, serving=True))
 
 
 @pytest.mark.spec("K3", "K5", "S3", "S6")
 @pytest.mark.parametrize("check", SHARED_CHECKS, ids=lambda check: check.__name__)
 async def test_postgresql_is_shared(check: StoreCheck, migrated_database: str) -> None:
-    with trio.fail_after(POSTGRES_TIMEOUT_S):
+    with trio.fail_after(60):
         await check(lambda: open_postgres(migrated_database, serving=True))
