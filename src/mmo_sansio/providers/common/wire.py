@@ -48,4 +48,5 @@ def plain_amount(amount: Money) -> str:
 
 def stored_text(body: bytes) -> str:
     """Return the part of a notification's body that is stored, as text that every store can hold."""
-    return body.decode("utf-8", "replace").replace("\0", "\ufffd")[:STORED_CHARACTERS_MAX]
+    beginning = body[: 4 * STORED_CHARACTERS_MAX]  # A character has at most four bytes in UTF-8.
+    return beginning.decode("utf-8", "replace").replace("\0", "\ufffd")[:STORED_CHARACTERS_MAX]
