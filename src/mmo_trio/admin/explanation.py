@@ -93,7 +93,7 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
             why = EXPLANATIONS[progress.error_code]
             learnt = _source_text(progress.completion_source)
             yield f"It failed with {progress.error_code}, {learnt}: {why.meaning}"
-            yield f"Who can act: the {why.who_acts}. {why.advice}"
+            yield f"Who can act: {_WHO_ACTS[why.who_acts]}. {why.advice}"
 
 
 def _same_reference_sentences(history: PaymentHistory) -> Iterator[str]:
@@ -123,6 +123,9 @@ def _withheld_sentences(history: PaymentHistory) -> Iterator[str]:
         reason = json.loads(each.detail).get("withheld") if each.input_name == "BeginSubmission" else None
         if reason is not None:
             yield f"The gateway did not send it: {_WITHHELD_TEXTS[WithheldReason(reason)]}."
+
+
+_WHO_ACTS = {"payer": "the payer", "merchant": "the merchant", "operator": "the staff of the gateway"}
 
 
 def _pending_reason(stage: Stage) -> str:
@@ -183,9 +186,10 @@ def _callback_sentences(history: PaymentHistory) -> Iterator[str]:
             yield f"The merchant was called back and answered {attempt.status}."
             continue
         why = _DELIVERY_FAILURE_TEXTS[attempt.outcome].format(status=attempt.status)
-        detail = f" ({attempt.detail})" if attempt.detail else ""
+        detail = f" ({attempt.detail.rstrip('.')})" if attempt.detail else ""
         yield f"The callback was not delivered: {why}{detail}. It is not sent again."
-        yield "The merchant learns the result by a look-up or from the records."
+        if history.brand is not None:
+            yield "The merchant learns the result by a look-up or from the records."
         if attempt.status in (401, 403):
             yield "The merchant's server refused our X-API-KEY: it compares with another key."
 

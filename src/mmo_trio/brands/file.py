@@ -301,7 +301,7 @@ def _parse_limits(table: _TomlTable) -> Mapping[str, Limits]:
 def _parse_amount(table: _TomlTable, key: str, value: object, currency: str) -> Money:
     """Parse an exact amount; a TOML float would have lost digits already (G6)."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        table.fail(key, f"{value!r} is no exact amount.", 'Put it in quotes: "10.50".')
+        table.fail(key, f"{value!r} is no exact amount.", f'Put it in quotes: "{value}".')
     try:
         return to_money(check_amount(parse_number(str(value))), currency)
     except AmountError as error:

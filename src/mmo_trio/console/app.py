@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quart import Response, g, render_template, request
-from werkzeug.exceptions import HTTPException
 
 from mmo_trio.console import (
     brand_limits,
@@ -72,7 +71,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         app.register_blueprint(pages)
     app.register_error_handler(NotSignedIn, _to_sign_in)
     app.register_error_handler(second_factor.EnrolmentRequired, _to_enrolment)
-    app.register_error_handler(HTTPException, _show_http_error)
+    app.show_http_errors("fault.html")
     app.register_error_handler(StoreUnavailable, _show_store_failure)
     app.register_error_handler(OutcomeUnknown, _show_store_failure)
 
@@ -113,12 +112,6 @@ async def _to_sign_in(_: Exception) -> Response:
 
 async def _to_enrolment(_: Exception) -> Response:
     return redirect_to("second_factor.show")
-
-
-async def _show_http_error(error: HTTPException) -> Response:
-    page = await render_template("fault.html", title=error.name, message=error.description)
-    headers = {name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After")}
-    return Response(page, error.code or 500, headers)
 
 
 async def _show_store_failure(error: Exception) -> Response:

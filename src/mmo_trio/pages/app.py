@@ -5,6 +5,7 @@ from __future__ import annotations
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.pages.context import EXTENSION, SANDBOX_EXTENSION, PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
+from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.page import create_payment_page_blueprint
 from mmo_trio.pages.sandbox import controls, guide, phone
 
@@ -20,6 +21,7 @@ def create_pages_app(context: PagesContext, *, api_docs: ApiDocs, sandbox: Sandb
     """Create the app of payment pages and documentation, and of a sandbox's own pages."""
     app = WebApp(__name__, headers=HEADERS, static_cache_control="public, max-age=3600")
     app.extensions[EXTENSION] = context
+    app.show_http_errors("fault.html", texts=ENGLISH)
     app.register_blueprint(create_payment_page_blueprint(context))
     app.register_blueprint(create_docs_blueprint(api_docs))
     if sandbox is not None:

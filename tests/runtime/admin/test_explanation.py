@@ -62,6 +62,7 @@ def test_every_outcome_of_a_callback_is_told(outcome: DeliveryOutcome, status: i
     assert sentence in explained(history)
     is_delivered = outcome is DeliveryOutcome.DELIVERED
     assert ("It is not sent again." in explained(history)) is not is_delivered
+    assert "." + ")" not in explained(history)
 
 
 @pytest.mark.spec("E1")
@@ -69,7 +70,8 @@ def test_every_outcome_of_a_callback_is_told(outcome: DeliveryOutcome, status: i
 def test_every_error_code_is_told_with_its_advice(code: ErrorCode) -> None:
     text = explained(case(a.a_begin_submission(), a.failed(error_code=code)))
     assert f"failed with {code}" in text
-    assert "Who can act: the " in text
+    assert "Who can act: " in text
+    assert "the operator." not in text
 
 
 @pytest.mark.finding("new-users-H6")
@@ -86,6 +88,16 @@ def test_the_state_of_the_brand_and_its_keys_is_told() -> None:
     assert "callbacks carry the oldest, number 7" in explained(case(keys=(RETIRED, IN_USE, evolve(IN_USE, id=8))))
     assert "acme is disabled" in explained(case(enabled=False))
     assert "acme was removed" in explained(evolve(case(), brand=None))
+
+
+@pytest.mark.finding("new-users-L-removed-brand")
+def test_nobody_is_told_to_look_up_what_nobody_can() -> None:
+    history = case(a.a_begin_submission(), a.succeeded())
+    attempt = evolve(a.an_attempt(DeliveryOutcome.TRANSPORT_ERROR, status=None), detail="Connecting failed.")
+    history = evolve(history, callbacks=[CallbackRecorded(a.REFERENCE, "acme", attempt, a.START)])
+    assert "(Connecting failed). It is not sent again." in explained(history)
+    assert "learns the result by a look-up" in explained(history)
+    assert "learns the result by a look-up" not in explained(evolve(history, brand=None))
 
 
 @pytest.mark.finding("security-7")

@@ -172,7 +172,7 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     assert last["detail"]["evidence"] == "line 7"
     said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout",
                    "--evidence", "line 7", "--reason", "x", "--data", data)  # fmt: skip
-    assert "can't be made failed" in said
+    assert "has succeeded, and a result does not change" in said
 
 
 def test_a_resolution_says_what_it_needs(data: Path) -> None:

@@ -107,6 +107,13 @@ def test_operators_are_added_listed_disabled_and_given_passwords(folder: Path) -
     assert b"$argon2id$" in raw
 
 
+@pytest.mark.finding("new-users-M13")
+def test_what_is_refused_does_not_stand_in_the_audit_log_as_done(folder: Path) -> None:
+    assert [add(folder).exit_code for _ in range(2)] == [0, 1]
+    events = json.loads(mmo(folder, "audit", "list", "--json").stdout)
+    assert [each["act"] for each in events].count("operator_added") == 1
+
+
 def test_commands_stand_in_the_audit_log(folder: Path) -> None:
     add(folder)
     mmo(folder, "providers", "disable", "sandbox", "--reason", "a test", "--operator", "kim")

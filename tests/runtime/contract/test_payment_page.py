@@ -36,6 +36,15 @@ async def test_page_url_opens_the_page_of_that_transaction(sandbox: Running) -> 
     assert other.status == 404
 
 
+@pytest.mark.finding("new-users-L-404")
+async def test_an_address_that_no_page_has_is_answered_by_a_page_of_ours(sandbox: Running) -> None:
+    for method, path, status in (("GET", "/nothing-here", 404), ("POST", "/docs", 405)):
+        page = await ask(f"{sandbox.ready.pages}{path}", method=method, body=b"")
+        assert page.status == status
+        assert '<link rel="stylesheet" href="/static/pages.css">' in _text(page)
+        assert "allow" in page.headers or status == 404
+
+
 @pytest.mark.spec("W1")
 async def test_looking_at_the_page_pays_nothing_and_its_button_pays_once(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted("web/payin", scenario="slow")

@@ -44,7 +44,7 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
         return ignore("There is no such transaction.")
     to = Stage.SUCCEEDED if input_.error_code is None else Stage.FAILED
     if to not in target_stages(before.progress.stage, input_):
-        return ignore(f"A transaction that is {before.progress.stage} can't be made {to}.", before)
+        return ignore(_why_not_ended_so(before.progress.stage, to), before)
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return ignore(f"The amount must be in {before.order.requested.currency}.", before)
@@ -61,6 +61,14 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
         error_message=_message(input_.error_code),
     )
     return complete(before, after)
+
+
+def _why_not_ended_so(stage: Stage, to: Stage) -> str:
+    if stage is to:
+        return f"The transaction has already {stage}."
+    if stage.is_terminal:
+        return f"The transaction has {stage}, and a result does not change."
+    return f"A transaction that is {stage} can't be made {to}."
 
 
 def _message(code: ErrorCode | None) -> str | None:

@@ -44,6 +44,8 @@ def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> No
     user = ConsoleUser(name, Role(role), _read_password_hash(from_stdin=password_stdin), now)
 
     async def add_user(store: Store) -> bool:
+        if any(each.name == name for each in await store.admin.users()):
+            return False  # Before the audit log says that somebody was added.
         await target.record(store, "operator_added", f"operator:{name}", role=role)
         return await store.admin.add_user(user)
 

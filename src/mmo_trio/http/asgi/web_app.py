@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import TypeAlias
 
 import structlog
-from quart import Response, request
+from quart import Response, render_template, request
 from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException
 
 from mmo_trio.system.fault_report import describe_fault
 
@@ -43,6 +44,17 @@ class WebApp(QuartTrio):
                 response.headers["Cache-Control"] = static_cache_control
             response.headers.setdefault("Cache-Control", "no-store")
             return response
+
+    def show_http_errors(self, template: str, **variables: object) -> None:
+        """Answer with this template, which gets `title` and `message`, where no page or no method fits, and whatever
+        else a page raises as an HTTPException."""
+
+        async def show(error: HTTPException) -> Response:
+            page = await render_template(template, title=error.name, message=error.description, **variables)
+            headers = {name: value for name, value in error.get_headers() if name in ("Allow", "Retry-After")}
+            return Response(page, error.code or 500, headers)
+
+        self.register_error_handler(HTTPException, show)
 
     def log_exception(self, exception_info: _ExceptionInfo) -> None:
         """Log a fault by its route and kind only (A5, W3).

@@ -111,16 +111,18 @@ class DeliveryPool(ABC):
         return await retry_until_available(lambda: self._find_key(order, url))
 
     def _conclude(self, work: WorkItem, attempt: DeliveryAttempt) -> None:
-        """Count and log a recorded attempt. The URL and the answer's body are in the delivery record only: either may
-        be private to the merchant."""
+        """Count and log a recorded attempt, with the reason of one that did not arrive. The URL and the answer's body
+        are in the delivery record only: either may be private to the merchant."""
         self.outcomes[attempt.outcome] += 1
-        logger.info(
+        is_delivered = attempt.outcome is DeliveryOutcome.DELIVERED
+        (logger.info if is_delivered else logger.warning)(
             self.CONCLUDED_EVENT,
             reference=work.transaction.reference,
             brand=work.transaction.order.brand,
             outcome=attempt.outcome.value,
             status=attempt.status,
             duration_ms=attempt.duration_ms,
+            **({} if is_delivered else {"reason": attempt.detail}),
         )
 
     def _start_next(self) -> None:

@@ -333,6 +333,23 @@ async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(l
     assert "canary" not in repr(line)
 
 
+@pytest.mark.finding("new-users-L-failed-callbacks")
+async def test_a_callback_that_did_not_arrive_is_logged_with_its_reason(logged: list[Any]) -> None:
+    records = DeliveryRecords()
+
+    async def deliver(request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
+        await trio.lowlevel.checkpoint()
+        refused = "Connecting failed: Connection refused."
+        return DeliveryAttempt(DeliveryOutcome.TRANSPORT_ERROR, "https://merchant.example/", None, 7, refused, b"")
+
+    async with running_worker(records, deliver) as worker:
+        worker.try_enqueue(work_for("acme", 1, "https://merchant.example/"))
+        await records.outcomes(1)
+        await wait_all_tasks_blocked()
+    (line,) = logged
+    assert (line["log_level"], line["reason"]) == ("warning", "Connecting failed: Connection refused.")
+
+
 def a_worker(records: DeliveryRecords, servers: MerchantServers) -> CallbackWorker:
     """Return a worker that does not run yet."""
     return CallbackWorker(

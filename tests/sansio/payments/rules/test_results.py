@@ -293,12 +293,13 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
         (
             SUCCESS,
             a_resolution(error_code=ErrorCode.USER_CANCELLED),
-            "A transaction that is succeeded can't be made failed.",
+            "The transaction has succeeded, and a result does not change.",
         ),
-        (FAILURE, a_resolution(), "A transaction that is failed can't be made succeeded."),
+        (FAILURE, a_resolution(), "The transaction has failed, and a result does not change."),
+        (SUCCESS, a_resolution(), "The transaction has already succeeded."),
         (WAITING, a_resolution(final=Money(1, "UGX")), "The amount must be in KES."),
     ],
-    ids=["unknown", "created", "awaiting", "succeeded", "failed", "currency"],
+    ids=["unknown", "created", "awaiting", "succeeded", "failed", "already", "currency"],
 )
 def test_a_resolution_that_does_nothing_says_why(before: Transaction | None, given: Input, reason: str) -> None:
     assert decided(before, given) == Decision(Ignored(reason, before))
