@@ -3,10 +3,12 @@ mark."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 
 from tests.support.postgres_programs import CHOICE, chosen
@@ -41,6 +43,16 @@ def pytest_report_header() -> str:
     """Say which PostgreSQL the tests start."""
     programs = chosen()
     return f"PostgreSQL: {programs.name}, {programs.full_version()}"
+
+
+@pytest.fixture(autouse=True)
+def _log_settings() -> Iterator[None]:
+    """Undo what a test, or a command that it runs in this process, sets for the log."""
+    before, handlers, level = structlog.get_config(), logging.root.handlers, logging.root.level
+    yield
+    structlog.configure(**before)
+    logging.root.handlers = handlers
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

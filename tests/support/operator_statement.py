@@ -10,6 +10,7 @@ from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.clock import HOUR
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
 from tests.support.operator_world import World
 
@@ -29,7 +30,7 @@ def check(world: World) -> None:
     for each in every:
         progress = each.progress
         world.tally[f"{each.order.type} {each.order.flow} {progress.stage}"] += 1
-        if progress.completion_source is Source.EXPIRY and progress.submitted_at is not None:
+        if progress.error_code is ErrorCode.TRANSACTION_EXPIRED and progress.submitted_at is not None:
             world.tally["expired"] += 1
             _check_stood_before_a_person(world, each)
             if cannot_be_asked(world, each):

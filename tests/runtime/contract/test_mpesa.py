@@ -255,7 +255,7 @@ async def test_a_payout_that_times_out_in_the_queue_is_asked_about(serve: Serve,
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.plan({"at": "b2c", "do": "end_with", "code": "queue_timeout"})
         found = await kenya.ended(await kenya.began("direct/payout"))
-        assert (found["status"], found["errorCode"]) == ("failed", "transaction_expired")
+        assert (found["status"], found["errorCode"]) == ("failed", "provider_timeout")
 
 
 @pytest.mark.spec("S6")

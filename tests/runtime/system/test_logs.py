@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from mmo_trio.system.logs import configure_logs
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    before, handlers, level = structlog.get_config(), logging.root.handlers, logging.root.level
-    yield
-    structlog.configure(**before)
-    logging.root.handlers = handlers
-    logging.root.setLevel(level)
 
 
 def test_events_look_the_same_whichever_way_they_come(capfd: pytest.CaptureFixture[str]) -> None:
