@@ -31,6 +31,14 @@ def _mask_parameter(parameter: str) -> str:
     return f"{name}={MASK}" if equals and any(each in plain for each in SECRET_PARAMETERS) else parameter
 
 
+def has_unescaped_user(url: str) -> bool:
+    """Return whether the user name or the password in a PostgreSQL address has an `@` or a `/` as it is: what follows
+    would be read as the host, and shown in messages."""
+    scheme, _, rest = url.partition("://")
+    address = rest.partition("?")[0]
+    return scheme in POSTGRES_SCHEMES and (address.count("@") > 1 or "@" in address.partition("/")[2])
+
+
 def unverified_postgres_host(url: str) -> str | None:
     """Return the host of another machine to which this address connects without `sslmode=verify-full`, so that somebody
     between could read and change everything; None when there is none. Other databases than PostgreSQL have none."""

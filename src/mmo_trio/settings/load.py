@@ -16,7 +16,7 @@ from attrs import fields, frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.settings.database_url import unverified_postgres_host
+from mmo_trio.settings.database_url import has_unescaped_user, unverified_postgres_host
 from mmo_trio.settings.errors import InvalidSettingValue, SettingsError
 from mmo_trio.settings.extensions import (
     PROVIDERS_GROUP,
@@ -197,6 +197,9 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
     ):
         fault = "is shorter than retention.personal_data: archived payments would keep personal data for ever."
         reject("retention.archive_after", fault, "Make it as long, or retention.personal_data shorter.")
+    if has_unescaped_user(settings.database.url):
+        fault = "has an @ or a / in the user name or the password."
+        reject("database.url", fault, "Write %40 for @ and %2F for /.")
     host = None if settings.database.allow_clear else unverified_postgres_host(settings.database.url)
     if host is not None:
         fault = f"would reach PostgreSQL on {host} without checking who answers, or in the clear."

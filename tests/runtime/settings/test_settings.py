@@ -249,6 +249,18 @@ def test_a_password_is_hidden_though_the_address_is_wrong() -> None:
     )
 
 
+@pytest.mark.finding("new-users-M12")
+@pytest.mark.parametrize("password", ["p@ss-word", "p/ss-word", "p@/ss-word"])
+def test_no_part_of_a_password_is_taken_for_the_host(password: str) -> None:
+    url = f"postgresql://mmo:{password}@127.0.0.1/mmo"
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environment={"MMO_DATABASE_URL": url})
+    assert "ss-word" not in str(caught.value)
+    assert "%40" in caught.value.remedy
+    escaped = url.replace(password, password.replace("@", "%40").replace("/", "%2F"))
+    assert load_settings(environment={"MMO_DATABASE_URL": escaped}).database.url == escaped
+
+
 @pytest.mark.finding("security-18")
 @pytest.mark.parametrize(
     "url",
