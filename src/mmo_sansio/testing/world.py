@@ -28,17 +28,22 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
     QrConcluded,
+    WithheldReason,
 )
 from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.providers.common.operations import resubmission_ends_at
 from mmo_sansio.testing.builders import REFERENCE, START, a_create_payment
-from mmo_sansio.values.clock import Instant, Span, later
+from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction
 
 STEPS_MAX = 1_000
 """More steps than these without an end are a loop."""
+
+RESUBMISSION_DELAY: Span = MINUTE
+"""How long a world waits before it submits a payment again that the provider has never received."""
 
 ProviderScript: TypeAlias = Callable[[Transaction], ProviderReport]
 """The provider's report about a payment."""
@@ -195,7 +200,11 @@ class World:
         self.settle()
 
     def _submit(self, gateway_reference: str) -> None:
-        reply = self.receive(BeginSubmission(gateway_reference))
+        transaction = self.transaction(gateway_reference)
+        if transaction.progress.submissions:
+            self.now = later(self.now, RESUBMISSION_DELAY)
+        is_too_late = self.now >= resubmission_ends_at(transaction.order)
+        reply = self.receive(BeginSubmission(gateway_reference, WithheldReason.TOO_LATE if is_too_late else None))
         if isinstance(reply, Applied) and reply.transaction.progress.stage is Stage.SUBMITTING:
             self.receive(self.provider.submit(reply.transaction))
 

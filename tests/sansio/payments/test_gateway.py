@@ -24,6 +24,7 @@ from mmo_sansio.testing import (
     succeeds,
 )
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Span, later
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Stage, Status
 
 
@@ -116,11 +117,24 @@ def test_the_world_lets_time_pass() -> None:
     assert asked == [2, 4, 8, 16, 32]
 
 
-def test_the_world_gives_up_loudly() -> None:
+def test_the_world_gives_up_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mmo_sansio.testing.world.STEPS_MAX", 2)
     world = World(FakeProvider(on_submit=(never_receives,)))
     world.create()
     with pytest.raises(DidNotSettle, match="intents are left"):
         world.settle()
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("new-users-L-world")
+@pytest.mark.parametrize(("operation", "submissions"), [(Operation.DIRECT_PAYIN, 5), (Operation.DIRECT_PAYOUT, 180)])
+def test_what_is_never_received_is_given_up_in_a_world(operation: Operation, submissions: int) -> None:
+    world = World(FakeProvider(on_submit=(never_receives,)))
+    world.create(operation=operation)
+    world.run()
+    progress = world.transaction().progress
+    assert (progress.stage, progress.error_code) == (Stage.FAILED, ErrorCode.PROVIDER_UNAVAILABLE)
+    assert len(world.provider.submissions) == submissions
 
 
 def test_the_world_plays_the_past_without_workers() -> None:
