@@ -46,7 +46,7 @@ STORE_INDEPENDENT = [
 """Tests whose result does not depend on the store."""
 FEW_REPETITIONS = {"MMO_TEST_QUICK": "1"}
 ON_ALL_PROCESSORS = ["-n", "auto", "--dist", "loadfile"]
-"""Each process takes whole files, as the tests of a file share servers; most tests of the shell wait."""
+"""Most tests of the shell wait; each process takes whole files, as their tests share servers."""
 CORE_ONLY = ["attrs>=24.2,<27"]
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
@@ -82,7 +82,7 @@ def sansio(session: nox.Session) -> None:
     """Test the core with only attrs and the test tools installed."""
     install(session, "sansio", core_only=True)
     session.run("python", "-c", "import importlib.util as u; assert u.find_spec('trio') is None")
-    session.run("pytest", *ON_ALL_PROCESSORS, "tests/sansio", *session.posargs)
+    session.run("pytest", "tests/sansio", *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON)
