@@ -219,7 +219,6 @@ class Engine:
 
     async def _put_back_later(self, deferred: Sequence[PendingInput]) -> None:
         """Put these inputs back into the queue after a pause; meanwhile no input with one of their keys is decided."""
-        self._deferred += len(deferred)
         for call in deferred:
             call.deferrals += 1
         pause_s = DEFERRAL_MIN_S * 2.0 ** min(call.deferrals - 1 for call in deferred)
@@ -269,6 +268,7 @@ class Engine:
             self._commit_durations.observe(self._last_commit_at - began)
             deferred = batch.complete(self.outbox)
             self._inputs += len(pending_inputs) - len(deferred)
+            self._deferred += len(deferred)
             return deferred
         return ()
 
