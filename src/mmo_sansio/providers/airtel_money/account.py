@@ -14,6 +14,7 @@ from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.currencies import CURRENCIES
+from mmo_sansio.values.dialling_codes import DIALLING_CODES
 
 
 @frozen
@@ -24,22 +25,24 @@ class AirtelCountry:
     dialling_code: str
 
 
+_CURRENCIES = {
+    "CD": "CDF",
+    "CG": "XAF",
+    "GA": "XAF",
+    "KE": "KES",
+    "MG": "MGA",
+    "MW": "MWK",
+    "NE": "XOF",
+    "NG": "NGN",
+    "RW": "RWF",
+    "TD": "XAF",
+    "TZ": "TZS",
+    "UG": "UGX",
+    "ZM": "ZMW",
+}
+
 MARKETS: Mapping[str, AirtelCountry] = MappingProxyType(
-    {
-        "CD": AirtelCountry("CDF", "243"),
-        "CG": AirtelCountry("XAF", "242"),
-        "GA": AirtelCountry("XAF", "241"),
-        "KE": AirtelCountry("KES", "254"),
-        "MG": AirtelCountry("MGA", "261"),
-        "MW": AirtelCountry("MWK", "265"),
-        "NE": AirtelCountry("XOF", "227"),
-        "NG": AirtelCountry("NGN", "234"),
-        "RW": AirtelCountry("RWF", "250"),
-        "TD": AirtelCountry("XAF", "235"),
-        "TZ": AirtelCountry("TZS", "255"),
-        "UG": AirtelCountry("UGX", "256"),
-        "ZM": AirtelCountry("ZMW", "260"),
-    }
+    {country: AirtelCountry(currency, DIALLING_CODES[country]) for country, currency in _CURRENCIES.items()}
 )
 """The countries by ISO 3166-1 alpha-2 code, with their usual currency."""
 
