@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from attrs import evolve, frozen
 
@@ -62,16 +63,9 @@ def _without_answered_ticks(journal: Sequence[JournalEntry]) -> Iterator[Journal
 
 def _folded(lines: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
     """Yield one entry for equal ones that follow each other."""
-    folded: TimelineEntry | None = None
-    for line in lines:
-        if folded is not None and (line.actor, line.description) == (folded.actor, folded.description):
-            folded = evolve(folded, times=folded.times + 1, last_at=line.at)
-            continue
-        if folded is not None:
-            yield folded
-        folded = line
-    if folded is not None:
-        yield folded
+    for _, equal in groupby(lines, key=lambda line: (line.actor, line.description)):
+        first, *others = equal
+        yield evolve(first, times=1 + len(others), last_at=others[-1].at) if others else first
 
 
 _INPUT_TEXTS = {
