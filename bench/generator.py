@@ -178,6 +178,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="requests a second; default: as they can")
     parser.add_argument("--window", type=int, help="most payments between create and callback")
     parser.add_argument("--counter", type=Path, help="file with the number of callbacks so far")
+    parser.add_argument("--latencies", type=Path, help="file to write each time in ms to, one a line")
     parser.add_argument("--until", type=Path, help="end as soon as this file is there")
     arguments = parser.parse_args()
     parts = urlsplit(arguments.url)
@@ -198,6 +199,8 @@ def main() -> None:
         may_send=_within(arguments.window, arguments.counter),
         is_over=(lambda: False) if arguments.until is None else arguments.until.exists,
     )
+    if arguments.latencies is not None:
+        arguments.latencies.write_text("".join(f"{time_ms:.3f}\n" for time_ms in tally.times_ms))
     print(tally.line())
 
 

@@ -120,10 +120,11 @@ def start(
     merchants: Path | None = None,
     window: tuple[int, Path] | None = None,
     until: Path | None = None,
+    latencies: Path | None = None,
 ) -> subprocess.Popen[str]:
     """Start the project's own generator in the background; `finish` waits for it. `window`: the
     number of payments and the file that counts them. `until`: a file whose appearance ends the load
-    early."""
+    early. `latencies`: the file that the time of each request is written to, in milliseconds."""
     command = [sys.executable, "-m", "bench.generator", server.url + asked.path]
     command += ["--connections", str(connections), "--seconds", str(seconds)]
     command += ["--key", server.key, "--run", run]
@@ -140,6 +141,8 @@ def start(
         command += ["--window", str(window[0]), "--counter", str(window[1])]
     if until is not None:
         command += ["--until", str(until)]
+    if latencies is not None:
+        command += ["--latencies", str(latencies)]
     return _start(command, {"PYTHONPATH": os.pathsep.join([str(HERE.parent), *_python_path()])})
 
 
