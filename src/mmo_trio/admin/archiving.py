@@ -1,8 +1,9 @@
 """Moves payments that are too old from the store to the archive, so that each is in one of the two, whatever happens.
 
 A part of the archive is on the disk and read back, byte for byte, before the store learns of it, and the store knows it
-before anything is removed. So after a death at any point the next run finds the last part complete or absent: what it
-names and the store still has is removed first.
+before anything is removed. What it names is removed, and that is on the disk, before another part follows. So after a
+death at any point the next run finds the last part complete or absent: what it names and the store still has is removed
+first.
 
 Who runs it serves payments meanwhile: whatever takes long is done in a thread that needs no lock of the interpreter, or
 in slices of a millisecond.
@@ -187,13 +188,15 @@ class Archiver:
         self, read: _ReadPart, due: Mapping[RetentionDuty, Instant]
     ) -> AsyncIterator[tuple[RetentionDuty, int]]:
         """Remove from the store what is in the archive."""
-        removed = 0
-        while removed < len(read.payments):
-            some = read.payments[removed : removed + self.removal_size.rows]
-            masks_claims = _is_masked(some[0].transaction.order.created_at, due)
-            remove = partial(self._remove_some, some, masks_claims)
-            yield RetentionDuty.ARCHIVED_PAYMENTS, await self.pace.sized_step(self.removal_size, remove)
-            removed += len(some)
+        payments = read.payments
+        while payments:
+            removed = 0
+            while removed < len(payments):
+                some = payments[removed : removed + self.removal_size.rows]
+                removed += len(some)
+                remove = partial(self._remove_some, some, due, removed == len(payments))
+                yield RetentionDuty.ARCHIVED_PAYMENTS, await self.pace.sized_step(self.removal_size, remove)
+            payments = await self._left_of(payments)
         if read.audit:
             remove_audit = partial(self.store.remove_audit, read.audit[-1].number)
             yield RetentionDuty.ARCHIVED_AUDIT, await self.pace.step(remove_audit)
@@ -201,8 +204,21 @@ class Archiver:
             remove_history = partial(self.store.remove_history, read.history)
             yield RetentionDuty.ARCHIVED_HISTORY, await self.pace.step(remove_history)
 
-    async def _remove_some(self, payments: Sequence[ArchivedPayment], masks_claims: bool, _limit: int) -> int:
-        return await self.store.remove_archived(payments, masks_claims=masks_claims)
+    async def _remove_some(
+        self, payments: Sequence[ArchivedPayment], due: Mapping[RetentionDuty, Instant], is_durable: bool, _limit: int
+    ) -> int:
+        masks_claims = _is_masked(payments[0].transaction.order.created_at, due)
+        return await self.store.remove_archived(payments, masks_claims=masks_claims, is_durable=is_durable)
+
+    async def _left_of(self, payments: Sequence[ArchivedPayment]) -> Sequence[ArchivedPayment]:
+        """Return those of the removed payments that the store still has as they were. A server that was restarted may
+        have lost removals that were not durable. The last one was, so what is not found now stays removed."""
+        left: list[ArchivedPayment] = []
+        for first in range(0, len(payments), PAGE_ROWS):
+            some = {each.transaction.reference: each for each in payments[first : first + PAGE_ROWS]}
+            stored = await self.pace.step(partial(self.store.stored_payments, list(some)))
+            left += [some[each.reference] for each in stored if each == some[each.reference].transaction]
+        return left
 
 
 def _content(rows: ArchiveRows) -> PartContent:

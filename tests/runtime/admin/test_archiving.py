@@ -395,7 +395,7 @@ async def test_payments_of_many_brands_take_no_more_statements(tmp_path: Path, m
         page, _ = await store.retention.archivable_payments(NOW, "", limit=100)
         assert (len(page), counted > 0, counted < 10) == (20, True, True), counted
         counted = 0
-        assert await store.retention.remove_archived(page, masks_claims=True) == 20
+        assert await store.retention.remove_archived(page, masks_claims=True, is_durable=True) == 20
         assert 0 < counted < 15, counted
 
 

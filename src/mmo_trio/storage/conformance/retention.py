@@ -165,10 +165,10 @@ async def check_archived_payments_are_gone(open_store: OpenStore) -> None:
             "CallbackConcluded",
         ]
         assert len(page[0].callbacks) == 1
-        assert await store.retention.remove_archived(page[:3], masks_claims=False) == 3
-        assert await store.retention.remove_archived(page[:3], masks_claims=False) == 0
+        assert await store.retention.remove_archived(page[:3], masks_claims=False, is_durable=True) == 3
+        assert await store.retention.remove_archived(page[:3], masks_claims=False, is_durable=True) == 0
         changed = evolve(page[3], transaction=mask_transaction(page[3].transaction))
-        assert await store.retention.remove_archived([changed], masks_claims=False) == 0, (
+        assert await store.retention.remove_archived([changed], masks_claims=False, is_durable=True) == 0, (
             "it is not the payment that was archived"
         )
     async with open_store() as store:
@@ -201,7 +201,7 @@ async def check_archived_reference_is_judged_as_before(open_store: OpenStore) ->
                 (CallbackConcluded(reference(number), DELIVERED), later(at, Span(3))),
             )
         page, _ = await store.retention.archivable_payments(YEAR_LATER, "", limit=9)
-        assert await store.retention.remove_archived(page, masks_claims=False) == 3
+        assert await store.retention.remove_archived(page, masks_claims=False, is_durable=True) == 3
     async with open_store() as store:
         replies = await submit_batch(
             store,
@@ -224,7 +224,7 @@ async def check_archived_deposit_is_not_booked_again(open_store: OpenStore) -> N
         assert isinstance(reply, Applied)
         await submit_batch(store, (CallbackConcluded(reference(1), DELIVERED), after_noon(1)))
         page, _ = await store.retention.archivable_payments(YEAR_LATER, "", limit=9)
-        assert await store.retention.remove_archived(page, masks_claims=False) == 1
+        assert await store.retention.remove_archived(page, masks_claims=False, is_durable=True) == 1
     async with open_store() as store:
         await submit_batch(store, (evolve(_deposit(1), gateway_reference=reference(2)), YEAR_LATER))
         assert await store.transaction(reference(2)) is None
@@ -252,7 +252,7 @@ async def check_archived_claim_is_masked(open_store: OpenStore) -> None:
         page, _ = await store.retention.archivable_payments(YEAR_LATER, "", limit=9)
         stored = await store.retention.stored_payments([reference(1), reference(2)])
         assert [each.transaction for each in page] == list(stored)
-        assert await store.retention.remove_archived(page, masks_claims=True) == 1
+        assert await store.retention.remove_archived(page, masks_claims=True, is_durable=True) == 1
         assert not await store.retention.stored_payments([reference(1)])
     async with open_store() as store:
         assert await store.deposit_claim("sandbox", "RKL51ZDR4F") == mask_claim(claim)

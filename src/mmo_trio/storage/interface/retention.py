@@ -171,10 +171,13 @@ class RetentionStore(Protocol):
         """Return those payments with these gatewayReferences that are stored."""
         ...
 
-    async def remove_archived(self, payments: Sequence[ArchivedPayment], *, masks_claims: bool) -> int:
+    async def remove_archived(
+        self, payments: Sequence[ArchivedPayment], *, masks_claims: bool, is_durable: bool
+    ) -> int:
         """Remove these payments and what belongs to them, as far as they are still as they were read; return how many.
         The uses of their merchantReferences stay, with how the payments ended (C12), and so do receipts (S4); with
-        `masks_claims`, without personal data."""
+        `masks_claims`, without personal data. What is not durable, a loss of power may undo, unless a durable commit of
+        this store came after it."""
         ...
 
     async def archivable_audit(self, before: Instant, *, limit: int) -> Sequence[AuditRow]:

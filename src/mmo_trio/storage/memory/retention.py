@@ -135,7 +135,9 @@ class MemoryRetentionStore:
         stored = (await self._memory()).ledger.transactions
         return [stored[each] for each in references if each in stored]
 
-    async def remove_archived(self, payments: Sequence[ArchivedPayment], *, masks_claims: bool) -> int:
+    async def remove_archived(
+        self, payments: Sequence[ArchivedPayment], *, masks_claims: bool, is_durable: bool
+    ) -> int:
         memory = await self._memory()
         removed = [
             each for each in payments if memory.ledger.transactions.get(each.transaction.reference) == each.transaction

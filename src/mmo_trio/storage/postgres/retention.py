@@ -15,8 +15,10 @@ from mmo_trio.storage.postgres.partitions import Partition, drop_partition, list
 from mmo_trio.storage.postgres.queries import fetch_rows, run_statement
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql import aging, archivable
+from mmo_trio.storage.sql.aging import Forget
 from mmo_trio.storage.sql.archivable import JOURNAL_COLUMNS, SUSPENSE_POSITION, without_payment
 from mmo_trio.storage.sql.retention_store import SqlRetentionStore
+from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import SqlQuery, execute, run_query_async
 
 T = TypeVar("T")
@@ -51,14 +53,13 @@ class PostgresRetentionStore(SqlRetentionStore):
         remove = partial(aging.remove_callback_bodies, before, position, limit=limit, recorded_in=first)
         return await self.write(remove)
 
-    async def remove_archived(self, payments: Sequence[ArchivedPayment], *, masks_claims: bool) -> int:
-        """Commit without a wait for the disk, so that those who need it don't wait for this either. A removal that a
-        crash undoes is made again: the store learns of the next part in a later commit, which is on the disk only when
-        this one is, and a run begins with the last part that the store knows."""
+    async def remove_archived(
+        self, payments: Sequence[ArchivedPayment], *, masks_claims: bool, is_durable: bool
+    ) -> int:
+        """Unless it is to be durable, commit without a wait for the disk, so that those who need it don't wait for this
+        either."""
         return await self.write(
-            lambda: _without_wait(
-                archivable.remove_archived(self.schema, payments, self.forget, masks_claims=masks_claims)
-            )
+            lambda: _remove_payments(self.schema, payments, self.forget, masks_claims, is_durable=is_durable)
         )
 
     async def archivable_history(
@@ -75,9 +76,12 @@ class PostgresRetentionStore(SqlRetentionStore):
         await self.run(partial(_drop_empty_partitions, before=before))
 
 
-def _without_wait(query: SqlQuery[T]) -> SqlQuery[T]:
-    yield from execute("SET LOCAL synchronous_commit TO off")
-    return (yield from query)
+def _remove_payments(
+    schema: SqlSchema, payments: Sequence[ArchivedPayment], forget: Forget, masks_claims: bool, *, is_durable: bool
+) -> SqlQuery[int]:
+    if not is_durable:
+        yield from execute("SET LOCAL synchronous_commit TO off")
+    return (yield from archivable.remove_archived(schema, payments, forget, masks_claims=masks_claims))
 
 
 async def _drop_oldest_bodies(connection: PostgresConnection, before: Instant) -> int | None:

@@ -100,7 +100,9 @@ class SqlRetentionStore:
     async def stored_payments(self, references: Sequence[str]) -> Sequence[Transaction]:
         return await self.read(lambda: archivable.stored_payments(references))
 
-    async def remove_archived(self, payments: Sequence[ArchivedPayment], *, masks_claims: bool) -> int:
+    async def remove_archived(
+        self, payments: Sequence[ArchivedPayment], *, masks_claims: bool, is_durable: bool
+    ) -> int:
         return await self.write(
             lambda: archivable.remove_archived(self.schema, payments, self.forget, masks_claims=masks_claims)
         )
