@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -17,13 +17,15 @@ EXPLAINING: Mapping[str, str] = {
     "auto_explain.log_format": "json",
     "auto_explain.log_analyze": "on",
     "auto_explain.log_timing": "off",
+    "auto_explain.log_buffers": "on",
     "auto_explain.log_triggers": "off",
     "pg_stat_statements.track_utility": "off",
     "pg_stat_statements.max": "10000",
     "log_line_prefix": "%a ",
 }
-"""Settings of a server that logs the plan of each statement with the rows that each node has read."""
+"""Settings of a server that logs the plan of each statement with the rows and the blocks that each node has read."""
 
+_BLOCKS = ("Shared Hit Blocks", "Shared Read Blocks", "Local Hit Blocks", "Local Read Blocks", "Temp Read Blocks")
 _ENTRY = re.compile(r"^(\S*) LOG:  duration: ([0-9.]+) ms  plan:\n((?:\t.*\n)+)", re.MULTILINE)
 
 
@@ -52,6 +54,22 @@ class LoggedStatement:
         """Yield how its plan reads tables."""
         return _reads(self.plan)
 
+    @property
+    def blocks(self) -> int:
+        """Return how many blocks of tables and indexes it has touched, whether in memory or on disk."""
+        return sum(int(self.plan[each]) for each in _BLOCKS)
+
+    @property
+    def rows(self) -> float:
+        """Return how many rows it has returned or written."""
+        nodes = [self.plan, *(child for each in _nodes(self.plan) for child in _written_by(each))]
+        return float(sum(each["Actual Rows"] * each["Actual Loops"] for each in nodes))
+
+    @property
+    def rows_handled(self) -> float:
+        """Return how many rows have gone through the nodes of its plan, or were looked at and left out."""
+        return sum(_rows_read(each) for each in _nodes(self.plan))
+
 
 def logged_statements(server: PostgresProcess) -> Iterator[LoggedStatement]:
     """Yield what the server has logged, in order."""
@@ -68,10 +86,24 @@ def tables_read_whole(node: Mapping[str, Any]) -> Iterator[str]:
         yield from tables_read_whole(child)
 
 
-def _reads(node: Mapping[str, Any]) -> Iterator[TableRead]:
-    if "Relation Name" in node and "Scan" in node["Node Type"]:
-        removed = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
-        rows = (node["Actual Rows"] + sum(node.get(each, 0) for each in removed)) * node["Actual Loops"]
-        yield TableRead(node["Relation Name"], node["Node Type"], rows)
+def _reads(plan: Mapping[str, Any]) -> Iterator[TableRead]:
+    for node in _nodes(plan):
+        if "Relation Name" in node and "Scan" in node["Node Type"]:
+            yield TableRead(node["Relation Name"], node["Node Type"], _rows_read(node))
+
+
+def _nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield node
     for child in node.get("Plans", ()):
-        yield from _reads(child)
+        yield from _nodes(child)
+
+
+def _rows_read(node: Mapping[str, Any]) -> float:
+    removed = ("Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter")
+    return float((node["Actual Rows"] + sum(node.get(each, 0) for each in removed)) * node["Actual Loops"])
+
+
+def _written_by(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the plan whose rows this node writes, if it writes any."""
+    children = node.get("Plans", ()) if node["Node Type"] == "ModifyTable" else ()
+    return [each for each in children if each["Parent Relationship"] == "Outer"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import uuid
@@ -35,9 +36,13 @@ QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 ROWS = 1_000_000
 ROWS_READ_MAX = 1_000
 """No statement reads more rows of a large table than this, except those of BOUNDED."""
-MS_MAX = 2.0
-MS_MAX_OF_ROW = 0.05
-"""What a statement may take, and as much more for each row that it returns or writes: a page may have a thousand."""
+BLOCKS_MAX = 500
+ROWS_HANDLED_MAX = 5_000
+"""What a statement may touch of blocks, and how many rows its plan may handle in all nodes together: some two
+milliseconds of work on a quiet machine, counted, as the time itself says as much about the tests that run beside it."""
+BLOCKS_MAX_OF_ROW = 30
+ROWS_HANDLED_MAX_OF_ROW = 20
+"""As much more for each row that it returns or writes: a page may have a thousand."""
 
 BOUNDED = {
     "SELECT t.created_at, t.gateway_reference FROM transactions": 5_000,  # PAYMENTS_SCANNED_MAX of a console's search
@@ -65,13 +70,6 @@ SERVER = {
     **EXPLAINING,
 }
 OWN_APPLICATION = "mmo-gateway"
-CALLS_MIN = 3
-"""One execution may wait for the disk; the quickest of some tells what a statement costs."""
-_CALLED = """
-    SELECT query, min_exec_time, rows / calls FROM pg_stat_statements
-    WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND calls >= %s
-"""
-
 
 _UNKNOWN = """
     SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_stats WHERE tablename = relname)
@@ -155,8 +153,6 @@ def test_every_statement_finds_its_rows_by_an_index_and_at_once(
     assert len(executed) > 1_000, "the server logs plans"
     assert not {each.text for each in executed if each.is_compiled}
     faults = {(_one_line(each.text), fault) for each in executed for fault in _faults(each, large.large)}
-    with psycopg.connect(large.url) as connection:
-        called = connection.execute(_CALLED, [CALLS_MIN]).fetchall()
     server.forget_log()
     run_checks(() if QUICK else EVERY_CHECK, databases.migrated, databases.drop)
     everything = list(filter(_is_ours, logged_statements(server)))
@@ -164,21 +160,23 @@ def test_every_statement_finds_its_rows_by_an_index_and_at_once(
     unseen = sorted({each.text for each in everything} - {each.text for each in executed})
     faults |= {(_one_line(text), fault) for text in unseen for fault in _planned_faults(large, text)}
     assert not faults, "\n".join(f"{fault}: {text}" for text, fault in sorted(faults))
-    slow = {
-        _one_line(query): took_ms for query, took_ms, rows in called if took_ms > MS_MAX + MS_MAX_OF_ROW * float(rows)
-    }
-    assert not slow
     print(f"{len({each.text for each in executed})} statements at {ROWS} payments, and {len(unseen)} only planned")
 
 
 def _faults(statement: LoggedStatement, large: Set[str]) -> Iterator[str]:
     text = _one_line(statement.text)
-    rows_max = max([ROWS_READ_MAX, *(bound for begin, bound in BOUNDED.items() if text.startswith(begin))])
+    bound = max((bound for begin, bound in BOUNDED.items() if text.startswith(begin)), default=0)
+    rows_max = max(ROWS_READ_MAX, bound)
     for read in statement.reads():
         if read.table in large and read.node == "Seq Scan":
             yield f"reads all of {read.table}"
         elif read.table in large and read.rows > rows_max:
             yield f"reads {read.rows:.0f} rows of {read.table} by {read.node}"
+    units = bound + statement.rows
+    if statement.blocks > BLOCKS_MAX + BLOCKS_MAX_OF_ROW * units:
+        yield f"touches {statement.blocks} blocks for {statement.rows:.0f} rows"
+    if statement.rows_handled > ROWS_HANDLED_MAX + ROWS_HANDLED_MAX_OF_ROW * units:
+        yield f"handles {statement.rows_handled:.0f} rows for {statement.rows:.0f}"
 
 
 def _planned_faults(large: LargeStore, text: str) -> Iterator[str]:
@@ -199,6 +197,8 @@ def _planned_faults(large: LargeStore, text: str) -> Iterator[str]:
 CREATES = 2_000
 AT_ONCE = 32
 RATIO_MAX = 1.5
+TURNS_MAX = 5
+"""Both are measured one after the other, and again where another program may have disturbed one of them."""
 _RIVALS_FILL = f"""
     INSERT INTO transactions
     SELECT gen_random_uuid(), 'order-' || n, 'order-' || n, 'success', 'payin', 'direct', 'mpesa_ke', 'KE', 150, 'KES',
@@ -227,10 +227,13 @@ def test_a_create_costs_the_server_hardly_more_than_a_statement_that_stores_one_
         connection.execute("ALTER SYSTEM SET auto_explain.log_min_duration = -1")
         connection.execute("SELECT pg_reload_conf()")
     large.analyze()
-    ours = min(_spent_per_create(large.url, partial(trio.run, _create, large.url, turn)) for turn in range(2))
-    theirs = min(_spent_per_create(rivals, partial(_create_at_rival, rivals)) for _ in range(2))
-    print(f"a create: {ours:.0f} µs in our statements, {theirs:.0f} µs in the rival's: {ours / theirs:.2f} x")
-    assert ours <= RATIO_MAX * theirs
+    ratios = list[float]()
+    while min(ratios, default=math.inf) > RATIO_MAX and len(ratios) < TURNS_MAX:
+        ours = _spent_per_create(large.url, partial(trio.run, _create, large.url, len(ratios)))
+        theirs = _spent_per_create(rivals, partial(_create_at_rival, rivals))
+        ratios.append(ours / theirs)
+        print(f"a create: {ours:.0f} µs in our statements, {theirs:.0f} µs in the rival's: {ratios[-1]:.2f} x")
+    assert min(ratios) <= RATIO_MAX, ratios
 
 
 def _spent_per_create(url: str, create_all: Callable[[], None]) -> float:

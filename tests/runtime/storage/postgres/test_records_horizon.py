@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import count
 
 import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 
@@ -79,18 +80,18 @@ async def test_a_node_whose_clock_lags_creates_payments_while_records_are_polled
             while True:
                 end = GatewayClock().now()
                 wanted_end = later(end, Span(clock.HOUR)) if is_future else end
-                found = await other.list_records(ListRecords("acme", begin, wanted_end, page_size=5_000))
+                page = await other.list_records(ListRecords("acme", begin, wanted_end, page_size=5_000))
                 if not is_future:
-                    walks.append((end, len(found.objects)))
+                    walks.append((end, len(page.objects)))
 
         with trio.fail_after(120):
             async with trio.open_nursery() as nursery:
                 for nth in range(POLLERS):
                     nursery.start_soon(poll, bool(nth % 2))
-                for number in range(wanted):
+                numbers = count()
+                while (number := next(numbers)) < wanted or len(walks) < POLLERS:
                     await create(store, number, earlier(GatewayClock().now(), LAG))
                 nursery.cancel_scope.cancel()
-        for end, count in walks:
+        for end, found in walks:
             whole = await store.list_records(ListRecords("acme", begin, end, page_size=5_000))
-            assert len(whole.objects) == count
-        assert walks
+            assert len(whole.objects) == found
