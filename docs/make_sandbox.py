@@ -63,6 +63,9 @@ and everything that is due in between happens on the way. `mmo sandbox-clock adv
 16m`, for example, shows what a request does that is repeated
 [after its 15 minutes](api.md#repeat-a-request-without-paying-twice).
 
+Payments and callbacks carry the sandbox's time, and so does `sandbox_time` in each line of the log;
+its `timestamp` is the machine's time.
+
 ## Controls
 
 The pages listener of a sandbox takes these requests, which need no key. Bodies and answers are JSON.

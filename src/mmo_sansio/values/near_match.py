@@ -10,7 +10,11 @@ from typing import Final
 NAME_MAX: Final = 100
 """Characters of a name that is compared: the time grows with the product of both lengths."""
 
+PARTS_MAX: Final = 6
+"""Names with the unknown one as a part that are all told; of more, the most similar one."""
+
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
+_PARTS: Final = re.compile(r"[\s_/.-]+")
 
 
 def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
@@ -26,8 +30,13 @@ def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
 
 
 def near_match(name: str, known: Iterable[str]) -> str:
-    """Return `Did you mean NAME?`, or the known names, for an unknown name; empty when nothing is known."""
+    """Return `Did you mean NAME?`, or the known names, for an unknown name; empty when nothing is known.
+
+    Where the unknown name is a part of several names, as `payin` of `direct/payin`, these are told."""
     names = sorted(known)
+    whole = [each for each in names if name.casefold() in _PARTS.split(each.casefold())]
+    if 1 < len(whole) <= PARTS_MAX:
+        return f"Did you mean {', '.join(whole[:-1])} or {whole[-1]}?"
     close = closest_name(name, names)
     if close is not None:
         return f"Did you mean {close}?"

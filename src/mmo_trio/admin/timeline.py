@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.values.clock import Instant, format_with_microseconds
-from mmo_sansio.values.model import Stage
+from mmo_sansio.values.model import Order, Stage
 from mmo_trio.admin.explanation import PaymentHistory
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 
@@ -42,8 +42,9 @@ def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[Ti
     Without free text, the words of operators and of staff, which may contain anything, are left out.
     """
     lines = [
-        TimelineEntry(each.at, each.actor, _journal_text(each, with_free_text=with_free_text))
+        entry
         for each in _without_answered_ticks(history.journal)
+        for entry in _journal_entries(each, history.transaction.order, with_free_text=with_free_text)
     ]
     lines += [
         TimelineEntry(each.first_at, f"provider:{each.provider}", _suspense_text(each))
@@ -59,6 +60,18 @@ def _without_answered_ticks(journal: Sequence[JournalEntry]) -> Iterator[Journal
         is_tick = line.input_name == "TransactionWoke" and line.stage_before == line.stage_after
         if not (is_tick and following is not None and following.actor.startswith("provider:")):
             yield line
+
+
+def _journal_entries(line: JournalEntry, order: Order, *, with_free_text: bool) -> Iterator[TimelineEntry]:
+    """Yield the entry of a line of the journal; a request that was accepted has a second one, with its route."""
+    yield TimelineEntry(line.at, line.actor, _journal_text(line, with_free_text=with_free_text))
+    if line.input_name == "CreatePayment" and line.stage_after is not None:
+        yield TimelineEntry(
+            line.at,
+            "gateway",
+            f"found the request valid: {order.method} in {order.country} may take {order.requested}"
+            f" ({order.flow}/{order.type}), and routed it to {order.provider_title} ({order.provider})",
+        )
 
 
 def _folded(lines: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:

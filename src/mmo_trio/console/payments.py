@@ -28,7 +28,7 @@ from mmo_trio.console.parameters import (
 )
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
-from mmo_trio.console.views import format_utc_seconds, list_payment_fields, to_audit_cells
+from mmo_trio.console.views import format_utc_milliseconds, format_utc_seconds, list_payment_fields, to_audit_cells
 from mmo_trio.storage.interface.admin_types import PaymentFilter
 from mmo_trio.system.masking import mask_number
 
@@ -102,7 +102,7 @@ async def show_payment(reference: str) -> str:
         order=transaction.order,
         conclusions=[mask.text(each) for each in conclusions(history)],
         timeline=[
-            (format_utc_seconds(each.at), each.actor, mask.text(each.text))
+            (format_utc_milliseconds(each.at), each.actor, mask.text(each.text))
             for each in timeline(history, with_free_text=mask.can_see_personal_data)
         ],
         callbacks=history.callbacks,

@@ -19,6 +19,11 @@ def format_utc_seconds(at: Instant | None) -> str:
     return "" if at is None else format_with_microseconds(at)[:19].replace("T", " ")
 
 
+def format_utc_milliseconds(at: Instant) -> str:
+    """Format an instant in UTC for a timeline, in which several events have the same second."""
+    return format_with_microseconds(at)[:23].replace("T", " ")
+
+
 def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Sequence[tuple[str, str]]:
     """Return the names and values of a payment's members; absent ones are left out."""
     order, progress = transaction.order, transaction.progress

@@ -26,6 +26,7 @@ from mmo_trio.service.wiring import Resources, assemble, build_resources, prepar
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.service import RUNNING_FILE, ServiceAddresses, ServiceConfig
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.system.logs import sandbox_time_in_logs
 
 logger = structlog.get_logger(__name__)
 
@@ -74,7 +75,8 @@ async def run_service(
                 listeners = Listeners(
                     assemble(resources), settings, listening_sockets, certificates, shutdown, extra_listeners
                 )
-                await _run_components(resources, listeners, on_ready)
+                with sandbox_time_in_logs(resources.clock) if config.is_sandbox else nullcontext():
+                    await _run_components(resources, listeners, on_ready)
             finally:
                 for each in listening_sockets.values():
                     each.close()

@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import structlog
@@ -16,6 +17,8 @@ from attrs import frozen
 from setproctitle import setproctitle
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from mmo_sansio.values.clock import format_with_microseconds
+from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.log_limit import RepetitionLimit
 from mmo_trio.system.log_output import LogOutput
@@ -50,6 +53,17 @@ def logs_in_background() -> Iterator[None]:
     """Let nothing wait for who reads the log while the block lasts; a process that forks must not be in it."""
     with OUTPUT.in_background(_report_dropped):
         yield
+
+
+@contextmanager
+def sandbox_time_in_logs(clock: GatewayClock) -> Iterator[None]:
+    """Give each line the sandbox's time, too, as `sandbox_time`, while this clock is ahead of the machine's; for what
+    this task and those that it starts write while the block lasts."""
+    token = _SANDBOX_CLOCK.set(clock)
+    try:
+        yield
+    finally:
+        _SANDBOX_CLOCK.reset(token)
 
 
 def name_process(name: str) -> None:
@@ -103,10 +117,22 @@ def redact_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
+_SANDBOX_CLOCK: ContextVar[GatewayClock | None] = ContextVar("sandbox_clock", default=None)
+
+
+def add_sandbox_time(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Add the time of a sandbox whose clock was advanced; payments carry that time."""
+    clock = _SANDBOX_CLOCK.get()
+    if clock is not None and clock.offset:
+        event["sandbox_time"] = format_with_microseconds(clock.now())
+    return event
+
+
 _COMMON_PROCESSORS: Sequence[Processor] = (
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
+    add_sandbox_time,
     redact_exception,
 )

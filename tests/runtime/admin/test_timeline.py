@@ -14,9 +14,16 @@ from tests.runtime.admin.test_explanation import case
 
 def test_the_timeline_follows_the_journal() -> None:
     lines = timeline(case(a.a_begin_submission(), a.accepted(), a.succeeded()))
-    assert [line.actor for line in lines] == ["merchant", "gateway", "provider:test", "provider:test"]
-    assert "[submitting → awaiting_result]" in lines[2].description
+    assert [line.actor for line in lines] == ["merchant", "gateway", "gateway", "provider:test", "provider:test"]
+    assert "[submitting → awaiting_result]" in lines[3].description
     assert [line.at for line in lines] == sorted(line.at for line in lines)
+
+
+@pytest.mark.finding("new-users-L-timeline")
+def test_the_timeline_says_how_a_request_was_routed() -> None:
+    asked, routed, *_ = timeline(case())
+    assert (asked.actor, routed.actor) == ("merchant", "gateway")
+    assert routed.description.startswith("found the request valid: test_ke in KE may take 150.00 KES (direct/payin)")
 
 
 @pytest.mark.finding("new-users-M5")
@@ -31,11 +38,12 @@ def test_equal_answers_to_repeated_polls_are_one_line() -> None:
     assert [(line.actor, line.times) for line in lines] == [
         ("merchant", 1),
         ("gateway", 1),
+        ("gateway", 1),
         ("provider:test", 1),
         ("provider:test", 83),
     ]
-    assert (lines[3].at, lines[3].last_at) == (polled[0].at, polled[-1].at)
-    assert "83 times, the last at " in lines[3].text
+    assert (lines[4].at, lines[4].last_at) == (polled[0].at, polled[-1].at)
+    assert "83 times, the last at " in lines[4].text
 
 
 def test_a_time_to_act_without_an_answer_is_a_line() -> None:

@@ -72,6 +72,7 @@ async def test_only_who_sees_personal_data_finds_by_number(sandbox: Running, sig
     assert b"/payments/01" not in found.body
 
 
+@pytest.mark.finding("new-users-L-timeline")
 async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: SignedIn) -> None:
     payer = {"id": "customer-1", "msisdn": NUMBER}
     reference = (await made(sandbox, payer=payer))["gatewayReference"]
@@ -89,6 +90,7 @@ async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: Signe
         "delivered, HTTP 20",
     ):
         assert text in page, text
+    assert re.search(r"<td>[0-9-]{10} [0-9:]{8}\.[0-9]{3}</td>", page)
     assert "again</button>" not in page
 
 

@@ -21,6 +21,24 @@ def test_the_nearest_name_is_told_or_all_of_them(name: str, sentence: str) -> No
     assert near_match(name, ["mpesa_ke", "airtel_ug"]) == sentence
 
 
+@pytest.mark.finding("new-users-L-flows")
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("payin", "Did you mean direct/payin, qr/payin or web/payin?"),
+        ("PayIn", "Did you mean direct/payin, qr/payin or web/payin?"),
+        ("direct", "Did you mean direct/payin or direct/payout?"),
+        ("payout", "Did you mean direct/payout?"),
+    ],
+)
+def test_a_part_of_several_names_tells_them_all(name: str, sentence: str) -> None:
+    assert near_match(name, ["qr/payin", "web/payin", "direct/payin", "direct/payout"]) == sentence
+
+
+def test_of_many_names_with_the_same_part_the_most_similar_is_told() -> None:
+    assert near_match("a", [f"a_{number}" for number in range(7)]).count("a_") == 1
+
+
 def test_where_nothing_is_known_nothing_is_told() -> None:
     assert near_match("a", []) == ""
 
