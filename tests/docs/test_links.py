@@ -40,9 +40,11 @@ def test_every_relative_link_has_a_target(root: Path) -> None:
 
 
 def test_the_readme_leads_to_every_page(root: Path) -> None:
+    """The pages of the library's reference are linked by its own first page."""
     linked = {
-        (root / found[1].partition("#")[0]).resolve()
-        for found in LINK.finditer((root / "README.md").read_text(encoding="utf-8"))
+        (page.parent / found[1].partition("#")[0]).resolve()
+        for page in (root / "README.md", root / "docs" / "library" / "README.md")
+        for found in LINK.finditer(page.read_text(encoding="utf-8"))
     }
     unlinked = [page.name for page in pages(root) if page.resolve() not in linked]
     assert unlinked == ["README.md"]

@@ -11,7 +11,7 @@ NAME_MAX: Final = 100
 """Characters of a name that is compared: the time grows with the product of both lengths."""
 
 PARTS_MAX: Final = 6
-"""Names with the unknown one as a part that are all told; of more, the most similar one."""
+"""Names with the unknown one as a part that are all named; of more, the most similar one."""
 
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 _PARTS: Final = re.compile(r"[\s_/.-]+")
@@ -32,7 +32,7 @@ def closest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str
 def near_match(name: str, known: Iterable[str]) -> str:
     """Return `Did you mean NAME?`, or the known names, for an unknown name; empty when nothing is known.
 
-    Where the unknown name is a part of several names, as `payin` of `direct/payin`, these are told."""
+    Where the unknown name is a part of several names, as `payin` of `direct/payin`, these are named."""
     names = sorted(known)
     whole = [each for each in names if name.casefold() in _PARTS.split(each.casefold())]
     if 1 < len(whole) <= PARTS_MAX:
