@@ -6,6 +6,7 @@ import struct
 import zlib
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
+FILTER_NONE, FILTER_UP = 0, 2
 
 
 def parse_png(data: bytes) -> list[list[bool]]:
@@ -27,7 +28,13 @@ def parse_png(data: bytes) -> list[list[bool]]:
         raise ValueError("it is not of one bit, or it is interlaced")
     packed = zlib.decompress(b"".join(body for kind, body in chunks if kind == b"IDAT"))
     stride = 1 + (width + 7) // 8
-    if len(packed) != stride * height or any(packed[row * stride] for row in range(height)):
-        raise ValueError("its rows are filtered, or it has too few of them")
-    rows = [packed[row * stride + 1 : (row + 1) * stride] for row in range(height)]
+    if len(packed) != stride * height:
+        raise ValueError("it has too few rows, or too many")
+    rows, above = [], bytes(stride - 1)
+    for start in range(0, len(packed), stride):
+        filter_type, row = packed[start], packed[start + 1 : start + stride]
+        if filter_type not in (FILTER_NONE, FILTER_UP):
+            raise ValueError(f"a row has the filter {filter_type}")
+        above = bytes((a + b) % 256 for a, b in zip(row, above, strict=True)) if filter_type == FILTER_UP else row
+        rows.append(above)
     return [[not row[x // 8] >> (7 - x % 8) & 1 for x in range(width)] for row in rows]

@@ -64,9 +64,10 @@ async def check_endpoint(
             break
     if probe is not None:
         await trio.sleep(settle_s)  # So that a second effect of a repeat shows, too.
+    deadline = trio.current_time() + settle_s
     verdicts = {}
     for situation, script, observed in played:
-        handled = None if probe is None else await _handled(probe, script.handled, settle_s)
+        handled = None if probe is None else await _handled(probe, script.handled, deadline)
         verdicts[situation.name] = judge(situation, script, observed, handled)
     return [verdicts.get(each.name) or _not_played(each) for each, _ in situations]
 
@@ -83,15 +84,14 @@ def _not_played(situation: Situation) -> Verdict:
     return Verdict(situation, VerdictKind.NOT_PLAYED, (reason,))
 
 
-async def _handled(probe: Probe, expected: Mapping[str, Handling], settle_s: float) -> dict[str, Handling | str]:
-    """Return what was handled, as soon as it is as expected, or at the latest when it had time enough."""
+async def _handled(probe: Probe, expected: Mapping[str, Handling], deadline: float) -> dict[str, Handling | str]:
+    """Return what was handled, as soon as it is as expected, or at the latest after the deadline."""
     found = {}
     for reference, handling in expected.items():
-        end = trio.current_time() + settle_s
         while True:
             found[reference] = reported = await _ask(probe, reference)
             is_awaited = isinstance(reported, Handling) and reported.times < handling.times
-            if not is_awaited or trio.current_time() >= end:
+            if not is_awaited or trio.current_time() >= deadline:
                 break
             await trio.sleep(ASK_AGAIN_S)
     return found

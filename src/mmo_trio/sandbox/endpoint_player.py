@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -122,15 +123,15 @@ class _KeptConnection:
 
 async def _observe(endpoint: PlayedEndpoint, request: PlayedRequest, kept: _KeptConnection | None) -> Observation:
     """Send one request and return what followed."""
-    with trio.move_on_after(endpoint.deadline_s):
+    with trio.move_on_after(endpoint.deadline_s) as scope:
         try:
             if kept is None or kept.stream is None:
-                return await _send(endpoint, request, await _connect(endpoint, request), kept)
+                return await _send(endpoint, request, await _connect(endpoint, request), kept, scope)
             stream, kept.stream = kept.stream, None
             try:
-                return await _send(endpoint, request, stream, kept)
+                return await _send(endpoint, request, stream, kept, scope)
             except _FAILURES:  # It was closed meanwhile, as it may be.
-                return await _send(endpoint, request, await _connect(endpoint, request), kept)
+                return await _send(endpoint, request, await _connect(endpoint, request), kept, scope)
         except _FAILURES as error:
             return NoEndpointAnswer(_failure_reason(error))
     return NoEndpointAnswer(f"none came within {endpoint.deadline_s:g} s")
@@ -153,11 +154,17 @@ async def _connect(endpoint: PlayedEndpoint, request: PlayedRequest) -> ByteStre
 
 
 async def _send(
-    endpoint: PlayedEndpoint, request: PlayedRequest, stream: ByteStream, kept: _KeptConnection | None
+    endpoint: PlayedEndpoint,
+    request: PlayedRequest,
+    stream: ByteStream,
+    kept: _KeptConnection | None,
+    scope: trio.CancelScope,
 ) -> Observation:
-    """Send a request and return its answer; the connection is closed, or kept. Raises one of _FAILURES."""
+    """Send a request and return its answer; the connection is closed, or kept. Raises one of _FAILURES.
+
+    The head is the answer, as for the gateway (K2); the body may break off, or last longer than the scope."""
     started = trio.current_time()
-    is_kept = False
+    is_kept = is_whole = False
     try:
         for number, piece in enumerate(_pieces(endpoint, request)):
             if number:
@@ -165,10 +172,14 @@ async def _send(
             await stream.send_all(piece)
         if request.pace is SendingPace.BROKEN_OFF:
             return NoEndpointAnswer("the request was broken off")
-        head, body = await _receive(stream)
-        is_kept = kept is not None and _is_reusable(head)
+        head = await _receive_head(stream)
+        duration_s, deadline, scope.deadline = trio.current_time() - started, scope.deadline, math.inf
+        body = bytearray()
+        with trio.move_on_at(deadline), suppress(*_FAILURES):
+            is_whole = await _receive_body(stream, head, body)
+        is_kept = kept is not None and is_whole and _is_reusable(head)
         has_key = endpoint.key in head.raw or endpoint.key in body
-        return EndpointAnswer(head.status, trio.current_time() - started, has_key)
+        return EndpointAnswer(head.status, duration_s, has_key=has_key, is_whole=is_whole)
     finally:
         if kept is not None and is_kept:
             kept.stream = stream
@@ -201,17 +212,23 @@ def _divide(data: bytes) -> list[bytes]:
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
-async def _receive(stream: ByteStream) -> tuple[FinalResponseHead, bytes]:
-    """Return the head and the body of the answer. Raises one of _FAILURES."""
+async def _receive_head(stream: ByteStream) -> FinalResponseHead:
+    """Return the head of the answer. Raises one of _FAILURES."""
     reader = ResponseHeadReader()
     while (head := reader.receive(bytes(await stream.receive_some(RECEIVE_BYTES)))) is None:
         pass
-    decoder, body = response_body(head), bytearray()
+    return head
+
+
+async def _receive_body(stream: ByteStream, head: FinalResponseHead, body: bytearray) -> bool:
+    """Add the pieces of the answer's body to `body` as they come; return whether all were read. Raises one of
+    _FAILURES."""
+    decoder = response_body(head)
     while True:
         for piece in decoder.read_available():
             body += piece
         if decoder.is_complete or len(body) >= ANSWER_BYTES_MAX:
-            return head, bytes(body)
+            return decoder.is_complete
         decoder.receive(bytes(await stream.receive_some(RECEIVE_BYTES)))
 
 
@@ -233,8 +250,6 @@ def _failure_reason(error: BaseException) -> str:
             return f"TLS says {reason.replace('_', ' ').lower()}"
         case ResponseHeadError():
             return str(cause).rstrip(".")
-        case ResponseBodyError():
-            return "the body of the answer broke off"
         case OSError(strerror=reason) if reason:
             return reason
         case _:

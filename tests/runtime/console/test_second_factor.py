@@ -23,6 +23,7 @@ from tests.runtime.console.conftest import STAFF, SignedIn
 from tests.runtime.console.test_sign_in import ACTS, PAGES
 from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
 from tests.support.mmo_process import mmo
+from tests.support.qr_reader import read_qr_svg
 from tests.support.sandbox_gateway import Running, Serve
 
 SECRET = re.compile(r'<code class="secret">([A-Z2-7 ]+)</code>')
@@ -46,10 +47,12 @@ class Device:
         page = (await who.post("/second-factor/enrol", **(proof or {"password": PASSWORD}))).body.decode()
         found = SECRET.search(page)
         assert found is not None, page
-        assert "<svg" in page
+        shown = read_qr_svg(page)
+        assert shown.startswith("otpauth://totp/")
+        assert f"secret={found[1].replace(' ', '')}" in shown
         self.secret = base64.b32decode(found[1].replace(" ", ""))
-        shown = await who.post("/second-factor/confirm", code=self.code())
-        self.recovery_codes = RECOVERY_CODE.findall(shown.body.decode())
+        confirmed = await who.post("/second-factor/confirm", code=self.code())
+        self.recovery_codes = RECOVERY_CODE.findall(confirmed.body.decode())
         assert len(self.recovery_codes) == totp.RECOVERY_CODES
 
 

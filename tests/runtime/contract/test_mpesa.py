@@ -30,11 +30,12 @@ from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.system.clock import GatewayClock
+from tests.support.emv_qr_reader import parse_objects, parse_payload
 from tests.support.hostile_receivers import Receiver
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.merchants import ACME_KEY, a_brand, developer
 from tests.support.mmo_process import COMMAND, environment_without_settings
-from tests.support.png import parse_png
+from tests.support.qr_reader import read_qr_code
 from tests.support.receivers import calls_to, receiver, url_of
 from tests.support.sandbox_gateway import Running, Serve
 
@@ -279,8 +280,9 @@ async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Pat
         (shown,) = calls_to(kenya.receiver)
         code = shown.transaction
         assert (code["gatewayReference"], code["qrPayload"]) == (reference, None)
-        picture = parse_png(base64.b64decode(code["qrImage"], validate=True))
-        assert 200 < len(picture) == len(picture[0])
+        objects = parse_payload(read_qr_code(base64.b64decode(code["qrImage"], validate=True)))
+        assert (objects["53"], objects["54"], objects["58"]) == ("404", "150.00", "KE")
+        assert parse_objects(objects["62"])["01"] == account_reference(reference)
         await kenya.deposit(150, account_reference(reference))
         found = await kenya.ended(reference)
         (paid,) = await kenya.payments()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +15,18 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import trio
 from attrs import evolve, frozen
 
 from mmo_sansio.http.egress_rules import parse_url
 from mmo_sansio.testing import START, UNUSED_REFERENCE
+from mmo_sansio.testing.endpoint.played_payments import QR_PICTURE, QR_TEXT
 from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
-from mmo_sansio.testing.endpoint.verdict import Verdict, VerdictKind
+from mmo_sansio.testing.endpoint.verdict import KEY_IN_ANSWER, Verdict, VerdictKind
 from mmo_trio.sandbox.endpoint_check import Probe, check_endpoint, numbered
 from mmo_trio.sandbox.endpoint_player import played_endpoint
+from tests.support.emv_qr_reader import parse_payload
+from tests.support.qr_reader import read_qr_code
 
 EXAMPLE = Path(__file__).parents[3] / "examples/callback_receiver.py"
 KEY = "The-key-0123456789abcdef"
@@ -204,6 +209,51 @@ async def test_each_planted_fault_is_named(tmp_path: Path, fault: Fault) -> None
     is_advised = fault.situation in ADVISED
     assert verdict.kind is (VerdictKind.ADVICE if is_advised else VerdictKind.FAILED), verdict.reasons
     assert verdict.reasons
+
+
+@pytest.mark.finding("new-users-conform")
+async def test_a_key_in_an_answer_is_a_fault_in_every_situation(tmp_path: Path) -> None:
+    """Also where another answer is only advised: whoever opens the URL in a browser would see the key."""
+    told = """do_GET = lambda self: (self.send_response(405), self.send_header("X-Key", KEY), self.end_headers())"""
+    fault = Fault("the key for everybody", ANSWER, f"{told}\n\n    {ANSWER}", "method-get")
+    with shop(tmp_path / "results", fault) as (url, books):
+        verdicts = await check(url, books, {"key-right", "method-get"})
+    assert verdicts["method-get"].kind is VerdictKind.FAILED
+    assert verdicts["method-get"].reasons == (KEY_IN_ANSWER,)
+
+
+@pytest.mark.spec("K2")
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "silent"])
+async def test_the_head_is_the_answer_as_for_the_gateway(is_closed: bool) -> None:
+    """A body that breaks off, or never ends, changes nothing but where the next request needs the connection."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            received = b""
+            while not received.endswith(b"}"):
+                received += bytes(await stream.receive_some())
+            await stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nShort")
+            if not is_closed:
+                await stream.receive_some()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/"
+        verdicts = await check(url, None, {"key-right", "failed", "kept-connection"}, deadline_s=1.0)
+        nursery.cancel_scope.cancel()
+    assert {name: each.kind for name, each in verdicts.items()} == {
+        "key-right": VerdictKind.PASSED,
+        "failed": VerdictKind.PASSED,
+        "kept-connection": VerdictKind.FAILED,
+    }
+    assert verdicts["kept-connection"].reasons == ("The body of the answer broke off.",)
+
+
+@pytest.mark.spec("Q1")
+def test_the_played_picture_is_the_played_code() -> None:
+    assert read_qr_code(b64decode(QR_PICTURE)) == QR_TEXT
+    assert parse_payload(QR_TEXT)["54"] == "150.00"
 
 
 async def test_without_a_probe_the_merchant_is_asked(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mmo_sansio.testing.endpoint.played_payments import PlayedPayments
 from mmo_sansio.testing.endpoint.situation import (
+    PAID,
     ConnectionUse,
     Expectation,
     Handling,
@@ -20,12 +21,10 @@ from mmo_sansio.testing.endpoint.situation import (
 QUICK_S = 5.0
 """Seconds within which an endpoint should answer: a third of the time that it has."""
 
-_ONCE = Handling(1, "success", "150.00")
-
 
 def _paced(pace: SendingPace) -> Callable[[PlayedPayments], Script]:
     def write(payments: PlayedPayments) -> Script:
-        return Script(((PlayedRequest(payments.success(), pace=pace),),), {payments.reference(): _ONCE})
+        return Script(((PlayedRequest(payments.success(), pace=pace),),), {payments.reference(): PAID})
 
     return write
 
@@ -56,23 +55,23 @@ def _tls(name: str, version: TlsVersion) -> Situation:
 def _broken_off(payments: PlayedPayments) -> Script:
     whole = PlayedRequest(payments.success())
     half = PlayedRequest(payments.success(), Expectation.NOTHING, pace=SendingPace.BROKEN_OFF)
-    return Script(((half,), (whole,)), {payments.reference(): _ONCE})
+    return Script(((half,), (whole,)), {payments.reference(): PAID})
 
 
 def _on_one_connection(payments: PlayedPayments) -> Script:
     rounds = tuple((PlayedRequest(payments.success(which)),) for which in range(3))
-    return Script(rounds, {payments.reference(which): _ONCE for which in range(3)}, ConnectionUse.KEPT)
+    return Script(rounds, {payments.reference(which): PAID for which in range(3)}, ConnectionUse.KEPT)
 
 
 def _rejected_then_kept(payments: PlayedPayments) -> Script:
     wrong = PlayedRequest(payments.failure(0), Expectation.REJECT, KeyVariant.WRONG)
-    handled = {payments.reference(0): Handling(0), payments.reference(1): _ONCE}
+    handled = {payments.reference(0): Handling(0), payments.reference(1): PAID}
     return Script(((wrong,), (PlayedRequest(payments.success(1)),)), handled, ConnectionUse.KEPT)
 
 
 def _with_silent_connections(payments: PlayedPayments) -> Script:
     request = PlayedRequest(payments.success())
-    return Script(((request,),), {payments.reference(): _ONCE}, ConnectionUse.WITH_SILENT)
+    return Script(((request,),), {payments.reference(): PAID}, ConnectionUse.WITH_SILENT)
 
 
 def _quick(payments: PlayedPayments) -> Script:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mmo_sansio.testing.endpoint.played_payments import PlayedPayments
 from mmo_sansio.testing.endpoint.situation import (
+    PAID,
     Expectation,
     Handling,
     KeyVariant,
@@ -49,7 +50,7 @@ KEY_SITUATIONS = (
         "A callback of a success comes with your key.",
         "Answer with any 2xx: the result is delivered only then, and there is no second attempt.",
         ("K1", "K2", "K3"),
-        lambda payments: accepted(payments.success(), payments.reference(), Handling(1, "success", "150.00")),
+        lambda payments: accepted(payments.success(), payments.reference(), PAID),
         question="Was the payment booked as a success, with 150.00 KES?",
     ),
     _rejected("key-missing", "A callback comes without X-API-KEY.", KeyVariant.MISSING),

@@ -29,7 +29,7 @@ def _never_sent(name: str, title: str, body: bytes) -> Situation:
 
 def _with_path_as_reference(payments: PlayedPayments) -> Script:
     reference = payments.reference()
-    body = payments.success().replace(reference.encode(), b"../../" + reference[6:].encode())
+    body = payments.success().replace(reference.encode(), b"../../" + reference[6:].encode(), 1)
     return Script(((PlayedRequest(body, Expectation.REJECT),),))
 
 

@@ -12,12 +12,22 @@ from mmo_sansio.testing.builders import a_transaction, ulid_digits
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import Flow, Party, QrCode, Source, Stage, Transaction
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.model import Flow, Party, ProviderData, QrCode, Source, Stage, Transaction
 
-ONE_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
-"""A PNG picture in Base64."""
-QR_TEXT = "00020101021226200016com.example.till5204000053034045406150.005802KE5904Shop6007Nairobi6304ABCD"
+QR_TEXT = (
+    "00020101021226300016com.example.till01061743795204599953034045406150.005802KE5"
+    "909Your Shop6007Nairobi622905251JDC0NF0RM0000000000000006304F7F1"
+)
+"""An EMVCo code of 150.00 KES."""
+QR_PICTURE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAGoAAABqAQAAAAB8Wvk6AAABe0lEQVR42sVUsYpgMQiUSxvIrwRsBX9dsA3kVwK2guvuNXfs1LvCKx6DzugYqf4N"
+    "o5/7pVG1To67Se0P/R+lQcRrVEYBdHPGvGozBkQ5+/NkjBpdmvEgqrEkVO6FvDT4b0DNHS1K59Ju8HvulgqaL88B6E6ZN9OuJuIlKVuUTA5yS13i"
+    "jj16pN/RYac4ZpWj3CVM9+TO+QCvOPlb47Ipqqwcce+QYoB+WvyYzN4FaGjoynolgjwyya1UDvuNY8VXbAnqV3pWTOpOWPPsGQurbsBrLOo8ljHq"
+    "yNvbVr2Wbsi7xEjy0UKV7z4vxLMOQI/r8RY2aoHKuej0Wr4Np5HEylO9lSF/D9F54rqRv0Viwyw8UWVfHr1ctOkB9PqhWPRioX3uIcgJaaMM8W5h"
+    "ny6Y1/SKt0mTHO0kX93tsdOEb3DSUR0C/aWhaUwP+6vxeVSmMvS3L4r2C7OiCdF94ojPyxDVHOEydsGbM+tR2tBAk/x6Xw1RFrw5v3C9PwAmjSqY"
+    "W8vrNAAAAABJRU5ErkJggg=="
+)
+"""The same code as a PNG picture in Base64."""
 
 
 @frozen
@@ -49,7 +59,8 @@ class PlayedPayments:
             "reconciliation_reference": self.order_reference(which),
             "method": "mpesa_ke",
             "provider": "sandbox",
-            "provider_reference": f"CONFORM{self.number}{which}",
+            "provider_reference": f"CONFORM{self.reference(which)[10:]}",
+            "provider_data": ProviderData("sandbox", "Sandbox"),
             "party": Party("customer-7", "254700000007"),
             "created_at": created_at,
             "expires_at": later(created_at, Span(3 * clock.DAY)),
@@ -74,7 +85,7 @@ class PlayedPayments:
         waiting = self.transaction(
             which, Stage.AWAITING_RESULT, flow=Flow.QR, display_qr_url="https://shop.example/qr", qr=QrCode(payload)
         )
-        return qr_code_request(waiting, b"", image=ONE_PIXEL).body
+        return qr_code_request(waiting, b"", image=QR_PICTURE).body
 
     def deposit(self, which: int = 0) -> bytes:
         """Return the callback of an offline deposit, which no merchant has requested (S4)."""
@@ -82,14 +93,10 @@ class PlayedPayments:
             self.transaction(
                 which,
                 flow=Flow.PUSH,
+                created_at=self.now,
                 merchant_reference=None,
                 reconciliation_reference=None,
                 party=Party("INVOICE-7", "254700000007"),
                 completion_source=Source.WEBHOOK,
             )
         )
-
-
-def shillings(value: int) -> Money:
-    """Return an amount of Kenyan shillings in cents."""
-    return Money(value, "KES")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from mmo_sansio.testing.endpoint.played_payments import PlayedPayments
-from mmo_sansio.testing.endpoint.situation import Handling, PlayedRequest, Script, Situation
+from mmo_sansio.testing.endpoint.situation import PAID, Handling, PlayedRequest, Script, Situation
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span, earlier
 
-AT_ONCE = 8
+ATPAID = 8
 """How often the same result comes at the same time."""
 CALLBACKS_PER_MERCHANT = 16
 """Callbacks that the gateway sends to one merchant at the same time (K6)."""
 
-_ONCE = Handling(1, "success", "150.00")
 _STORE_REJECTS = (
     " Let your database reject the second one, by a unique key on gatewayReference: if you look first and write later,"
     " both pass."
@@ -25,16 +24,16 @@ def _one_after_another(*bodies: bytes) -> tuple[tuple[PlayedRequest, ...], ...]:
 
 def _repeated(payments: PlayedPayments) -> Script:
     body = payments.success()
-    return Script(_one_after_another(body, body), {payments.reference(): _ONCE})
+    return Script(_one_after_another(body, body), {payments.reference(): PAID})
 
 
 def _repeated_at_once(payments: PlayedPayments) -> Script:
-    return Script(((PlayedRequest(payments.success()),) * AT_ONCE,), {payments.reference(): _ONCE})
+    return Script(((PlayedRequest(payments.success()),) * ATPAID,), {payments.reference(): PAID})
 
 
 def _repeated_after_others(payments: PlayedPayments) -> Script:
     bodies = [payments.success(which) for which in range(4)]
-    handled = {payments.reference(which): _ONCE for which in range(4)}
+    handled = {payments.reference(which): PAID for which in range(4)}
     return Script(_one_after_another(*bodies, bodies[0]), handled)
 
 
@@ -44,30 +43,30 @@ def _repeated_failure(payments: PlayedPayments) -> Script:
 
 
 def _contradicted(payments: PlayedPayments) -> Script:
-    return Script(_one_after_another(payments.success(), payments.failure()), {payments.reference(): _ONCE})
+    return Script(_one_after_another(payments.success(), payments.failure()), {payments.reference(): PAID})
 
 
 def _reference_used_again(payments: PlayedPayments) -> Script:
     names = {"merchant_reference": payments.order_reference(0), "reconciliation_reference": payments.order_reference(0)}
-    handled = {payments.reference(0): Handling(1, "failed"), payments.reference(1): _ONCE}
+    handled = {payments.reference(0): Handling(1, "failed"), payments.reference(1): PAID}
     return Script(_one_after_another(payments.failure(0), payments.success(1, **names)), handled)
 
 
 def _out_of_order(payments: PlayedPayments) -> Script:
     hour = Span(3600 * clock.SECOND)
     times = {"created_at": earlier(payments.now, hour), "completed_at": earlier(payments.now, hour)}
-    handled = {payments.reference(0): _ONCE, payments.reference(1): _ONCE}
+    handled = {payments.reference(0): PAID, payments.reference(1): PAID}
     return Script(_one_after_another(payments.success(1), payments.success(0, **times)), handled)
 
 
 def _many_at_once(payments: PlayedPayments) -> Script:
     numbers = range(CALLBACKS_PER_MERCHANT)
     requests = tuple(PlayedRequest(payments.success(which)) for which in numbers)
-    return Script((requests,), {payments.reference(which): _ONCE for which in numbers})
+    return Script((requests,), {payments.reference(which): PAID for which in numbers})
 
 
 def _result_after_qr_code(payments: PlayedPayments) -> Script:
-    return Script(_one_after_another(payments.qr_code(), payments.success()), {payments.reference(): _ONCE})
+    return Script(_one_after_another(payments.qr_code(), payments.success()), {payments.reference(): PAID})
 
 
 REPEAT_SITUATIONS = (
@@ -81,7 +80,7 @@ REPEAT_SITUATIONS = (
     ),
     Situation(
         "repeated-at-once",
-        f"The same result comes {AT_ONCE} times at the same moment.",
+        f"The same result comes {ATPAID} times at the same moment.",
         "Answer with a 2xx each time and book it once." + _STORE_REJECTS,
         ("K3",),
         _repeated_at_once,

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from mmo_sansio.testing.endpoint.played_payments import PlayedPayments, shillings
-from mmo_sansio.testing.endpoint.situation import Handling, PlayedRequest, Script, Situation, accepted
+from mmo_sansio.testing.endpoint.played_payments import QR_TEXT, PlayedPayments
+from mmo_sansio.testing.endpoint.situation import PAID, Handling, Script, Situation, accepted
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span, earlier
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Party, ProviderData, Source, Type
 from mmo_sansio.values.money import Money
 
+LATE = Span(3 * clock.DAY - clock.HOUR)
+"""How long a payment was pending that is about to expire (S3)."""
 PARTY_DATA_ENTRIES = 2000
 """Members of a big `partyData`: together some 200 KB."""
 
-_PAID = Handling(1, "success", "150.00")
 _FAILED = Handling(1, "failed")
 _IGNORE_UNKNOWN = (
     "Answer with a 2xx and book the result: new values are added without a new version, so ignore what you do not know."
@@ -33,7 +34,7 @@ def _result(
     *,
     duty: str = _BOOK,
     clauses: tuple[str, ...] = ("K1", "K2"),
-    handling: Handling = _PAID,
+    handling: Handling = PAID,
     question: str = "Was the payment booked as a success?",
     is_required: bool = True,
 ) -> Situation:
@@ -87,8 +88,7 @@ def _with_names(payments: PlayedPayments) -> bytes:
 
 def _qr(name: str, title: str, payload: str | None) -> Situation:
     def write(payments: PlayedPayments) -> Script:
-        body = payments.qr_code() if payload is not None else payments.qr_code(payload=None)
-        return Script(((PlayedRequest(body),),), {payments.reference(): Handling(0)})
+        return accepted(payments.qr_code(payload=payload), payments.reference(), Handling(0))
 
     return Situation(
         name,
@@ -116,6 +116,7 @@ RESULT_SITUATIONS = (
         lambda payments: payments.failure(
             code=ErrorCode.TRANSACTION_EXPIRED,
             provider_data=None,
+            provider_reference=None,
             completion_source=Source.EXPIRY,
             created_at=earlier(payments.now, Span(3 * clock.DAY)),
         ),
@@ -141,7 +142,7 @@ RESULT_SITUATIONS = (
     _result(
         "other-amount",
         "A payment has succeeded with another amount than requested.",
-        lambda payments: payments.success(requested=shillings(15_000), final=shillings(14_999)),
+        lambda payments: payments.success(requested=Money(15_000, "KES"), final=Money(14_999, "KES")),
         duty="Answer with a 2xx and book finalAmount, which is what was paid; requestedAmount is what you asked for.",
         clauses=("T2", "S2"),
         handling=Handling(1, "success", "149.99"),
@@ -150,7 +151,7 @@ RESULT_SITUATIONS = (
     _result(
         "exact-decimals",
         "A payment of an amount has succeeded that no binary float holds.",
-        lambda payments: payments.success(requested=shillings(99_999_999_999_999_999)),
+        lambda payments: payments.success(requested=Money(99_999_999_999_999_999, "KES")),
         duty="Answer with a 2xx and book the amount to the cent: read numbers as decimals, not as floats.",
         clauses=("G6", "M1"),
         handling=Handling(1, "success", "999999999999999.99"),
@@ -216,11 +217,11 @@ RESULT_SITUATIONS = (
     _result("names", "A result has a name with letters of many alphabets, quotes and an emoji.", _with_names),
     _result(
         "late",
-        "The result of a payment of three days ago comes.",
-        lambda payments: payments.success(created_at=earlier(payments.now, Span(3 * clock.DAY))),
+        "The result of a payment of almost three days ago comes.",
+        lambda payments: payments.success(created_at=earlier(payments.now, LATE)),
         duty="Answer with a 2xx: a payment may be pending for three days. The time of the order proves nothing.",
         clauses=("S3", "K1"),
     ),
-    _qr("qr-code", "A QR code comes to the URL of results.", "text"),
+    _qr("qr-code", "A QR code comes to the URL of results.", QR_TEXT),
     _qr("qr-picture", "A QR code comes as a picture only: qrPayload is null.", None),
 )

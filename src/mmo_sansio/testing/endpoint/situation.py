@@ -105,6 +105,10 @@ class Handling:
     """The amount that was booked, as a decimal; None where it is not known."""
 
 
+PAID = Handling(1, "success", "150.00")
+"""How the standard payment of 150.00 must have been dealt with once it has succeeded."""
+
+
 @frozen
 class Script:
     """Says what is sent in a situation, and what must have been handled after it."""
@@ -131,16 +135,17 @@ class Situation:
     write: Callable[[PlayedPayments], Script] = field(repr=False)
     """Writes the requests, about payments of their own."""
     is_required: bool = True
-    """Whether an endpoint that answers otherwise fails; else the answer is advised. What is handled always counts."""
+    """Whether an endpoint that answers otherwise fails; else the answer is advised. What is handled always counts, and
+    so does a key in an answer."""
     question: str | None = None
     """What the merchant has to ask himself, where nobody can tell from outside; None when everything shows."""
     needs_tls: bool = False
     """Whether it cannot be played over plain HTTP."""
 
 
-def accepted(body: bytes, reference: str, handling: Handling | None = None) -> Script:
-    """Write one request that must be accepted, after which the result has been handled once."""
-    return Script(((PlayedRequest(body),),), {reference: handling or Handling(1)})
+def accepted(body: bytes, reference: str, handling: Handling) -> Script:
+    """Write one request that must be accepted, after which its result has been handled so."""
+    return Script(((PlayedRequest(body),),), {reference: handling})
 
 
 def key_fields(variant: KeyVariant, key: bytes) -> tuple[bytes, ...]:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from attrs import frozen
 
-from mmo_sansio.testing.endpoint.situation import Expectation, Handling, PlayedRequest, Script, Situation
+from mmo_sansio.testing.endpoint.situation import ConnectionUse, Expectation, Handling, PlayedRequest, Script, Situation
 
 
 @frozen
@@ -19,9 +19,11 @@ class EndpointAnswer:
 
     status: int
     duration_s: float
-    """From the first byte sent to the end of the answer."""
+    """From the first byte sent to the end of the answer's head (K2)."""
     has_key: bool = False
     """Whether the merchant's API key stands in it."""
+    is_whole: bool = True
+    """Whether its body came to its end."""
 
 
 @frozen
@@ -31,6 +33,9 @@ class NoEndpointAnswer:
     reason: str
     """A clause that ends without a dot."""
 
+
+KEY_IN_ANSWER: Final = "The answer has your API key in it, which belongs in no answer and no log."
+"""The fault of an endpoint that repeats the key; it counts in every situation."""
 
 Observation: TypeAlias = EndpointAnswer | NoEndpointAnswer
 """What followed one request."""
@@ -68,36 +73,42 @@ def judge(
 
     `handled` is None when the merchant cannot be asked what he has handled.
     """
-    answers = tuple(dict.fromkeys(_answer_faults(script, observed)))
-    bookings = () if handled is None else tuple(dict.fromkeys(_handling_faults(script, handled)))
-    if bookings or (answers and situation.is_required):
+    exchanges = [
+        exchange
+        for requests, observations in zip(script.rounds, observed, strict=True)
+        for exchange in zip(requests, observations, strict=True)
+    ]
+    faults = [fault for exchange in exchanges if (fault := _answer_fault(*exchange, script.connection)) is not None]
+    grave = [KEY_IN_ANSWER] if any(_has_key(observation) for _, observation in exchanges) else []
+    if handled is not None:
+        grave += _handling_faults(script, handled)
+    if grave or (faults and situation.is_required):
         kind = VerdictKind.FAILED
     else:
-        kind = VerdictKind.ADVICE if answers else VerdictKind.PASSED
+        kind = VerdictKind.ADVICE if faults else VerdictKind.PASSED
     question = situation.question if script.handled and handled is None else None
-    return Verdict(situation, kind, answers + bookings, question)
+    return Verdict(situation, kind, tuple(dict.fromkeys(faults + grave)), question)
 
 
-def _answer_faults(script: Script, observed: Sequence[Sequence[Observation]]) -> Iterator[str]:
-    for requests, observations in zip(script.rounds, observed, strict=True):
-        for request, observation in zip(requests, observations, strict=True):
-            yield from _faults_of(request, observation)
+def _has_key(observation: Observation) -> bool:
+    return isinstance(observation, EndpointAnswer) and observation.has_key
 
 
-def _faults_of(request: PlayedRequest, observation: Observation) -> Iterator[str]:
-    """Yield what is wrong with the answer to one request."""
+def _answer_fault(request: PlayedRequest, observation: Observation, connection: ConnectionUse) -> str | None:
+    """Return what is wrong with the answer to one request; None when nothing is."""
     if request.expectation is Expectation.NOTHING:
-        return
+        return None
     match observation:
         case NoEndpointAnswer(reason=reason):
-            yield f"There was no answer: {reason}."
-        case EndpointAnswer(status=status, duration_s=duration_s, has_key=has_key):
-            if has_key:
-                yield "The answer has your API key in it, which belongs in no answer and no log."
+            return f"There was no answer: {reason}."
+        case EndpointAnswer(status=status, duration_s=duration_s, is_whole=is_whole):
             if (fault := _status_fault(request.expectation, status)) is not None:
-                yield fault
-            elif duration_s > request.within_s:
-                yield f"The answer took {duration_s:.1f} s."
+                return fault
+            if duration_s > request.within_s:
+                return f"The answer took {duration_s:.1f} s."
+            if connection is ConnectionUse.KEPT and not is_whole:
+                return "The body of the answer broke off."
+            return None
         case _:
             assert_never(observation)
 
