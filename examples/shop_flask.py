@@ -1,7 +1,7 @@
 """A shop on Flask: it takes payments on the hosted page, and takes each result once.
 
     API_KEYS=... GATEWAY=https://gateway.example SHOP=https://shop.example DATABASE=shop.db \\
-        flask --app shop_flask run --cert cert.pem --key key.pem
+        gunicorn --threads 16 --certfile cert.pem --keyfile key.pem shop_flask:app
 """
 
 import os

@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from attrs import field, frozen
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.merchant import TIMEOUT_S
 from tests.support.mmo_process import environment_without_settings, serving_process
+from tests.support.tls_proxy import tls_terminator
 
 PROGRAMS = Path(__file__).parent / "programs"
 PASSWORD = "changeit"
@@ -59,6 +59,7 @@ CLIENTS = [
     Client("Python httpx", (sys.executable, "python_httpx.py"), "", SSL_CERT_FILE),
     Client("Python urllib3", (sys.executable, "python_urllib3.py"), "", SSL_CERT_FILE),
     Client("Python aiohttp", (sys.executable, "python_aiohttp.py"), "", SSL_CERT_FILE),
+    Client(".NET HttpClient", (sys.executable, "dotnet_http_client.py"), "", SSL_CERT_FILE),
 ]
 
 
@@ -101,20 +102,19 @@ async def test_a_client_in_its_default_settings_pays_and_takes_the_callback(
     if shutil.which(client.command[0]) is None:
         pytest.fail(f"{client.command[0]} is missing. Debian: apt install {client.debian_package}")
     port = free_port()
-    async with serving(transport, tmp_path) as sandbox, trio.open_nursery() as nursery:
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(trio.serve_listeners, partial(end_tls, port, sandbox.callback_tls), [listener])
-        result_url = f"https://localhost:{listener.socket.getsockname()[1]}/"
-        async with running(client, sandbox, port, result_url, tmp_path) as process:
-            assert process.stdout is not None
-            with trio.fail_after(8 * TIMEOUT_S):
-                said = b""
-                while not said.endswith(b"}\n"):
-                    more = await process.stdout.receive_some()
-                    assert more, (tmp_path / "program.log").read_text()
-                    said += more
-            assert await trio.to_thread.run_sync(status_with_a_wrong_key, port) == 401
-        nursery.cancel_scope.cancel()
+    async with (
+        serving(transport, tmp_path) as sandbox,
+        tls_terminator(port, sandbox.callback_tls) as tls_port,
+        running(client, sandbox, port, f"https://localhost:{tls_port}/", tmp_path) as process,
+    ):
+        assert process.stdout is not None
+        with trio.fail_after(8 * TIMEOUT_S):
+            said = b""
+            while not said.endswith(b"}\n"):
+                more = await process.stdout.receive_some()
+                assert more, (tmp_path / "program.log").read_text()
+                said += more
+        assert await trio.to_thread.run_sync(status_with_a_wrong_key, port) == 401
     assert json.loads(said.splitlines()[-1]) == {"created": 200, "callback": "success", "found": "success"}
 
 
@@ -186,24 +186,3 @@ def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
-
-
-async def end_tls(port: int, context: ssl.SSLContext, client: trio.SocketStream) -> None:
-    """Pass one TLS connection to the program in the clear."""
-    try:
-        encrypted = trio.SSLStream(client, context, server_side=True, https_compatible=True)
-        async with await trio.open_tcp_stream("127.0.0.1", port) as clear, trio.open_nursery() as nursery:
-            nursery.start_soon(pass_on, encrypted, clear, nursery.cancel_scope)
-            nursery.start_soon(pass_on, clear, encrypted, nursery.cancel_scope)
-    except (trio.BrokenResourceError, OSError):
-        pass
-
-
-async def pass_on(source: trio.abc.Stream, sink: trio.abc.Stream, scope: trio.CancelScope) -> None:
-    """Pass on what arrives until either end has gone."""
-    try:
-        while data := await source.receive_some():
-            await sink.send_all(data)
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        pass
-    scope.cancel()

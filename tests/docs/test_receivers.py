@@ -28,18 +28,15 @@ from attrs import field, frozen
 
 from mmo_sansio.api.outgoing.delivery_requests import qr_code_request
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.http.egress_rules import EgressRules, parse_url
+from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.testing.endpoint.situation import TlsVersion
-from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
-from mmo_sansio.testing.endpoint.verdict import VerdictKind
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Flow, Order, Party, Progress, QrCode, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.http.client.client import HttpClient
-from mmo_trio.sandbox.endpoint_check import check_endpoint, numbered
-from mmo_trio.sandbox.endpoint_player import PlayedEndpoint
+from tests.support.endpoint_verdicts import shortcomings
+from tests.support.tls_proxy import tls_terminator
 
 KEY, NEW_KEY = "old-key-0123456789abcdef", "new-key-0123456789abcdef"
 START_WITHIN_S = 60.0
@@ -53,6 +50,7 @@ class Receiver:
 
     port: int
     tls: ssl.SSLContext | None
+    certificates: trustme.CA
     results: Path
     log: Path
     process: subprocess.Popen[bytes] = field(repr=False)
@@ -117,7 +115,7 @@ def receiver(
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=place)
     try:
-        yield Receiver(_port(process, log), tls, results, log, process)
+        yield Receiver(_port(process, log), tls, certificates, results, log, process)
     finally:
         process.terminate()
         process.wait(START_WITHIN_S)
@@ -298,21 +296,23 @@ def test_what_is_no_result_is_refused_and_nothing_kept(receiver: Receiver, body:
 
 @pytest.mark.spec("K1", "K2", "K3", "Q1")
 @pytest.mark.finding("new-users-conform")
-def test_it_passes_in_every_situation_of_the_check(receiver: Receiver) -> None:
-    scheme = "http" if receiver.tls is None else "https"
-    target = parse_url(f"{scheme}://127.0.0.1:{receiver.port}/results")
-    contexts: dict[TlsVersion | None, ssl.SSLContext] = {}
-    if receiver.tls is not None:
-        contexts = dict.fromkeys((None, *TlsVersion), receiver.tls)
-    endpoint = PlayedEndpoint(target, KEY.encode(), contexts, pause_s=0.02)
-    played = numbered(SITUATIONS, run="01JDC0NF0RM0000000", now=Instant(1_790_000_000_000_000))
+def test_it_passes_in_every_situation_of_the_check(receiver: Receiver, tmp_path: Path) -> None:
+    """PHP's stands behind a server that ends TLS, as its comment says."""
+    receiver.certificates.cert_pem.write_to_path(tmp_path / "ca.pem")
 
     async def report(reference: str) -> str:
         return str(receiver.log.read_text().count(f"result {reference} "))
 
-    verdicts = trio.run(partial(check_endpoint, endpoint, played, probe=report))
-    wrong = {each.situation.name: each.reasons for each in verdicts if each.kind is not VerdictKind.PASSED}
-    assert set(wrong) == (set() if receiver.tls is not None else {"tls-1.2", "tls-1.3"}), wrong
+    async def check(port: int) -> dict[str, tuple[str, ...]]:
+        return await shortcomings(f"https://127.0.0.1:{port}/results", KEY, tmp_path / "ca.pem", report)
+
+    async def check_behind_a_server() -> dict[str, tuple[str, ...]]:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        receiver.certificates.issue_cert("127.0.0.1").configure_cert(context)
+        async with tls_terminator(receiver.port, context) as port:
+            return await check(port)
+
+    assert trio.run(check_behind_a_server if receiver.tls is None else partial(check, receiver.port)) == {}
 
 
 def test_who_says_nothing_keeps_nobody_waiting(receiver: Receiver) -> None:

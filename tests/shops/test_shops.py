@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.support.shop_process import check_shop
+from tests.support.shop_process import check_conformance, check_shop
+
+KINDS = ["flask", "fastapi", "django"]
 
 
 @pytest.mark.spec("C1", "K1", "K3")
 @pytest.mark.finding("new-users-client-library")
-@pytest.mark.parametrize("kind", ["flask", "fastapi", "django"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_shop_takes_each_result_once(kind: str, tmp_path: Path) -> None:
     trio.run(check_shop, kind, tmp_path)
+
+
+@pytest.mark.finding("new-users-conform")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_shop_passes_in_every_situation_of_the_check(kind: str, tmp_path: Path) -> None:
+    trio.run(check_conformance, kind, tmp_path)

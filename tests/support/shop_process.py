@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sqlite3
 import ssl
@@ -18,19 +19,25 @@ import trio
 import trustme
 from attrs import define
 
+from tests.support.endpoint_verdicts import shortcomings
 from tests.support.sandbox_gateway import serving
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 60.0
-SERVE = {
-    "flask": "from werkzeug.serving import run_simple as run; import shop_flask as shop;"
-    " run('127.0.0.1', {port}, shop.app, ssl_context=({certificate!r}, {key!r}), threaded=True)",
-    "django": "from werkzeug.serving import run_simple as run; import shop_django as shop;"
-    " run('127.0.0.1', {port}, shop.application, ssl_context=({certificate!r}, {key!r}), threaded=True)",
-    "fastapi": "from uvicorn import run; import shop_fastapi as shop;"
-    " run(shop.app, host='127.0.0.1', port={port}, ssl_certfile={certificate!r}, ssl_keyfile={key!r})",
+GUNICORN = (
+    *("gunicorn", "--bind", "127.0.0.1:{port}", "--threads", "16", "--no-control-socket"),
+    *("--certfile", "{directory}/certificate.pem", "--keyfile", "{directory}/key.pem"),
+)
+UVICORN = (
+    *("uvicorn", "--host", "127.0.0.1", "--port", "{port}"),
+    *("--ssl-certfile", "{directory}/certificate.pem", "--ssl-keyfile", "{directory}/key.pem"),
+)
+SERVERS = {
+    "flask": (*GUNICORN, "shop_flask:app"),
+    "django": (*GUNICORN, "shop_django:application"),
+    "fastapi": (*UVICORN, "shop_fastapi:app"),
 }
-"""The program that serves each shop over TLS, as a real server would."""
+"""The module and arguments that serve each shop over TLS, as its example says."""
 
 
 @define(eq=False)
@@ -57,17 +64,23 @@ class ShopProcess:
             "SECRET_KEY": "a secret of tests",
             "PYTHONPATH": os.pathsep.join([str(ROOT / "examples"), str(ROOT / "src")]),
         }
-        program = SERVE[self.kind].format(
-            port=self.port, certificate=str(self.directory / "certificate.pem"), key=str(self.directory / "key.pem")
-        )
+        words = [each.format(port=self.port, directory=self.directory) for each in SERVERS[self.kind]]
         with (self.directory / "shop.log").open("ab") as log:
-            process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                [sys.executable, "-m", *words], env=environment, stdout=log, stderr=log, start_new_session=True
+            )
         try:
             self.wait_for(lambda: self.is_serving(process))
             yield
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # Its workers, too.
             process.wait(WITHIN_S)
+
+    async def times_handled(self, reference: str) -> str:
+        """How often it has taken the result with this gatewayReference."""
+        with sqlite3.connect(self.directory / "shop.db") as database:
+            query = "SELECT count(*) FROM mmo_taken_results WHERE gateway_reference = ?"
+            return str(database.execute(query, (reference,)).fetchone()[0])
 
     def is_serving(self, process: subprocess.Popen[bytes]) -> bool:
         """Whether it accepts connections."""
@@ -107,12 +120,14 @@ class ShopProcess:
             database.execute("UPDATE mmo_gap_progress SET list_at = 0, version = version + 1")
 
 
-def a_shop_process(kind: str, directory: Path, authority: trustme.CA) -> ShopProcess:
-    """A shop with a certificate of this authority, not yet running."""
+def a_shop_process(kind: str, directory: Path) -> ShopProcess:
+    """A shop with a certificate of the authority in `ca.pem`, not yet running."""
+    authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     for number, blob in enumerate(issued.cert_chain_pems):
         blob.write_to_path(directory / "certificate.pem", append=number > 0)
     issued.private_key_pem.write_to_path(directory / "key.pem")
+    authority.cert_pem.write_to_path(directory / "ca.pem")
     tls = ssl.create_default_context()
     authority.configure_trust(tls)
     with socket.socket() as probe:
@@ -123,9 +138,7 @@ def a_shop_process(kind: str, directory: Path, authority: trustme.CA) -> ShopPro
 
 async def check_shop(kind: str, directory: Path) -> None:
     """Two orders: one is paid while the shop runs, the other while it does not."""
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(directory / "ca.pem")
-    shop = a_shop_process(kind, directory, authority)
+    shop = a_shop_process(kind, directory)
     environment = {"MMO_EGRESS_EXTRA_CA_FILE": str(directory / "ca.pem")}
     run = trio.to_thread.run_sync
     sandbox = directory / "sandbox"
@@ -174,3 +187,15 @@ async def check_shop(kind: str, directory: Path) -> None:
             await run(shop.wait_for, lambda: shop.status_of("order-2") == "paid")
         finally:
             await run(server.__exit__, None, None, None)
+
+
+async def check_conformance(kind: str, directory: Path) -> None:
+    """Every situation of `mmo conform`, without a gateway: the shop passes, and has taken each result once."""
+    shop, key = a_shop_process(kind, directory), "The-key-0123456789abcdef"
+    server = shop.running("http://127.0.0.1:9", key)
+    await trio.to_thread.run_sync(server.__enter__)
+    try:
+        found = await shortcomings(f"{shop.url}/results", key, directory / "ca.pem", shop.times_handled)
+    finally:
+        await trio.to_thread.run_sync(server.__exit__, None, None, None)
+    assert found == {}, found

@@ -1,0 +1,26 @@
+"""Plays the situations of `mmo conform` at an endpoint of the examples, none left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import evolve
+
+from mmo_sansio.http.egress_rules import parse_url
+from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
+from mmo_sansio.testing.endpoint.verdict import VerdictKind
+from mmo_sansio.values.clock import Instant
+from mmo_trio.sandbox.endpoint_check import Probe, check_endpoint, numbered
+from mmo_trio.sandbox.endpoint_player import played_endpoint
+
+PAUSE_S = 0.02
+"""Between the pieces of a slow request: less than for real endpoints, as they are many."""
+
+
+async def shortcomings(url: str, key: str, ca_file: Path, probe: Probe) -> dict[str, tuple[str, ...]]:
+    """Return the situations in which the endpoint did not pass, with the reasons."""
+    endpoint = evolve(played_endpoint(parse_url(url), key.encode(), ca_file), pause_s=PAUSE_S)
+    played = numbered(SITUATIONS, run="01JDC0NF0RM0000000", now=Instant(1_790_000_000_000_000))
+    verdicts = await check_endpoint(endpoint, played, probe=probe)
+    assert len(verdicts) == len(SITUATIONS)
+    return {each.situation.name: each.reasons for each in verdicts if each.kind is not VerdictKind.PASSED}
