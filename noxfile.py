@@ -218,7 +218,7 @@ def citus(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON)
 def clients(session: nox.Session) -> None:
-    """Pay with the usual HTTP clients of Java, Go, Node, PHP, Ruby, .NET, Python and curl; a missing one fails by name."""
+    """Pay with the usual HTTP clients of Java, Go, Node, PHP, Ruby, .NET, Python and curl; a missing one fails."""
     install(session, "clients")
     session.run("pytest", "tests/clients", *session.posargs)
 
