@@ -54,7 +54,8 @@ _SELECT_MISSING_RIGHTS = """
 """
 _SELECT_MISSING_SEQUENCES = """
     SELECT DISTINCT s.relname::text FROM unnest(%s::text[]) AS wanted (name)
-    JOIN pg_depend AS d ON d.refobjid = to_regclass(name) AND d.deptype = 'a' AND d.classid = 'pg_class'::regclass
+    JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass(name)
+        AND d.classid = 'pg_class'::regclass AND d.deptype = 'a'
     JOIN pg_class AS s ON s.oid = d.objid
     WHERE CASE WHEN s.relkind = 'S' THEN NOT has_sequence_privilege(s.oid, 'USAGE') END ORDER BY 1
 """

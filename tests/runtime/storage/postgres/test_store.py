@@ -444,7 +444,7 @@ async def test_a_migration_that_was_interrupted_leaves_nothing_and_can_be_run_ag
     await _execute(database, migrations.scripts()[1])
     await _execute(database, "INSERT INTO mmo_schema (version, needs) VALUES (1, 0)")
     waits = "SELECT count(*) FROM pg_locks WHERE relation = 'holders'::regclass AND NOT granted"
-    with trio.fail_after(60), psycopg.connect(database) as reader:
+    with trio.fail_after(180), psycopg.connect(database) as reader:
         reader.execute("LOCK TABLE holders IN ACCESS SHARE MODE")
         # Whoever runs the tests in the background may have them ignore Ctrl-C.
         heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
