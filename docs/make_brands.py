@@ -17,10 +17,10 @@ HEAD = """\
 
 This page is generated from the code by `docs/make_brands.py`; a test compares the two. The file
 holds the brands, which are the merchants' accounts, and their payment methods. `mmo brands apply
-FILE` puts it into force, on every node within a minute; `mmo brands show BRAND` shows a brand as it
-is in the store. A wrong key or value is rejected with a message that names it and its remedy, and
-then nothing of the file is applied. [Operating a gateway](operating.md#start) says how to begin, and
-[what is supported](supported.md) explains the numbers of clauses in parentheses.
+FILE` puts it into force, on every process before the command ends; `mmo brands show BRAND` shows a
+brand as it is in the store. A wrong key or value is rejected with a message that names it and its
+remedy, and then nothing of the file is applied. [Operating a gateway](operating.md#start) says how to
+begin, and [what is supported](supported.md) explains the numbers of clauses in parentheses.
 
 ## A complete brand
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from attrs import frozen
+
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order
 from mmo_trio.api.wrong_key_budget import WrongKeyBudget
 from mmo_trio.brands.delivery_key import DeliveryRefused, select_delivery_key
+from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
@@ -15,6 +18,16 @@ from mmo_trio.storage.interface.store import Store
 
 CACHE_ENTRIES_MAX = 10_000
 """Keys in the cache, also those whose time is over; beyond it the one verified first is dropped."""
+
+
+@frozen
+class _VerifiedKey:
+    """A key that was found in the store."""
+
+    owner: KeyOwner
+    expires_at: MonotonicInstant
+    generation: int
+    """The generation of the brands and keys that was in use when it was looked up."""
 
 
 class Authenticator:
@@ -31,16 +44,18 @@ class Authenticator:
         monotonic: Callable[[], MonotonicInstant],
         cache_ttl: Span = API_KEY_CACHE_MAX,
         reload_master_keys: Callable[[], bool] = lambda: False,
+        known: KnownConfiguration | None = None,
     ) -> None:
         """`reload_master_keys`: reads the keyring's master keys again if they have been replaced, and tells whether
-        they have."""
+        they have. `known`: keys that were verified before its generation are verified again."""
         self._store = store
         self._keyring = keyring
+        self._known = known or KnownConfiguration()
         self._monotonic = monotonic
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
         self._reload_master_keys = reload_master_keys
         self._wrong_keys = WrongKeyBudget()
-        self._verified: dict[bytes, tuple[KeyOwner, MonotonicInstant]] = {}  # and when it expires
+        self._verified: dict[bytes, _VerifiedKey] = {}
 
     async def find_owner(self, key: bytes, find_address: Callable[[], str]) -> KeyOwner | None:
         """Return the brand, enabled or not, that has this key, and the key's id; None for any other bytes (A1, A2), and
@@ -50,11 +65,17 @@ class Authenticator:
         not answer."""
         digest = self._keyring.digest(key)
         now = self._monotonic()
-        known = self._verified.get(digest)
-        if known is not None and now < known[1]:
-            return known[0]
+        generation = self._known.generation
+        verified = self._verified.get(digest)
+        if (
+            verified is not None
+            and now < verified.expires_at
+            and verified.generation == generation
+            and now < self._known.trusted_until
+        ):
+            return verified.owner
         address = find_address()
-        if known is None and self._wrong_keys.is_spent(address, now):
+        if verified is None and self._wrong_keys.is_spent(address, now):
             return None
         owner = await self._store.key_owner(*self._keyring.digests(key))
         if owner is None and self._reload_master_keys():
@@ -65,7 +86,8 @@ class Authenticator:
             return None
         while len(self._verified) >= CACHE_ENTRIES_MAX:
             self._verified.pop(next(iter(self._verified)))
-        self._verified[digest] = owner, later(now, self._cache_ttl)  # The time of the look-up counts (A3).
+        # The time of the look-up counts (A3), and so does the generation before it.
+        self._verified[digest] = _VerifiedKey(owner, later(now, self._cache_ttl), generation)
         return owner
 
     async def delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:

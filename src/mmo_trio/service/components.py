@@ -20,11 +20,11 @@ from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.clock_monitor import ClockMonitor
+from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.providers.availability import ProviderAvailability
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.retention_schedule import RetentionWorker
@@ -38,7 +38,7 @@ class Workers:
     store: Store
     simulated_operator: SandboxOperatorWorker | OperatorClient | None
     """None where no provider of kind `sandbox` is configured."""
-    provider_availability: ProviderAvailability
+    configuration_watch: ConfigurationWatch
     providers: ProviderWorker
     callbacks: CallbackWorker
     channel_owner: ChannelOwner | None
@@ -58,7 +58,7 @@ class Workers:
         async with trio.open_nursery() as background:
             if self.simulated_operator is not None:
                 await background.start(self.simulated_operator.run)
-            await background.start(self.provider_availability.run)
+            await background.start(self.configuration_watch.run)
             async with trio.open_nursery() as senders:
                 callbacks_ended = trio.Event()
                 await senders.start(self._run_callbacks, drain, callbacks_ended)

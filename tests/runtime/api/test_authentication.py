@@ -25,6 +25,7 @@ from mmo_trio.brands.delivery_key import (
     DeliveryRefused,
     keys_disclosed_through,
 )
+from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.conformance.inputs import brand
 from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
@@ -104,6 +105,47 @@ async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(store:
     assert await authenticator.find_owner(b"tomorrows-key", here) is None
     await add_key(store, RING, "globex", "tomorrows-key", now=Instant(3))
     assert await authenticator.find_owner(b"tomorrows-key", here) == KeyOwner(brand("globex"), "2")
+
+
+async def test_a_key_of_an_earlier_generation_is_verified_again(store: MemoryStore) -> None:
+    counting, now, known = Counting(await store._open_state()), Clock(), KnownConfiguration()
+    authenticator = Authenticator(counting, RING, monotonic=now, known=known)
+    for _ in range(2):
+        assert await authenticator.find_owner(SECRET.encode(), here) == KeyOwner(brand("acme"), "1")
+    assert counting.asked == 1
+    (stored,) = await keys_of(store, "acme")
+    assert await store.admin.retire_key("acme", stored.id, now=Instant(2))
+    known.generation += 1
+    assert await authenticator.find_owner(SECRET.encode(), here) is None
+
+
+async def test_a_process_that_has_not_read_the_store_for_long_trusts_nothing(store: MemoryStore) -> None:
+    counting, now, known = Counting(await store._open_state()), Clock(), KnownConfiguration()
+    authenticator = Authenticator(counting, RING, monotonic=now, known=known)
+    known.trusted_until = later(now.now, clock.SECOND)
+    assert await authenticator.find_owner(SECRET.encode(), here) is not None
+    now.now = later(now.now, clock.SECOND)
+    for asked in (2, 3):
+        assert await authenticator.find_owner(SECRET.encode(), here) is not None
+        assert counting.asked == asked
+
+
+async def test_a_look_up_that_began_before_a_change_is_not_kept(store: MemoryStore) -> None:
+    known = KnownConfiguration()
+
+    class Slow(Counting):
+        """Answers what was so before the change that is noticed meanwhile."""
+
+        async def key_owner(self, *digests: bytes) -> KeyOwner | None:
+            found = await super().key_owner(*digests)
+            known.generation += self.asked == 1
+            return found
+
+    slow = Slow(await store._open_state())
+    authenticator = Authenticator(slow, RING, monotonic=Clock(), known=known)
+    for asked in (1, 2, 2):
+        assert await authenticator.find_owner(SECRET.encode(), here) is not None
+        assert slow.asked == asked
 
 
 async def test_the_memory_of_verified_keys_is_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.values.clock import MonotonicInstant
 from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks, parse_address
+from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.values import NETWORKS
 from mmo_trio.storage.interface.store import Store
@@ -116,4 +117,4 @@ async def test_an_unreadable_peer_does_not_break_the_check_of_the_host() -> None
 
 
 def brand_hosts(store: Store) -> BrandHosts:
-    return BrandHosts(store, monotonic=lambda: MonotonicInstant(0), trusted_proxies=PROXIES)
+    return BrandHosts(store, KnownConfiguration(), monotonic=lambda: MonotonicInstant(0), trusted_proxies=PROXIES)

@@ -10,6 +10,7 @@ import trio
 
 from mmo_sansio.http.exchange import ResponseReceived
 from mmo_trio.api.authentication import Authenticator
+from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.service.wiring import Resources, assemble, build_resources
 from mmo_trio.service.wiring.providers import ConfiguredAccounts
@@ -48,7 +49,7 @@ async def test_a_provider_without_an_account_is_an_error_at_start(tmp_path: Path
         authenticator = Authenticator(store, resources.keyring, monotonic=clock.monotonic)
         engine = Engine(store, clock, Outbox())
         with pytest.raises(SettingsError, match="has no account with an operator") as caught:
-            build_workers(resources, ConfiguredAccounts(None, {}), authenticator, engine)
+            build_workers(resources, ConfiguredAccounts(None, {}), authenticator, KnownConfiguration(), engine)
     assert "provider.one" in str(caught.value)
 
 

@@ -20,6 +20,7 @@ from mmo_sansio.values.clock import SECOND, Instant
 from mmo_sansio.values.model import BrandLimits, Stage
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.api.request_rates import COUNT_TTL, RequestRates
+from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.metrics.process_files import WRITE_INTERVAL_S, ProcessMetricsFiles
 from mmo_trio.metrics.prometheus import BACKLOG_TTL_S, BacklogCache
 from mmo_trio.storage.conformance.inputs import brand
@@ -30,10 +31,10 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers import audit_head
 from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.clock_monitor import ClockMonitor
+from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.providers.availability import ProviderAvailability
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.scheduler import Scheduler
 from tests.runtime.workers.test_dispatcher import DispatcherWorld
@@ -121,8 +122,8 @@ def dispatcher(store: Any) -> Task:
     return found.run
 
 
-def availability(store: Any) -> Task:
-    return ProviderAvailability(store).run
+def configuration_watch(store: Any) -> Task:
+    return ConfigurationWatch(store, KnownConfiguration(), monotonic_of_trio).run
 
 
 def deposit_claims(store: Any) -> Task:
@@ -164,7 +165,7 @@ TASKS = [
     scheduler,
     channel_owner,
     dispatcher,
-    availability,
+    configuration_watch,
     deposit_claims,
     clock_monitor,
     audit_log,

@@ -10,14 +10,16 @@ import click
 from attrs import asdict, evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.values.model import Limits, Operation, Type
+from mmo_sansio.values.model import Limits, Operation
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, check_removed, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, read_brands_file
+from mmo_trio.cli.support.brand_json import brand_keys_to_json, brand_to_json
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.force_report import report_in_force
 from mmo_trio.cli.support.machine_user import machine_user
-from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table, report_readable_secrets
+from mmo_trio.cli.support.output import print_json, print_status, print_table, report_readable_secrets
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.engine.one_shot import submit_batch_once
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, StoredApiKey
@@ -47,7 +49,7 @@ def apply_(
     """Add and update brands from brands.toml.
 
     Every change is shown with the value before. Brands and methods are removed only with --prune, and a brand only when
-    none of its payments is pending. All processes that serve know the changes within a minute (limits.api_key_cache).
+    none of its payments is pending. When the command ends, the changes are in force on every process that serves.
     """
     rules = EgressRules(allow_private=target.settings.egress.allow_private)
     titles = target.provider_titles()
@@ -87,6 +89,7 @@ def apply_(
         print_json(changes | {"unchanged": list(plan.unchanged), "madeKeys": dict(new_keys)})
     elif new_keys:
         print_table(("brand", "API key (shown this once)"), new_keys.items())
+    report_in_force(target)
 
 
 @brands.command("list")
@@ -207,8 +210,8 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
 def retire(brand: str, key: str, leaked: bool, target: CommandTarget) -> None:
     """Retire a key, given by its number (`mmo brands show`) or by itself.
 
-    Every node rejects it within a minute. Payments that were made with it go on, and their callbacks carry the next
-    key: if somebody else knows the key, --leaked ends them, also for a key that is retired already.
+    When the command ends, every process rejects it. Payments that were made with it go on, and their callbacks carry
+    the next key: if somebody else knows the key, --leaked ends them, also for a key that is retired already.
     """
     digests = [] if key.isdecimal() else target.keyring().digests(key.encode())
     now = target.clock().now()
@@ -228,7 +231,7 @@ def retire(brand: str, key: str, leaked: bool, target: CommandTarget) -> None:
 
     record, retired = target.with_store(retire_it)
     left = [each.id for each in record.keys if each.retired_at is None]
-    print_status(f"The key is retired; every node refuses it within a minute. In use: {_format_ids(left)}.")
+    print_status(f"The key is retired. In use: {_format_ids(left)}.")
     if leaked:
         print_status("Nothing more is sent for payments that were made with it: the merchant looks them up.")
         disclosed = keys_disclosed_through(retired, record.keys, now=now)
@@ -237,6 +240,7 @@ def retire(brand: str, key: str, leaked: bool, target: CommandTarget) -> None:
             print_status(f"Callbacks of its payments may have carried these keys: {ids}. Retire them as leaked, too.")
     if not left:
         print_status(f"{brand} has no key any more: its requests are refused, and callbacks are not sent.")
+    report_in_force(target)
 
 
 def _may_be_retired(key: StoredApiKey, *, leaked: bool) -> bool:
@@ -254,7 +258,8 @@ def enable(brand: str, target: CommandTarget) -> None:
         await store.admin.release_brand(brand)
 
     target.with_store(release)
-    print_status(f"{brand} is enabled, on every node within a minute.")
+    print_status(f"{brand} is enabled.")
+    report_in_force(target)
 
 
 @brands.command()
@@ -262,11 +267,11 @@ def enable(brand: str, target: CommandTarget) -> None:
 @click.option("--hold", is_flag=True, help="Also stop its payments that were not submitted to their provider yet.")
 @target_options
 def disable(brand: str, hold: bool, target: CommandTarget) -> None:
-    """Reject the brand's requests, on every node within a minute.
+    """Reject the brand's requests, on every process from the end of the command on.
 
     Its pending payments and their callbacks go on. With --hold, nothing more of the brand is submitted to a provider,
     from now on and on every node: payments that were not submitted yet fail with payment_stopped, also those that are
-    still accepted within the minute. Payments that were submitted before go on. `mmo brands enable` ends the hold.
+    still accepted meanwhile. Payments that were submitted before go on. `mmo brands enable` ends the hold.
     """
     clock, user = target.clock(), machine_user().acting_for(None)
 
@@ -280,12 +285,13 @@ def disable(brand: str, hold: bool, target: CommandTarget) -> None:
         )
 
     report = target.with_store(put_on_hold)
-    print_status(f"{brand} is disabled, on every node within a minute.")
+    print_status(f"{brand} is disabled.")
     if report is not None:
         print_status(
             f"It is on hold: nothing more is submitted. Stopped: {report.stopped}."
             f" Submitted before, and going on: {report.going_on}."
         )
+    report_in_force(target)
 
 
 async def find_brand(store: Store, id: str) -> BrandRecord:
@@ -294,62 +300,6 @@ async def find_brand(store: Store, id: str) -> BrandRecord:
         if each.brand.id == id:
             return each
     raise NegativeAnswer(f"There is no brand {id}. `mmo brands list` shows those there are.")
-
-
-def brand_to_json(record: BrandRecord, hold: BrandHold | None = None) -> dict[str, Any]:
-    """Return a brand and its hold as a JSON object: its keys by number, never themselves (A5)."""
-    brand = record.brand
-    return {
-        "id": brand.id,
-        "name": brand.name,
-        "enabled": brand.enabled,
-        "heldAt": hold and format_instant(hold.held_at),
-        "heldBy": hold and hold.held_by,
-        "pushResultUrl": brand.push_result_url,
-        "host": brand.host,
-        "referenceReuse": {each.value: brand.reference_reuse.for_type(each) for each in Type},
-        "redirectSchemes": sorted(brand.redirect_schemes),
-        "limits": {
-            "requestsPerSecond": brand.limits.requests_per_second,
-            "requestsBurst": brand.limits.requests_burst,
-            "pendingPayments": brand.limits.pending_payments,
-        },
-        "resultHosts": list(brand.result_hosts),
-        "methods": [
-            {
-                "key": each.key,
-                "country": each.country,
-                "provider": each.provider,
-                "flows": sorted(each.operations),
-                "limits": {
-                    currency: {
-                        "min": one.minimum.text,
-                        "max": one.maximum.text,
-                        "daily": {type.value: most.text for type, most in one.daily.items()},
-                    }
-                    for currency, one in each.limits.items()
-                },
-                "taxAuthorityId": each.tax_authority_id,
-                "taxAuthorityAccount": each.tax_authority_account,
-                "pushAccounts": list(each.push_accounts),
-            }
-            for each in brand.methods
-        ],
-        "keys": brand_keys_to_json(record),
-    }
-
-
-def brand_keys_to_json(record: BrandRecord) -> list[dict[str, object]]:
-    """Return the number of each key of a brand, and when it was added, retired and reported as leaked."""
-    return [
-        {
-            "id": key.id,
-            "addedAt": format_instant(key.added_at),
-            "retiredAt": format_instant(key.retired_at),
-            "leakedAt": format_instant(key.leaked_at),
-        }
-        for key in record.keys
-    ]
 
 
 async def _save_enabled(

@@ -9,9 +9,9 @@ import click
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
-from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.commands.suspense import suspense_entry_to_json
 from mmo_trio.cli.commands.tx import brand_option, find_transaction
+from mmo_trio.cli.support.brand_json import brand_keys_to_json
 from mmo_trio.cli.support.output import (
     admin_transaction_json,
     format_instant,

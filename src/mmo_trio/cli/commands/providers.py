@@ -10,6 +10,7 @@ from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.force_report import report_in_force
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, json_option, running_address, target_options
@@ -43,7 +44,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 @click.option("--operator", help="The person who asked you to do it, if it was not you; recorded next to your name.")
 @target_options
 def disable(name: str, reason: str, operator: str | None, target: CommandTarget) -> None:
-    """Close a provider for new payments, on every node within seconds.
+    """Close a provider for new payments, on every process from the end of the command on.
 
     New payments are accepted and fail at once with provider_unavailable; no request that moves money is sent. Payments
     that were sent before are polled as always, and notifications are accepted.
@@ -61,6 +62,7 @@ def disable(name: str, reason: str, operator: str | None, target: CommandTarget)
     if not target.with_store(close):
         raise NegativeAnswer(f"{name} is closed already. `mmo providers list` says since when.")
     print_status(f"{name} is closed for new payments. `mmo providers enable {name}` opens it again.")
+    report_in_force(target)
 
 
 @providers.command()
@@ -77,6 +79,7 @@ def enable(name: str, target: CommandTarget) -> None:
         _check_provider_exists(target, name)
         raise NegativeAnswer(f"{name} isn't closed.")
     print_status(f"{name} is open.")
+    report_in_force(target)
 
 
 @providers.command()

@@ -17,6 +17,7 @@ from mmo_trio.api.merchant_api import MerchantApi
 from mmo_trio.api.readiness import Readiness
 from mmo_trio.api.request_rates import RequestRates
 from mmo_trio.api.webhooks import Webhooks
+from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.request_metrics import HttpMetrics
@@ -42,16 +43,18 @@ def assemble(resources: Resources) -> Components:
     """Build every part of a gateway on these resources. Raises SettingsError."""
     limits = resources.limits
     accounts = open_configured_accounts(resources)
+    known = KnownConfiguration()
     authenticator = Authenticator(
         resources.store,
         resources.keyring,
         monotonic=resources.clock.monotonic,
         cache_ttl=limits.api_key_cache,
         reload_master_keys=resources.master_key_file.reload_if_changed,
+        known=known,
     )
     outbox = Outbox()
     engine = Engine(resources.store, resources.clock, outbox, queue_max=limits.queue, batch_max=limits.batch)
-    workers = build_workers(resources, accounts, authenticator, engine)
+    workers = build_workers(resources, accounts, authenticator, known, engine)
     outbox.subscribe(workers.dispatcher.dispatch)
     http_metrics = HttpMetrics()
     retention = _retention_worker(resources, engine)
@@ -59,7 +62,7 @@ def assemble(resources: Resources) -> Components:
     return Components(
         engine=engine,
         workers=workers,
-        api=_api_handler(resources, accounts, authenticator, engine, workers, scenarios),
+        api=_api_handler(resources, accounts, authenticator, known, engine, workers, scenarios),
         listener_limits=limits.listener_limits,
         pages_context=PagesContext(
             resources.store, engine.submit, resources.clock.time, resources.urls.error_docs, closing=trio.Event()
@@ -82,6 +85,7 @@ def _api_handler(
     resources: Resources,
     accounts: ConfiguredAccounts,
     authenticator: Authenticator,
+    known: KnownConfiguration,
     engine: Engine,
     workers: Workers,
     sandbox_scenarios: Mapping[str, str] | None,
@@ -102,7 +106,9 @@ def _api_handler(
         store=resources.store,
         submit=engine.submit,
         authenticator=authenticator,
-        brand_hosts=BrandHosts(resources.store, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies),
+        brand_hosts=BrandHosts(
+            resources.store, known, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies
+        ),
         request_rates=RequestRates(resources.store, resources.clock.monotonic),
         references=resources.references,
         trusted_proxies=trusted_proxies,
@@ -177,7 +183,7 @@ def _prometheus_exporter(
         callbacks=workers.callbacks.statistics,
         qr_codes=workers.qr_codes.outcomes,
         accounts=accounts.provider_accounts,
-        is_provider_closed=workers.provider_availability.is_closed,
+        is_provider_closed=workers.configuration_watch.known.is_closed,
         backlog_cache=BacklogCache(resources.store, resources.clock.time),
         retention=retention,
         clock=resources.clock,

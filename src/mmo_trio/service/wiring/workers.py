@@ -9,6 +9,7 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.common.interface import VerifiesDeposits
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_trio.api.authentication import Authenticator
+from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.engine.engine import Engine, PendingInput
 from mmo_trio.sandbox.operator_journal import OperatorJournal
 from mmo_trio.sandbox.operator_process import OperatorClient
@@ -19,11 +20,11 @@ from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.workers.clock_monitor import ClockMonitor
+from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.providers.availability import ProviderAvailability
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
@@ -33,12 +34,15 @@ OPERATOR_JOURNAL_FILE = "sandbox-provider.ndjson"
 
 
 def build_workers(
-    resources: Resources, accounts: ConfiguredAccounts, authenticator: Authenticator, engine: Engine
+    resources: Resources,
+    accounts: ConfiguredAccounts,
+    authenticator: Authenticator,
+    known: KnownConfiguration,
+    engine: Engine,
 ) -> Workers:
     """Build one worker of each kind. Raises SettingsError for a provider without an account."""
     simulated_operator = _simulated_operator(resources, accounts.sandbox, engine)
-    availability = ProviderAvailability(resources.store)
-    providers = _provider_worker(resources, accounts, simulated_operator, availability, engine)
+    providers = _provider_worker(resources, accounts, simulated_operator, known, engine)
     deadline_s = to_seconds(resources.limits.callback_timeout)
     deliver = partial(resources.delivery_client.deliver, deadline_s=deadline_s)
     find_key, submit, clock = authenticator.delivery_key, engine.submit, resources.clock
@@ -63,7 +67,7 @@ def build_workers(
     return Workers(
         store=resources.store,
         simulated_operator=simulated_operator,
-        provider_availability=availability,
+        configuration_watch=ConfigurationWatch(resources.store, known, clock.monotonic),
         providers=providers,
         callbacks=callbacks,
         channel_owner=channel_owner,
@@ -114,7 +118,7 @@ def _provider_worker(
     resources: Resources,
     accounts: ConfiguredAccounts,
     simulated_operator: SandboxOperatorWorker | OperatorClient | None,
-    availability: ProviderAvailability,
+    known: KnownConfiguration,
     engine: Engine,
 ) -> ProviderWorker:
     """Return the worker that reaches each provider through its own account."""
@@ -126,5 +130,5 @@ def _provider_worker(
             fault = "has no account with an operator."
             raise SettingsError(f"provider.{name}", fault, "Remove the provider.")
     return ProviderWorker(
-        engine.submit, accounts.providers, exchanges.__getitem__, resources.clock.time, is_closed=availability.is_closed
+        engine.submit, accounts.providers, exchanges.__getitem__, resources.clock.time, is_closed=known.is_closed
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from mmo_trio.storage.conformance import batches, claims, ownership, queries, retention, stored_keys, work
+from mmo_trio.storage.conformance import batches, claims, generations, ownership, queries, retention, stored_keys, work
 from mmo_trio.storage.conformance.driver import OpenStore
 
 __all__ = ["CHECKS", "SHARED_CHECKS", "OpenStore", "StoreCheck", "check_store"]
@@ -45,6 +45,8 @@ CHECKS: tuple[StoreCheck, ...] = (
     queries.check_stuck_transactions,
     queries.check_backlog,
     queries.check_closed_providers,
+    generations.check_changes_raise_the_generation,
+    generations.check_generation_in_use,
     queries.check_closed_store_is_unavailable,
     ownership.check_breakers_survive_restart,
     work.check_clock_records,
@@ -80,6 +82,7 @@ SHARED_CHECKS: tuple[StoreCheck, ...] = (
     ownership.check_ownership_counts,
     ownership.check_next_owner_claims_again,
     ownership.check_channel_release,
+    generations.check_generations_of_several_processes,
     ownership.check_due_transactions_are_shared,
     ownership.check_abandoned_submissions,
     claims.check_claim_is_woken_by_one_process,

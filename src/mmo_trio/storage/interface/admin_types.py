@@ -338,6 +338,27 @@ class Backlog:
 
 
 @frozen
+class Configuration:
+    """Describes what each process keeps in memory of brands, keys and closed providers."""
+
+    generation: int
+    """Another number after each change of brands, their keys and closed providers."""
+    closed_providers: frozenset[str]
+    """The names of the providers that are closed for new payments."""
+
+
+@frozen
+class ServingProcess:
+    """A process that serves a store."""
+
+    name: str
+    """For people: its number and machine."""
+    generation: int | None
+    """The generation of the configuration that it uses; None when it has not said it yet, or is of an earlier
+    version."""
+
+
+@frozen
 class BrandRecord:
     """Holds a brand and its keys, the oldest first."""
 

@@ -24,7 +24,7 @@ from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
-from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
+from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
 from mmo_trio.storage.interface.retention import RetentionStore
 
 
@@ -255,7 +255,25 @@ class LookUpStore(Protocol):
         ...
 
 
-class Store(BatchStore, WorkStore, LookUpStore, Protocol):
+class ConfigurationStore(Protocol):
+    """Tells every process when what it keeps in memory has changed, and staff which processes know the change."""
+
+    async def configuration(self) -> Configuration:
+        """Return the generation of brands, keys and closed providers. What is read of these after this call is of that
+        generation or a later one."""
+        ...
+
+    async def use_configuration(self, generation: int, *, process: str) -> None:
+        """Record that this process, by this name, uses nothing of an earlier generation any more. To repeat it costs
+        nothing."""
+        ...
+
+    async def serving_processes(self) -> Sequence[ServingProcess]:
+        """Return the processes that serve the store now, this one, too, if it does."""
+        ...
+
+
+class Store(BatchStore, WorkStore, LookUpStore, ConfigurationStore, Protocol):
     """A whole store, open."""
 
     @property

@@ -91,6 +91,7 @@ class MemoryAdminStore(MemorySecondFactors):
             memory.ownership.delete_breaker(id)
         memory.keys = [key for key in memory.keys if key.brand in memory.brands]
         memory.brands.update((brand.id, brand) for brand in changed)
+        memory.configuration_generation += 1
 
     async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
         memory = await self._memory()
@@ -107,6 +108,7 @@ class MemoryAdminStore(MemorySecondFactors):
         for index, key in enumerate(memory.keys):
             if (key.brand, key.id, key.retired_at) == (brand, id, None):
                 memory.keys[index] = evolve(key, retired_at=now)
+                memory.configuration_generation += 1
                 return True
         return False
 
@@ -115,6 +117,7 @@ class MemoryAdminStore(MemorySecondFactors):
         for index, key in enumerate(memory.keys):
             if (key.brand, key.id, key.leaked_at) == (brand, id, None):
                 memory.keys[index] = evolve(key, retired_at=key.retired_at or now, leaked_at=now)
+                memory.configuration_generation += 1
                 return True
         return False
 
@@ -177,10 +180,15 @@ class MemoryAdminStore(MemorySecondFactors):
 
     async def close_provider(self, closed: admin_types.ClosedProvider) -> bool:
         memory = await self._memory()
-        return memory.closed_providers.setdefault(closed.name, closed) is closed
+        is_new = memory.closed_providers.setdefault(closed.name, closed) is closed
+        memory.configuration_generation += is_new
+        return is_new
 
     async def open_provider(self, name: str) -> bool:
-        return (await self._memory()).closed_providers.pop(name, None) is not None
+        memory = await self._memory()
+        is_opened = memory.closed_providers.pop(name, None) is not None
+        memory.configuration_generation += is_opened
+        return is_opened
 
     async def append_audit(self, event: admin_types.AuditEvent, key: admin_types.AuditKey) -> admin_types.AuditRow:
         log = (await self._state()).audit

@@ -21,6 +21,7 @@ from mmo_trio.storage.interface.admin_types import (
     ConsoleUser,
     Proposal,
     SecondFactor,
+    ServingProcess,
     StoredApiKey,
     StoredMasterKey,
     SuspenseEntry,
@@ -81,6 +82,9 @@ class MemoryState:
     keys: list[StoredApiKey] = Factory(list)
     last_key_id: int = 0
     closed_providers: dict[str, ClosedProvider] = Factory(dict)
+    configuration_generation: int = 1
+    configurations_in_use: dict[int, ServingProcess] = Factory(dict)
+    """What each process has said, by the number of its lease."""
     clock_records: dict[str, ClockRecord] = Factory(dict)
     """By the start of the machine."""
     brand_holds: dict[str, BrandHold] = Factory(dict)

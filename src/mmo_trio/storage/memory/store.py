@@ -20,7 +20,7 @@ from mmo_sansio.resilience.store_clock import StoreClock
 from mmo_sansio.values.clock import Instant, earlier
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
+from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
 from mmo_trio.storage.interface.store import (
     CLOCK_RECORDS_KEPT_FOR,
     DecideBatch,
@@ -60,6 +60,7 @@ class MemoryStore:
         self.ownership = MemoryChannelOwnership(memory) if memory.is_shared else None
         if not memory.is_shared:
             memory.claims.clear()
+            memory.configurations_in_use.clear()
 
     async def _open_state(self) -> MemoryState:
         """Return the state, as long as the store is open."""
@@ -215,6 +216,20 @@ class MemoryStore:
         every = (await self._open_state()).ledger.transactions.values()
         found = [each for each in every if each.reference[-12:] == suffix]
         return found[0] if len(found) == 1 else None
+
+    async def configuration(self) -> Configuration:
+        memory = await self._open_state()
+        return Configuration(memory.configuration_generation, frozenset(memory.closed_providers))
+
+    async def use_configuration(self, generation: int, *, process: str) -> None:
+        memory = await self._open_state()
+        memory.configurations_in_use[self._holder] = ServingProcess(process, generation)
+
+    async def serving_processes(self) -> Sequence[ServingProcess]:
+        memory = await self._open_state()
+        alive = memory.ownership.alive(now=store_time()) if memory.is_shared else (self._holder,)
+        unknown = ServingProcess("a process that has not said its name", None)
+        return [memory.configurations_in_use.get(holder, unknown) for holder in alive]
 
     async def check(self) -> None:
         await self._open_state()

@@ -21,6 +21,7 @@ from mmo_sansio.messages.intents import IntentKind, durable_intent
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_sansio.resilience.ownership import LEASE_DURATION, LEASE_RENEWAL_INTERVAL, Channel, OwnershipCounts
 from mmo_sansio.values.clock import SECOND
+from mmo_trio.storage.interface.admin_types import ServingProcess
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import distributed_claims
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
@@ -332,6 +333,23 @@ async def claim_abandoned(
     else:
         rows = await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)
     return [parse_work_item(row) for row in rows]
+
+
+_USE_CONFIGURATION = "UPDATE holders SET process = %s, configuration = %s WHERE id = %s AND id > 0"
+_SELECT_SERVING = """
+    SELECT coalesce(process, 'the process with lease ' || id), configuration FROM holders
+    WHERE NOT is_over AND id > 0 AND alive_until > clock_timestamp() ORDER BY process, id
+"""
+
+
+async def use_configuration(connection: PostgresConnection, holder: int, generation: int, process: str) -> None:
+    """Record the name of the process with this lease, and the generation of the configuration that it uses."""
+    await connection.execute(_USE_CONFIGURATION.encode(), (process, generation, holder))
+
+
+async def serving_processes(connection: PostgresConnection) -> Sequence[ServingProcess]:
+    """Return the processes whose leases run."""
+    return [ServingProcess(*row) for row in await fetch_rows(connection, _SELECT_SERVING)]
 
 
 _SELECT_LONG_ENDED = """

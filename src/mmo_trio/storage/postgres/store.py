@@ -19,7 +19,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads, TransactionLocked
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
 from mmo_sansio.values.clock import SECOND, Instant
-from mmo_trio.storage.interface.admin_types import BrandRecord
+from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
     CLOCK_RECORDS_RECENT_FOR,
@@ -145,6 +145,8 @@ class PostgresStore(SqlStore):
         self._records_horizon = Instant(0)
         """No new transaction appears below it."""
         self._new_references = NewReferences(self._known_brands)
+        self._used_configuration = (ownership.NO_HOLDER, 0)
+        """The lease and the generation that were recorded last."""
         self._in_doubt: list[tuple[CommitKey, Sequence[IntentKey]]] = []
         """Commits in doubt for their callers, and the durable intents that nobody in this process acts upon."""
 
@@ -271,6 +273,16 @@ class PostgresStore(SqlStore):
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
         return await self._read(lambda c: queries.find_brands(c, brands))
+
+    async def use_configuration(self, generation: int, *, process: str) -> None:
+        """Record it again under a new lease, if there is one since."""
+        wanted = self._holder, generation
+        if wanted != self._used_configuration:
+            await self._read(lambda c: ownership.use_configuration(c, *wanted, process))
+            self._used_configuration = wanted
+
+    async def serving_processes(self) -> Sequence[ServingProcess]:
+        return await self._read(ownership.serving_processes)
 
     async def check(self) -> None:
         """Read a row, from a session that may write."""

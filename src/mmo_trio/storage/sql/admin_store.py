@@ -13,6 +13,7 @@ from mmo_trio.storage.interface.admin_types import ClosedProvider
 from mmo_trio.storage.sql import (
     audit_log,
     brand_keys,
+    configuration,
     console_users,
     monitoring,
     payment_history,
@@ -87,14 +88,14 @@ class SqlAdminStore:
     add_master_key = _writing(brand_keys.add_master_key)
     end_master_keys = _writing(brand_keys.end_master_keys)
 
-    closed_providers = _reading(monitoring.closed_providers)
-    open_provider = _writing(monitoring.open_provider)
+    closed_providers = _reading(configuration.closed_providers)
+    open_provider = _writing(configuration.open_provider)
     backlog = _reading(monitoring.backlog)
     count_payments = _reading(monitoring.count_payments)
     breaker_changes = _reading(monitoring.breaker_changes)
 
     async def close_provider(self, closed: ClosedProvider) -> bool:
-        return await self.write(lambda: monitoring.close_provider(closed), closed.closed_at)
+        return await self.write(lambda: configuration.close_provider(closed), closed.closed_at)
 
     brand_holds = _reading(monitoring.brand_holds)
     hold_brand = _writing(monitoring.hold_brand)

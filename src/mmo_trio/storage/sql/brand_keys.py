@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey, StoredMasterKey
+from mmo_trio.storage.sql.configuration import raise_generation, raising_generation
 from mmo_trio.storage.sql.serialization import parse_brand, serialize_brand
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row
 
@@ -50,6 +51,7 @@ def save_brands(brands: Sequence[Brand], removed: Sequence[str], *, clear_breake
             brand.id,
             serialize_brand(brand),
         )
+    yield from raise_generation()
 
 
 def add_key(brand: str, digest: bytes, sealed: bytes, now: Instant) -> SqlQuery[bool]:
@@ -72,17 +74,18 @@ def add_key(brand: str, digest: bytes, sealed: bytes, now: Instant) -> SqlQuery[
 
 def retire_key(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
     """Retire a key; return False when the brand has no such key in use."""
-    return returns_row(
+    change = returns_row(
         "UPDATE api_keys SET retired_at = ? WHERE id = ? AND brand = ? AND retired_at IS NULL RETURNING 1",
         now,
         id,
         brand,
     )
+    return raising_generation(change)
 
 
 def mark_key_leaked(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
     """Retire a key as leaked; return False when the brand has no such key, or it is marked already."""
-    return returns_row(
+    change = returns_row(
         "UPDATE api_keys SET retired_at = coalesce(retired_at, ?), leaked_at = ?"
         " WHERE id = ? AND brand = ? AND leaked_at IS NULL RETURNING 1",
         now,
@@ -90,6 +93,7 @@ def mark_key_leaked(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
         id,
         brand,
     )
+    return raising_generation(change)
 
 
 def reseal_key(id: int, digest: bytes, sealed: bytes) -> SqlQuery[None]:

@@ -1,5 +1,5 @@
-"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit breakers, closed
-providers and brands on hold."""
+"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit breakers and
+brands on hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from mmo_trio.storage.interface.admin_types import (
     BrandHold,
     BrandUsage,
     BreakerChange,
-    ClosedProvider,
     CountDimension,
     CountQuery,
     PaymentCount,
@@ -70,29 +69,6 @@ def breaker_changes(*, brand: str | None = None, limit: int = 50) -> SqlQuery[Se
         *where.values,
         limit,
     )
-
-
-def closed_providers() -> SqlQuery[Sequence[ClosedProvider]]:
-    """Return the providers that are closed for new payments, by name."""
-    rows = yield from execute("SELECT name, closed_at, closed_by, reason FROM closed_providers")
-    return sorted((ClosedProvider(*row) for row in rows), key=lambda each: each.name)
-
-
-def close_provider(closed: ClosedProvider) -> SqlQuery[bool]:
-    """Close a provider for new payments; return False when it is closed already."""
-    return returns_row(
-        "INSERT INTO closed_providers (name, closed_at, closed_by, reason) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (name) DO NOTHING RETURNING 1",
-        closed.name,
-        closed.closed_at,
-        closed.closed_by,
-        closed.reason,
-    )
-
-
-def open_provider(name: str) -> SqlQuery[bool]:
-    """Open a provider again; return False when it isn't closed."""
-    return returns_row("DELETE FROM closed_providers WHERE name = ? RETURNING 1", name)
 
 
 def brand_holds() -> SqlQuery[Sequence[BrandHold]]:

@@ -13,12 +13,13 @@ from mmo_sansio.resilience.store_clock import StoreClock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.admin_types import BrandRecord, KeyOwner
+from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
 from mmo_trio.storage.interface.store import StoredClockRecord
 from mmo_trio.storage.shared.coalescing import Coalescer
 from mmo_trio.storage.sql import clock_records, monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.aging import Forget
+from mmo_trio.storage.sql.configuration import SELECT_CONFIGURATION, parse_configuration
 from mmo_trio.storage.sql.object_rows import object_of_row
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention_store import SqlRetentionStore, forget_nothing
@@ -101,6 +102,17 @@ class SqlStore(ABC):
 
     async def brand_record(self, brand: str) -> BrandRecord | None:
         return await self._brand_coalescer(brand)
+
+    async def configuration(self) -> Configuration:
+        return await self._fetch(parse_configuration, SELECT_CONFIGURATION)
+
+    @abstractmethod
+    async def use_configuration(self, generation: int, *, process: str) -> None:
+        """Record that this process uses this generation."""
+
+    @abstractmethod
+    async def serving_processes(self) -> Sequence[ServingProcess]:
+        """Return the processes that serve the store."""
 
     @abstractmethod
     async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:

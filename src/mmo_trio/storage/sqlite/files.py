@@ -86,6 +86,30 @@ class ServingLock:
             os.close(self._descriptors.pop())
 
 
+class ServingProbe:
+    """Tells a command whether another process serves the file, without taking the lock itself."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def is_served(self) -> bool:
+        """Return whether a process serves the file; True where the system can't tell."""
+        if not hasattr(fcntl, "F_OFD_GETLK"):
+            return True
+        if self._descriptor is None:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _LOCKED_BYTE, 1, 0)
+        found = fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, wanted)
+        return bool(struct.unpack("hhqqi", found)[0] != fcntl.F_UNLCK)
+
+    def release(self) -> None:
+        """Close the file. Only to be called once SQLite has closed it: it would lose its locks."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
 def require_one_name(path: Path) -> None:
     """Raise StoreUnusable for a file with several names: under each, SQLite would keep another write-ahead log."""
     if path.stat().st_nlink > 1:

@@ -15,17 +15,17 @@ from mmo_sansio.messages.queries import AnyLookUp
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import BrandRecord
+from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.statements import Row, SqlQuery, run_query
+from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, run_query
 from mmo_trio.storage.sql.store import SqlStore
 from mmo_trio.storage.sqlite import queries
 from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch
 from mmo_trio.storage.sqlite.connection import SqliteCall, connect, run_statement, translate_errors
-from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, require_space
+from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, ServingProbe, require_space
 from mmo_trio.storage.sqlite.writer import SqliteWriter, WriteAttempt
 
 T = TypeVar("T")
@@ -81,10 +81,13 @@ class SqliteStore(SqlStore):
         self._files = files
         self._timeout_s = timeout_s
         self._serving_lock = serving_lock
+        self._serving_probe = ServingProbe(path)
         self._writer = SqliteWriter(path, files, writer, timeout_s)
         self._idle_readers: list[sqlite3.Connection] = []
         self._read_limiter = trio.CapacityLimiter(READERS_MAX)
         self._is_closed = False
+        self._used_generation: int | None = None
+        """The generation of the configuration that was recorded last."""
         self._last_claimed_id = 0
         """Id of the last unclaimed durable intent that was returned."""
 
@@ -132,6 +135,18 @@ class SqliteStore(SqlStore):
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
         return await self._read(lambda c: [queries.find_brand(c, brand) for brand in brands])
+
+    async def use_configuration(self, generation: int, *, process: str) -> None:
+        if generation != self._used_generation:
+            statement = "UPDATE configuration SET process = ?, in_use = ?"
+            await self._write_query(lambda: execute(statement, process, generation))
+            self._used_generation = generation
+
+    async def serving_processes(self) -> Sequence[ServingProcess]:
+        """Return the one process that may serve the file, if it does."""
+        if self._serving_lock is None and not self._serving_probe.is_served():
+            return ()
+        return await self._fetch(_parse_serving, "SELECT process, in_use FROM configuration")
 
     async def check(self) -> None:
         """Begin and commit an empty transaction, which writes nothing, and look at the files and the disk."""
@@ -229,9 +244,14 @@ class SqliteStore(SqlStore):
     def _close(self) -> None:
         self._close_readers()
         self._writer.close()
+        self._serving_probe.release()
         if self._serving_lock is not None:
             self._serving_lock.release()
 
     def _close_readers(self) -> None:
         while self._idle_readers:
             self._idle_readers.pop().close()
+
+
+def _parse_serving(rows: Sequence[Row]) -> Sequence[ServingProcess]:
+    return [ServingProcess(name or "the process that serves the file", generation) for name, generation in rows]

@@ -1,0 +1,63 @@
+"""Reads once a second whether brands, keys or closed providers have changed, and records that this process knows it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+import structlog
+import trio
+from attrs import define
+
+from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
+from mmo_trio.brands.in_force import KnownConfiguration
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import ConfigurationStore
+
+logger = structlog.get_logger(__name__)
+
+REFRESH_INTERVAL_S = 1.0
+"""Seconds for which a process may go on with what staff have changed."""
+
+TRUSTED_FOR = Span(5 * SECOND)
+"""How long what is kept in memory is used without another read: less than the lease lasts of a process that is stopped,
+so that it has nothing of before in use when commands no longer wait for it."""
+
+
+@define(eq=False)
+class ConfigurationWatch:
+    """Keeps what this process knows of the configuration in step with the store."""
+
+    store: ConfigurationStore
+    known: KnownConfiguration
+    monotonic: Callable[[], MonotonicInstant]
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Read repeatedly until cancelled; the first read precedes `started`. When reads fail, the closed providers of
+        the last one stay closed."""
+        await self._refresh()
+        task_status.started()
+        while True:
+            await trio.sleep(REFRESH_INTERVAL_S)
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        began_at = self.monotonic()
+        try:
+            found = await self.store.configuration()
+            self._log_changes(found.closed_providers)
+            self.known.closed_providers = found.closed_providers
+            self.known.generation = found.generation
+            self.known.trusted_until = later(began_at, TRUSTED_FOR)
+            await self.store.use_configuration(found.generation, process=_process_name())
+        except Exception as error:
+            log_store_failure(logger, "configuration_stale", error)
+
+    def _log_changes(self, closed: frozenset[str]) -> None:
+        for name in closed ^ self.known.closed_providers:
+            logger.info("provider_closed" if name in closed else "provider_opened", provider=name)
+
+
+def _process_name() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
