@@ -109,8 +109,10 @@ class Reconciliation:
     def check_line(self, line: StatementLine) -> list[Difference]:
         """Return how the next line of the statement differs from the records."""
         candidates = self._find(line)
+        fee = line.amount if line.is_fee else line.fee
+        if fee is not None:
+            self.fees[fee.currency] += fee.minor
         if line.is_fee:
-            self.fees[line.amount.currency] += line.amount.minor
             return _fee_differences(line, line.amount, candidates[0] if candidates else None)
         if not candidates:
             if line.status is Status.SUCCESS:
@@ -126,17 +128,15 @@ class Reconciliation:
             self._settled.add(record.gateway_reference)
         else:
             self._contradicted.add(record.gateway_reference)
-        if line.fee is not None:
-            self.fees[line.fee.currency] += line.fee.minor
         return [*_differences(record, line), *(_fee_differences(line, line.fee, record) if line.fee else ())]
 
     def missing_lines(self) -> Iterator[Difference]:
         """Return the payments that the statement should have and does not, in the order of their addition."""
         for record in self._records.values():
-            if record.is_expected and record.status is Status.SUCCESS and not self._is_settled(record):
+            if record.is_expected and record.status is Status.SUCCESS and not self._has_line(record):
                 yield Difference(DifferenceKind.MISSING_IN_STATEMENT, record, None)
 
-    def _is_settled(self, record: RecordedPayment) -> bool:
+    def _has_line(self, record: RecordedPayment) -> bool:
         return record.gateway_reference in self._settled or record.gateway_reference in self._contradicted
 
     def _find(self, line: StatementLine) -> list[RecordedPayment]:

@@ -83,6 +83,21 @@ def test_a_ledger_is_read_by_its_own_columns(data: Path) -> None:
     assert [row["kind"] for row in json.loads(done.stdout)["rows"]] == ["status_differs", "missing_in_statement"]
 
 
+def test_a_fee_may_have_a_sign_as_an_amount_may(data: Path) -> None:
+    file = data / "export.csv"
+    file.write_text("Receipt,Sum,Fee\nRCPT1,-149.00,-1.50\n", encoding="utf-8")
+    maps = [each for pair in ("receipt=Receipt", "amount=Sum", "fee=Fee") for each in ("--map", pair)]
+    assert as_json(*words(data, file, *maps))["fees"] == {"KES": "1.50"}
+
+
+def test_one_column_may_have_receipts_and_references(data: Path) -> None:
+    file = data / "ledger.csv"
+    maps = [each for pair in ("receipt=ref", "reference=Ref", "amount=sum") for each in ("--map", pair)]
+    for name in ("RCPT1", "order-1"):
+        file.write_text(f"ref,sum\n{name},149\n", encoding="utf-8")
+        assert mmo(*words(data, file, *maps, "--brand", "acme")).exit_code == 0
+
+
 def test_only_what_ended_in_the_period_is_expected(data: Path) -> None:
     file = mpesa(data)
     end = to_datetime(a.START)

@@ -149,3 +149,6 @@ def test_fees_are_summed_by_currency() -> None:
     assert reconciliation.check_line(evolve(line, is_fee=True, amount=Money(4, "KES"))) == []
     assert reconciliation.fees == {"KES": 7}
     assert reconciliation.matched == 1
+    reconciliation.check_line(line)
+    reconciliation.check_line(the_line_of(a_record(2), fee=Money(5, "KES")))
+    assert reconciliation.fees == {"KES": 15}, "of the line that is there twice, and of the one without a record"

@@ -95,16 +95,12 @@ def read_statement(file: TextIO, columns: Mapping[str, str], *, currency: str | 
 
 
 def _find_headings(rows: Iterator[list[str]], columns: Mapping[str, str], currency: str | None) -> StatementColumns:
-    wanted = {heading.casefold(): name for name, heading in columns.items()}
     missing = set(columns.values())
     for _, row in zip(range(PREAMBLE_LINES_MAX), rows, strict=False):
-        positions: dict[str, int] = {}
-        for at, heading in enumerate(row):
-            name = wanted.get(heading.strip().lstrip("\ufeff").casefold())
-            if name is not None:
-                positions.setdefault(name, at)
-        absent = {columns[name] for name in columns if name not in positions}
+        headings = [each.strip().casefold() for each in row]
+        absent = {each for each in columns.values() if each.casefold() not in headings}
         if not absent:
+            positions = {name: headings.index(each.casefold()) for name, each in columns.items()}
             return StatementColumns(positions, currency)
         missing = min(missing, absent, key=len)
     names = ", ".join(sorted(missing))
@@ -125,14 +121,13 @@ def _read_line(number: int, row: list[str], columns: StatementColumns) -> Statem
     known = _STATUSES.get(status.casefold()) if status else Status.SUCCESS
     if known is None:
         raise StatementError(f"line {number} has the status {status!r}, which is not known")
-    money = _read_money(number, amount, currency)
     fee = columns.cell(row, "fee")
     is_split = "paid_in" in columns.positions or "paid_out" in columns.positions
     return StatementLine(
         number,
         receipt,
         reference,
-        Money(abs(money.minor), currency),
+        _read_money(number, amount, currency),
         is_incoming=_is_amount(paid_in) if is_split else None,
         status=known,
         fee=_read_money(number, fee, currency) if _is_amount(fee) else None,
@@ -146,12 +141,12 @@ def _is_amount(text: str) -> bool:
 
 
 def _read_money(number: int, text: str, currency: str) -> Money:
-    """Return an amount with its sign; commas may part thousands."""
+    """Return an amount without its sign; commas may part thousands."""
     try:
         value = Decimal(text.replace(",", ""))
         if not value.is_finite() or len(text) > 40:
             raise InvalidOperation
-        return to_money(value, currency)
+        return to_money(abs(value), currency)
     except InvalidOperation:
         raise StatementError(f"line {number} has the amount {text!r}; write it as 1,234.50") from None
     except AmountError as error:
