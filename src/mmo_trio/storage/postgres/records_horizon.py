@@ -14,8 +14,10 @@ they move the horizon.
 from __future__ import annotations
 
 import trio
+from attrs import define
 
 from mmo_sansio.values.clock import Instant
+from mmo_trio.storage.postgres.errors import require_confirmation
 from mmo_trio.storage.postgres.pipeline import PreparedStatement
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
@@ -30,7 +32,7 @@ _ADVANCE_HORIZON = """
     WITH wanted AS (
         SELECT least(%s::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS at
     )
-    UPDATE horizon SET at = wanted.at FROM wanted WHERE horizon.at < wanted.at
+    UPDATE horizon SET at = greatest(horizon.at, wanted.at) FROM wanted WHERE horizon.at < wanted.at OR %s::boolean
 """
 _SELECT_HORIZON = "SELECT at FROM horizon"
 _SELECT_WRITERS = """
@@ -41,13 +43,38 @@ _SELECT_WRITERS = """
 _POLL_INTERVAL_MIN_S, _POLL_INTERVAL_MAX_S = 0.002, 0.1
 
 
-async def advance_horizon(connection: PostgresConnection, end: Instant) -> Instant:
+@define(eq=False)
+class RecordsHorizon:
+    """The horizon as the readers of one store know it."""
+
+    known: Instant = Instant(0)
+    """No read up to this instant needs to move it."""
+    _is_in_doubt: bool = False
+    """Whether the server may have moved it without its standby, so that it has to be written again."""
+
+    async def advance(self, connection: PostgresConnection, end: Instant) -> None:
+        """Let no commit that isn't visible yet create anything below `end`, or below now if that is earlier; see
+        `advance_horizon`. Raises UnconfirmedCommit when somebody has cancelled its wait for the standby."""
+        if end <= self.known:
+            return
+        is_written_again, self._is_in_doubt = self._is_in_doubt, False
+        try:
+            complete = await advance_horizon(connection, end, is_written_again=is_written_again)
+        except BaseException:
+            self._is_in_doubt = True
+            raise
+        self.known = max(self.known, complete)
+
+
+async def advance_horizon(connection: PostgresConnection, end: Instant, *, is_written_again: bool) -> Instant:
     """Let no commit that isn't visible yet create anything below `end`, or below now if that is earlier.
 
     Return the instant up to which this holds, once every commit that could has ended; the caller's deadline ends the
-    wait for one that hangs.
+    wait for one that hangs. `is_written_again`: also where it is there already, so that this waits for the standby.
+    Raises UnconfirmedCommit.
     """
-    await connection.execute(_ADVANCE_HORIZON.encode(), (end,))
+    with require_confirmation(connection):
+        await connection.execute(_ADVANCE_HORIZON.encode(), (end, is_written_again))
     async with connection.pipeline():
         seen = await connection.execute(_SELECT_HORIZON.encode())
         writers = await connection.execute(_SELECT_WRITERS.encode(), WRITER_LOCK)

@@ -28,7 +28,7 @@ from mmo_trio.storage.interface.store import (
     StoreUnavailable,
     WorkItem,
 )
-from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries, records_horizon
+from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
@@ -47,6 +47,7 @@ from mmo_trio.storage.postgres.due_work import DueSearch
 from mmo_trio.storage.postgres.new_references import NewReferences
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.pipeline import execute_pipeline
+from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK, RecordsHorizon
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
 from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
@@ -142,7 +143,7 @@ class PostgresStore(SqlStore):
         self._known_brands = KnownBrands()
         self._is_closed = False
         self._due_search = DueSearch()
-        self._records_horizon = Instant(0)
+        self._records_horizon = RecordsHorizon()
         """No new transaction appears below it."""
         self._new_references = NewReferences(self._known_brands)
         self._used_configuration = (ownership.NO_HOLDER, 0)
@@ -163,7 +164,7 @@ class PostgresStore(SqlStore):
         async def attempt(connection: PostgresConnection, commit: Commit[Sequence[Decision]]) -> Sequence[Decision]:
             nonlocal is_repeated
             if is_horizon_held := is_repeated:
-                await execute_pipeline(connection, [*commit.begin_early(), records_horizon.ACQUIRE_WRITER_LOCK])
+                await execute_pipeline(connection, [*commit.begin_early(), ACQUIRE_WRITER_LOCK])
             elif (assumed := self._new_references.working_set(reads)) is not None:
                 with self._new_references.discard_if_wrong(commit):
                     decisions = await write(connection, commit, decide(assumed.ledger), assumed, False)
@@ -264,12 +265,13 @@ class PostgresStore(SqlStore):
 
     async def list_records(self, query: ListRecords) -> Records:
         async def list_complete(connection: PostgresConnection) -> Records:
-            if query.end > self._records_horizon:
-                complete = await records_horizon.advance_horizon(connection, query.end)
-                self._records_horizon = max(self._records_horizon, complete)
+            await self._records_horizon.advance(connection, query.end)
             return await queries.run_in_snapshot(connection, list_records(query))
 
-        return await self._read(list_complete)
+        try:
+            return await self._read(list_complete)
+        except OutcomeUnknown as error:
+            raise StoreUnavailable("the standby does not confirm how far records are complete") from error
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
         return await self._read(lambda c: queries.find_brands(c, brands))

@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from mmo_sansio.messages.queries import ListRecords
 from mmo_trio.storage.conformance.driver import NOON, submit_batch
 from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.interface.admin_types import BrandHold
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.system.clock import GatewayClock
 from tests.support.postgres_cluster import Cluster, postgres_cluster
 
 # isort: split
@@ -96,3 +98,20 @@ async def test_a_commit_whose_wait_was_cancelled_is_answered_when_the_standby_ha
             cluster.kill_primary()
             cluster.promote()
             assert await store.transaction(reference(1)) is not None
+
+
+@pytest.mark.spec("R7")
+@pytest.mark.finding("postgres-F3")
+async def test_records_are_not_listed_up_to_a_horizon_that_only_the_primary_has() -> None:
+    """After a failover a node could create below that horizon, behind a page that was answered as complete."""
+    with postgres_cluster() as cluster, trio.fail_after(120):
+        async with open_postgres(cluster.url, serving=True, timeout_s=2) as store:
+            await submit_batch(store, (creation(1), NOON))
+            page = ListRecords("acme", NOON, GatewayClock().now(), page_size=10)
+            cluster.kill_standby()
+            async with waits_that_are_ended(cluster, "pg_cancel_backend"):
+                with pytest.raises(StoreUnavailable):
+                    await store.list_records(page)
+            cluster.standby.start()
+            cluster.wait_for_standby()
+            assert len((await store.list_records(page)).objects) == 1
