@@ -19,10 +19,12 @@ from attrs import evolve
 
 from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import IntentKind
+from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments import journal, settlement
 from mmo_sansio.payments.brand_usage import usage_keys
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.payments.personal_data import is_masked, mask_members
 from mmo_sansio.payments.rules import (
     correction,
     creation,
@@ -84,7 +86,8 @@ def _optional(reference: str | None) -> frozenset[str]:
 
 
 def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant | None = None) -> Decision:
-    """Decide an input. A decision that changes something adds one entry to the journal.
+    """Decide an input. A decision that changes something adds one entry to the journal: about a payment without
+    personal data, an entry without them.
 
     `now` is the gateway's own time, `utc` the wall time to record; None says that the two agree. See
     :class:`mmo_sansio.values.clock.Moment`.
@@ -94,6 +97,8 @@ def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant |
     if not decision.changes:
         return decision
     written = journal.journal_entry(input_, decision.changes, now=moment)
+    if isinstance(decision.reply, Ignored) and is_masked(decision.reply.transaction):
+        written = evolve(written, detail=mask_members(written.detail))
     return evolve(decision, changes=(*decision.changes, written))
 
 

@@ -48,6 +48,11 @@ def mask_transaction(transaction: Transaction) -> Transaction:
     return Transaction(order, evolve(progress, version=progress.version + 1))
 
 
+def is_masked(transaction: Transaction | None) -> bool:
+    """Tell whether this payment had a person's data, and has none any more."""
+    return transaction is not None and transaction.order.party == MASKED_PARTY
+
+
 def _mask_order(order: Order) -> Order:
     page = order.page
     return evolve(

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from attrs import asdict, evolve
 
+from mmo_sansio.messages.changes import JournalEntry, SuspenseRecorded
+from mmo_sansio.messages.inputs import ProviderFailed
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.ledger import Ledger
@@ -22,7 +24,8 @@ from mmo_sansio.payments.personal_data import (
 from mmo_sansio.testing import KES, START, a_deposit, a_party, a_transaction
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Page, ProviderData, QrCode, Stage, Transaction, Type
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Page, ProviderData, QrCode, Source, Stage, Transaction, Type
 
 NUMBER = "254700123456"
 PERSON = a_party(id=f"customer-{NUMBER}", msisdn=NUMBER, first_name="Zoë", last_name="Wanjiru", email="zoe@example.com")
@@ -163,3 +166,22 @@ def test_a_claim_that_is_reported_again_after_it_was_masked_is_the_same() -> Non
     claim = a_settled_claim(provider=deposit.provider, receipt=deposit.provider_reference, amount=deposit.amount)
     ledger = Ledger(claims={(claim.provider, claim.receipt): mask_claim(claim)})
     assert decide(ledger, deposit, now=START).reply == Ignored("The deposit is on record.", None)
+
+
+@pytest.mark.spec("T2")
+@pytest.mark.finding("postgres-F9")
+def test_what_is_told_of_a_masked_payment_later_is_masked_in_its_journal() -> None:
+    """No walk over old payments comes back to it. The suspense book has the text until it is closed."""
+    paid = a_paid_transaction()
+    told = ProviderFailed(
+        paid.reference, "mpesa", Source.WEBHOOK, ErrorCode.USER_CANCELLED, native_message=f"cancelled by {NUMBER}"
+    )
+    for known, shown in ((paid, NUMBER), (mask_transaction(paid), MASKED_TEXT)):
+        ledger = Ledger()
+        ledger.transactions[paid.reference] = known
+        noted, line = decide(ledger, told, now=Instant(START + 1)).changes
+        assert isinstance(noted, SuspenseRecorded)
+        assert NUMBER in noted.content
+        assert isinstance(line, JournalEntry)
+        assert shown in json.loads(line.detail)["nativeMessage"]
+        assert json.loads(line.detail)["errorCode"] == ErrorCode.USER_CANCELLED
