@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
+import subprocess
+import sys
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import trustme
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -69,6 +75,46 @@ def test_the_image_is_built_from_fixed_bytes(root: Path) -> None:
     installs = re.findall(r"pip install (.*?)(?: \\)?$", text, re.M)
     assert installs
     assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+
+
+class _Readiness(BaseHTTPRequestHandler):
+    """Answers as a gateway that is ready, or is not."""
+
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status if self.path == "/readyz" else 404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.finding("new-users-H3")
+@pytest.mark.parametrize("status", [200, 503])
+def test_the_image_asks_the_listener_that_it_exposes(
+    root: Path, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The documented settings serve TLS, with a certificate for another name than the container's own address."""
+    text = (root / "deploy/Containerfile").read_text(encoding="utf-8")
+    python, *arguments = json.loads(re.findall(r"^HEALTHCHECK .*\\\n *CMD (\[.*\])$", text, re.M)[0])
+    assert python == "python"
+    ports = re.findall(r"^EXPOSE (\d+) \d+$", text, re.M)
+    assert f"'https://127.0.0.1:{ports[0]}/readyz'" in arguments[1]
+    assert f'api = "0.0.0.0:{ports[0]}"' in (root / "docs/operating.md").read_text(encoding="utf-8")
+
+    monkeypatch.setattr(_Readiness, "status", status)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Readiness) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        trustme.CA().issue_cert("pay.example.com").configure_cert(context)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        address = f"https://127.0.0.1:{server.server_address[1]}/readyz"
+        asked = subprocess.run([sys.executable, *arguments], env={"HEALTH_URL": address}, cwd=tmp_path, check=False)
+        server.shutdown()
+        thread.join()
+    assert (asked.returncode == 0) is (status == 200)
 
 
 @pytest.mark.finding("security-29")

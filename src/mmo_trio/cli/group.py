@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from typing import Any
 
 import click
 import structlog
@@ -34,7 +35,21 @@ from mmo_trio.cli.commands import (
 from mmo_trio.cli.support.errors import ErrorReportingGroup
 
 
-@click.group(cls=ErrorReportingGroup, context_settings={"help_option_names": ["-h", "--help"]})
+class _MainGroup(ErrorReportingGroup):
+    """Lists its commands in sections."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sections: dict[str, list[str]] = {}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section with its commands."""
+        for section, names in self.sections.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str()) for name in names])
+
+
+@click.group(cls=_MainGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mmo", message="%(prog)s %(version)s")
 def main() -> None:
     """An open mobile money gateway.
@@ -56,13 +71,21 @@ def _summarise(command: click.Command) -> None:
             _summarise(each)
 
 
-for command in (
-    demo.demo, serve.sandbox, serve.serve, listen.listen, trigger.trigger, conform.conform,
-    brands.brands, tx.tx, explain.explain,
-    suspense.suspense, providers.providers, records.records, operators.operators, audit.audit, archive.archive,
-    db.db, master_keys.keys, check_config.check_config, sandbox_clock.sandbox_clock, simulate.simulate,
+for section, commands in (
+    ("Build a shop", (
+        demo.demo, serve.sandbox, sandbox_clock.sandbox_clock, listen.listen, trigger.trigger, conform.conform,
+    )),
+    ("Run a gateway", (
+        serve.serve, check_config.check_config, db.db, brands.brands, providers.providers, operators.operators,
+        master_keys.keys, simulate.simulate,
+    )),
+    ("Look after payments", (
+        explain.explain, tx.tx, suspense.suspense, records.records, archive.archive, audit.audit,
+    )),
 ):  # fmt: skip
-    main.add_command(command)
+    for command in commands:
+        main.add_command(command)
+    main.sections[section] = [str(each.name) for each in commands]
 for command in (reconcile.reconcile, reconcile.digest):
     records.records.add_command(command)
 _summarise(main)

@@ -232,6 +232,15 @@ async def _answer_at_phone(sandbox: Running, path: str, form: str) -> Answer:
     return await ask(f"{sandbox.ready.pages}/phone/{path}", method="POST", headers=kind, body=form.encode())
 
 
+@pytest.mark.finding("new-users-L-phone")
+async def test_a_prompt_names_the_shop_and_its_reference(sandbox: Running) -> None:
+    number = "254700000180"
+    reference = await _prompted(sandbox, number)
+    order = (await sandbox.merchant.status(reference))["merchantReference"]
+    shown = (await ask(f"{sandbox.ready.pages}/phone/{number}")).body.decode()
+    assert f"<p>Demo Shop, {order}</p>" in shown
+
+
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize(
     ("form", "status", "code"),

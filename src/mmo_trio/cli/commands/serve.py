@@ -58,9 +58,9 @@ def listen_options(command: Command) -> Command:
 
     with_options: Command = run
     for name in ("console", "pages", "api"):
-        with_options = click.option(
-            f"--{name}", metavar="HOST:PORT", help=f"Where the {name} listens; port 0: a free one."
-        )(with_options)
+        listener = "API" if name == "api" else name
+        text = f"The address of the {listener} listener; port 0: a free one."
+        with_options = click.option(f"--{name}", metavar="HOST:PORT", help=text)(with_options)
     return with_options
 
 

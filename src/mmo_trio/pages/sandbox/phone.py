@@ -119,13 +119,25 @@ async def _render_phone(number: str, *, fault: str = "", status: int = 200) -> R
         texts=ENGLISH,
         number=_without_plus(number),
         prompts=[
-            (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin") for each in _prompts(number)
+            (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin", await _order_name(each))
+            for each in _prompts(number)
         ],
         fault=fault,
         done=request.args.get("done", ""),
         refresh_s=REFRESH_S,
     )
     return Response(page, status)
+
+
+async def _order_name(prompt: PhonePrompt) -> str:
+    """Return the shop's name and its reference, by which a person tells prompts apart."""
+    store = pages_context().store
+    transaction = await store.transaction(prompt.reference)
+    if transaction is None:
+        return ""
+    record = await store.brand_record(transaction.order.brand)
+    shop = transaction.order.brand if record is None else record.brand.name
+    return ", ".join(each for each in (shop, transaction.order.merchant_reference) if each)
 
 
 def _redirect_to_phone(number: str, query: str = "") -> Response:
