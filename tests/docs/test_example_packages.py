@@ -174,6 +174,28 @@ async def test_a_provider_and_a_store_of_other_packages_serve_a_payment(installe
 
 
 @pytest.mark.trio
+@pytest.mark.finding("new-users-L-check-store")
+async def test_a_failed_check_shows_what_it_compared(tmp_path: Path) -> None:
+    """As docs/providers/adding.md says, pytest has to know the checks before they are imported."""
+    (tmp_path / "conftest.py").write_text(
+        'import pytest\n\npytest.register_assert_rewrite("mmo_trio.storage.conformance")\n', encoding="utf-8"
+    )
+    (tmp_path / "test_store.py").write_text(
+        "from mmo_trio.storage.conformance import queries\n\n"
+        "class Store:\n"
+        "    async def __aenter__(self): return self\n"
+        "    async def __aexit__(self, *_): pass\n"
+        "    async def check(self): pass\n"
+        "    async def next_wake(self): return 4711\n\n"
+        "async def test_store():\n"
+        "    await queries.check_empty_store(Store)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "trio_mode=true", str(tmp_path)]
+    ran = await trio.run_process(command, capture_stdout=True, check=False, cwd=tmp_path)
+    assert "assert 4711 is None" in ran.stdout.decode()
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_the_example_store_passes_the_suite(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: StoreCheck

@@ -66,7 +66,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         "response_text": format_response_body,
     }
     app.jinja_env.finalize = _visible
-    app.jinja_env.globals.update(Permission=Permission, MASKED=MASKED)
+    app.jinja_env.globals.update(Permission=Permission, MASKED=MASKED, is_sandbox=context.is_sandbox)
     for pages in BLUEPRINTS:
         app.register_blueprint(pages)
     app.register_error_handler(NotSignedIn, _to_sign_in)

@@ -42,6 +42,8 @@ class ConsoleContext:
     trusted_proxies: TrustedProxies
     hosts: frozenset[str] = frozenset()
     """Names under which the console may be reached, besides `localhost` and addresses."""
+    is_sandbox: bool = False
+    """Whether the gateway is a sandbox, which every page says."""
     sign_in_limiter: SignInLimiter = Factory(SignInLimiter)
     verify_password: PasswordVerifier = Factory(PasswordVerifier)
 

@@ -91,6 +91,7 @@ async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: Signe
     ):
         assert text in page, text
     assert re.search(r"<td>[0-9-]{10} [0-9:]{8}\.[0-9]{3}</td>", page)
+    assert "<strong>Sandbox</strong>" in page
     assert "again</button>" not in page
 
 

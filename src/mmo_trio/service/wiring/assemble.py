@@ -151,6 +151,7 @@ def _console_context(resources: Resources, accounts: ConfiguredAccounts, engine:
         lambda: {name: each.breaker.state for name, each in accounts.provider_accounts.items()},
         TrustedProxies(resources.settings.listen.proxy_trusted),
         frozenset((*resources.settings.console.hosts, resources.settings.listen.console.host.lower())),
+        is_sandbox=resources.config.is_sandbox,
     )
 
 
