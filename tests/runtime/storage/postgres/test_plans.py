@@ -37,7 +37,7 @@ ROWS = 1_000_000
 ROWS_READ_MAX = 1_000
 """No statement reads more rows of a large table than this, except those of BOUNDED."""
 BLOCKS_MAX = 500
-ROWS_HANDLED_MAX = 1_000
+ROWS_HANDLED_MAX = 2_000
 """What a statement may touch of blocks, and how many rows its plan may handle in all nodes together: some two
 milliseconds of work on a quiet machine, counted, as the time itself says as much about the tests that run beside it."""
 BLOCKS_MAX_OF_ROW = 30
