@@ -124,8 +124,8 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON)
 def shops(session: nox.Session) -> None:
-    """Run the shops of the examples on their frameworks, and the merchant's client with 200 seeds and 3,000 orders of
-    each kind."""
+    """Run the shops of the examples on their frameworks, plant faults into the examples, and run the merchant's client
+    with 200 seeds and 3,000 orders of each kind; it needs Node and PHP."""
     install(session, "shops")
     session.run("pytest", "tests/shops", *session.posargs)
     session.run("pytest", "tests/runtime/merchant/test_gap_closer.py", env={"MMO_TEST_SEEDS": "200"})

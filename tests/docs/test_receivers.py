@@ -8,23 +8,16 @@ Node and PHP are skipped where they are not installed.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import socket
-import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
 import pytest
 import trio
-import trustme
-from attrs import field, frozen
 
 from mmo_sansio.api.outgoing.delivery_requests import qr_code_request
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
@@ -35,99 +28,25 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Flow, Order, Party, Progress, QrCode, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.http.client.client import HttpClient
-from tests.support.endpoint_verdicts import shortcomings
-from tests.support.tls_proxy import tls_terminator
-
-KEY, NEW_KEY = "old-key-0123456789abcdef", "new-key-0123456789abcdef"
-START_WITHIN_S = 60.0
-ANSWER_WITHIN_S = 30.0
-PORT = re.compile(r"listening on port (\d+)|http://127\.0\.0\.1:(\d+)\) started")
-
-
-@frozen
-class Receiver:
-    """A running receiver, and how to call it."""
-
-    port: int
-    tls: ssl.SSLContext | None
-    certificates: trustme.CA
-    results: Path
-    log: Path
-    process: subprocess.Popen[bytes] = field(repr=False)
-
-    def call(self, body: bytes, key: bytes | None = KEY.encode()) -> int:
-        """Send a callback and return the status; without a key the header is left out."""
-        connection = (
-            HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_WITHIN_S)
-            if self.tls is None
-            else HTTPSConnection("127.0.0.1", self.port, timeout=ANSWER_WITHIN_S, context=self.tls)
-        )
-        headers: dict[str, str | bytes] = {"Content-Type": "application/json"}
-        if key is not None:
-            headers["X-API-KEY"] = key
-        try:
-            connection.request("POST", "/results", body, headers)
-            return connection.getresponse().status
-        finally:
-            connection.close()
-
-    def stored(self) -> set[str]:
-        """Return the names of the files with results."""
-        return {each.name for each in self.results.iterdir()}
-
-    def wait_for_lines(self, word: str, reference: str, count: int) -> None:
-        """Wait until its output has that many lines with this word about this reference."""
-        end = time.monotonic() + ANSWER_WITHIN_S
-        while self.log.read_text().count(f"{word} {reference}") < count:
-            assert time.monotonic() < end, self.log.read_text()
-            time.sleep(0.01)
+from tests.support.receiver_process import (
+    ANSWER_WITHIN_S,
+    FILES,
+    KEY,
+    NEW_KEY,
+    START_WITHIN_S,
+    Receiver,
+    running_receiver,
+)
 
 
-@pytest.fixture(scope="module", params=["python", "node", "php"])
-def receiver(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, root: Path
-) -> Iterator[Receiver]:
-    """Start each receiver in turn, with two keys as during a change of keys."""
+@pytest.fixture(scope="module", params=list(FILES))
+def receiver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+    """Start each receiver in turn."""
     language: str = request.param
-    program = sys.executable if language == "python" else shutil.which(language)
-    if program is None:
+    if language != "python" and shutil.which(language) is None:
         pytest.skip(f"{language} is not installed: its receiver isn't tried")
-    place = tmp_path_factory.mktemp(language)
-    results = place / "results"
-    results.mkdir()
-    certificates = trustme.CA()
-    issued = certificates.issue_cert("127.0.0.1")
-    issued.cert_chain_pems[0].write_to_path(place / "certificate.pem")
-    issued.private_key_pem.write_to_path(place / "key.pem")
-    options = ["--port", "0", "--results", str(results)]
-    options += ["--certificate", str(place / "certificate.pem"), "--key", str(place / "key.pem")]
-    command = {
-        "python": [program, str(root / "examples/callback_receiver.py"), *options],
-        "node": [program, str(root / "examples/callback_receiver.mjs"), *options],
-        "php": [program, "-S", "127.0.0.1:0", str(root / "examples/callback_receiver.php")],
-    }[language]
-    tls = None
-    if language != "php":
-        tls = ssl.create_default_context()
-        certificates.configure_trust(tls)
-    environment = os.environ | {"API_KEY": f"{KEY} {NEW_KEY}", "RESULTS": str(results)}
-    log = place / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=place)
-    try:
-        yield Receiver(_port(process, log), tls, certificates, results, log, process)
-    finally:
-        process.terminate()
-        process.wait(START_WITHIN_S)
-
-
-def _port(process: subprocess.Popen[bytes], log: Path) -> int:
-    end = time.monotonic() + START_WITHIN_S
-    while (found := PORT.search(log.read_text())) is None:
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < end, log.read_text()
-        time.sleep(0.01)
-    return int(found[1] or found[2])
+    with running_receiver(language, tmp_path_factory.mktemp(language)) as running:
+        yield running
 
 
 def payment(reference: str, progress: Progress) -> Transaction:
@@ -296,23 +215,8 @@ def test_what_is_no_result_is_refused_and_nothing_kept(receiver: Receiver, body:
 
 @pytest.mark.spec("K1", "K2", "K3", "Q1")
 @pytest.mark.finding("new-users-conform")
-def test_it_passes_in_every_situation_of_the_check(receiver: Receiver, tmp_path: Path) -> None:
-    """PHP's stands behind a server that ends TLS, as its comment says."""
-    receiver.certificates.cert_pem.write_to_path(tmp_path / "ca.pem")
-
-    async def report(reference: str) -> str:
-        return str(receiver.log.read_text().count(f"result {reference} "))
-
-    async def check(port: int) -> dict[str, tuple[str, ...]]:
-        return await shortcomings(f"https://127.0.0.1:{port}/results", KEY, tmp_path / "ca.pem", report)
-
-    async def check_behind_a_server() -> dict[str, tuple[str, ...]]:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        receiver.certificates.issue_cert("127.0.0.1").configure_cert(context)
-        async with tls_terminator(receiver.port, context) as port:
-            return await check(port)
-
-    assert trio.run(check_behind_a_server if receiver.tls is None else partial(check, receiver.port)) == {}
+def test_it_passes_in_every_situation_of_the_check(receiver: Receiver) -> None:
+    assert trio.run(receiver.shortcomings) == {}
 
 
 def test_who_says_nothing_keeps_nobody_waiting(receiver: Receiver) -> None:

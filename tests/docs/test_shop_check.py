@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.support.shop_process import check_conformance
+from tests.support.shop_process import a_shop_process, shortcomings_of
 
 
 @pytest.mark.finding("new-users-conform")
 def test_the_shop_on_flask_passes_in_every_situation(tmp_path: Path) -> None:
-    trio.run(check_conformance, "flask", tmp_path)
+    assert trio.run(shortcomings_of, a_shop_process("flask", tmp_path)) == {}
