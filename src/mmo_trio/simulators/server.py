@@ -17,6 +17,7 @@ from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_table import ConnectionTable
+from mmo_trio.http.server.deadline_timer import DeadlineTimer
 from mmo_trio.http.streams import LingeringStream
 from mmo_trio.simulators.base import DroppedConnection, Simulator, handle_control_request
 from mmo_trio.system.ids import request_id_generator
@@ -45,6 +46,7 @@ async def serve_simulator(
     """Serve plain HTTP until cancelled, and send the callbacks."""
     server = _SimulatorServer(simulator, send_callback, now)
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.deadline_timer.run)
         await nursery.start(trio.serve_listeners, server.serve_connection, listeners)
         task_status.started()
         await server.send_due_callbacks()
@@ -57,6 +59,7 @@ class _SimulatorServer:
     simulator: Simulator
     send_callback: SendCallback
     now: Callable[[], Instant]
+    deadline_timer: DeadlineTimer = Factory(DeadlineTimer)
     _limits: ListenerLimits = Factory(ListenerLimits)
     _connections: ConnectionTable = Factory(lambda self: ConnectionTable(self._limits), True)
     _mint_request_id: Callable[[], str] = Factory(request_id_generator)
@@ -78,6 +81,7 @@ class _SimulatorServer:
             self._mint_request_id,
             self._metrics,
             self._connections,
+            self.deadline_timer,
             drain=trio.Event(),
             tls=None,
         )

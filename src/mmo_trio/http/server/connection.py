@@ -1,6 +1,6 @@
 """Serves one connection from its first byte to its last: one request at a time, in order.
 
-There is one cancel scope for the whole connection, whose deadline moves on from phase to phase:
+There is one cancel scope and one deadline for the whole connection, which moves on from phase to phase:
 
     handshake ─▶ idle ─▶ head ─▶ (admit) ─▶ body ─▶ (respond) ─▶ write ─▶ idle … ─▶ linger
 
@@ -27,6 +27,7 @@ from mmo_trio.http.handler import Admitted, AdmittedStream, RequestContext
 from mmo_trio.http.rejections import BODY_TIMEOUT, HEAD_TIMEOUT, HandlerContext
 from mmo_trio.http.responses import CONTINUE_RESPONSE, response_bytes
 from mmo_trio.http.server.connection_table import ConnectionTable
+from mmo_trio.http.server.deadline_timer import DeadlineTimer
 from mmo_trio.http.server.request_reader import ParsedHead, RequestReader
 from mmo_trio.http.server.response_writer import PieceWriter
 from mmo_trio.http.server.write_budget import SMALL_RESPONSE_BYTES, WriteBudget
@@ -45,6 +46,7 @@ class ListenerContext(HandlerContext):
     """Holds what all connections of one listener share."""
 
     connection_table: ConnectionTable
+    deadline_timer: DeadlineTimer
     drain: trio.Event
     """Once it is set, the next response on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
@@ -76,6 +78,7 @@ class ServerConnection:
         self._stream: trio.abc.Stream = transport
         self._reader = RequestReader(listener_context.limits.head)
         self._cancel_scope = trio.CancelScope()
+        self._deadline = listener_context.deadline_timer.new_deadline(self._cancel_scope.cancel)
         self._timeout_problem: Problem | None = None
         self._request_context = RequestContext("", client, listener_context.tls is not None)
         self._started_at = 0.0
@@ -83,7 +86,7 @@ class ServerConnection:
 
     def close_at(self, deadline: float) -> None:
         """Close an idle connection at this moment of Trio's time."""
-        self._cancel_scope.deadline = min(self._cancel_scope.deadline, deadline)
+        self._deadline.move(min(self._deadline.at, deadline))
 
     async def run(self) -> None:
         """Serve the connection to its end and close it; raises nothing but cancellation."""
@@ -97,6 +100,7 @@ class ServerConnection:
         except Exception as error:
             logger.error("connection_failed", fault=describe_fault(error))
         finally:
+            self._deadline.close()
             self._transport.close()
             self._listener_context.connection_table.remove(self)
 
@@ -121,7 +125,7 @@ class ServerConnection:
         if self._listener_context.drain.is_set() and now >= table.idle_deadline:
             return False
         self.idle_since = now
-        self._cancel_scope.deadline = min(now + table.idle_timeout_s, table.idle_deadline)
+        self._deadline.move(min(now + table.idle_timeout_s, table.idle_deadline))
         data = await self._stream.receive_some()
         self.idle_since = math.inf
         self._reader.receive(data)
@@ -219,12 +223,12 @@ class ServerConnection:
 
     async def _send_piece(self, head: bytes, piece: bytes, is_stream: bool) -> None:
         """Send a piece of a response. Each piece of a stream has a deadline of its own; other responses have one."""
-        deadline = self._cancel_scope.deadline
+        deadline = self._deadline.at
         if len(piece) <= LARGE_BODY_BYTES:
             await self._send_response(head + piece, b"")
         else:
             await self._send_response(head, piece)
-        self._cancel_scope.deadline = math.inf if is_stream else min(deadline, self._cancel_scope.deadline)
+        self._deadline.move(math.inf if is_stream else min(deadline, self._deadline.at))
 
     async def _read_head(self) -> ParsedHead:
         while (parsed_head := self._reader.next_head()) is None:
@@ -295,14 +299,14 @@ class ServerConnection:
         )
 
     def _set_deadline(self, timeout_s: float) -> None:
-        self._cancel_scope.deadline = trio.current_time() + timeout_s
+        self._deadline.move(trio.current_time() + timeout_s)
 
     async def _clear_deadline(self) -> None:
         """Let the handler work without a deadline. A request that arrived too late stops here, so that the handler
         never begins what would be cancelled at once."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self._timeout_problem = None
-        self._cancel_scope.deadline = math.inf
+        self._deadline.move(math.inf)
 
 
 def _is_head_request(parsed_head: ParsedHead | None) -> bool:

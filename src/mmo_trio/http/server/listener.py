@@ -22,6 +22,7 @@ from mmo_trio.http.responses import response_bytes
 from mmo_trio.http.server.accept_rules import AcceptRules
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_table import ConnectionTable
+from mmo_trio.http.server.deadline_timer import DeadlineTimer
 from mmo_trio.http.streams import LingeringStream
 from mmo_trio.system.log_limit import LogRateLimit
 
@@ -66,7 +67,7 @@ async def serve_http(
     stay open for so long, because a client that sends just then would find its connection closed. Their next response
     is their last in any case. `extra_fields` holds whole field lines for every response. `metrics` counts requests and
     logs rejections; with None only internal errors are logged."""
-    table = ConnectionTable(limits)
+    table, timer = ConnectionTable(limits), DeadlineTimer()
     context = ListenerContext(
         handler,
         limits,
@@ -74,21 +75,25 @@ async def serve_http(
         mint_request_id,
         metrics or HttpMetrics(log_rejections=False),
         table,
+        timer,
         drain,
         tls,
         extra_fields,
     )
-    async with trio.open_nursery() as connections:
-        acceptor = _Acceptor(context, connections, accept_rules)
-        async with trio.open_nursery() as accepting:
-            for listener in listeners:
-                accepting.start_soon(acceptor.accept_from, listener)
-            task_status.started()
-            await drain.wait()
-            accepting.cancel_scope.cancel()
-        now = trio.current_time()
-        table.close_idle_at(now + idle_grace_s())
-        connections.cancel_scope.deadline = now + limits.drain_timeout_s
+    async with trio.open_nursery() as timing:
+        timing.start_soon(timer.run)
+        async with trio.open_nursery() as connections:
+            acceptor = _Acceptor(context, connections, accept_rules)
+            async with trio.open_nursery() as accepting:
+                for listener in listeners:
+                    accepting.start_soon(acceptor.accept_from, listener)
+                task_status.started()
+                await drain.wait()
+                accepting.cancel_scope.cancel()
+            now = trio.current_time()
+            table.close_idle_at(now + idle_grace_s())
+            connections.cancel_scope.deadline = now + limits.drain_timeout_s
+        timing.cancel_scope.cancel()
 
 
 @frozen
