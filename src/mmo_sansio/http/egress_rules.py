@@ -69,9 +69,12 @@ class UrlTarget:
         return f"{self.bracketed_host}:{self.port}"
 
 
+@lru_cache(maxsize=1024)
 def delivery_url_error(url: str, *, rules: EgressRules, brand_host: str | None = None) -> str | None:
     """Return what is wrong with a resultUrl or displayQrUrl and what would be right, in one sentence; None if nothing
-    is wrong (C8). The `brand_host` is a name under which this gateway serves the brand (`Brand.host`)."""
+    is wrong (C8). The `brand_host` is a name under which this gateway serves the brand (`Brand.host`).
+
+    Results are cached, as a merchant's requests name the same URL again and again."""
     try:
         target = parse_url(url)
     except UrlError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TypeAlias
 
 from attrs import frozen
@@ -31,11 +32,20 @@ class RequestHead:
 
     def values(self, name: bytes) -> tuple[bytes, ...]:
         """Return every value of the field with this lower-case name, in order."""
-        return tuple([value for each, value in self.headers if each == name])  # A generator costs double.
+        return self._values.get(name, ())
 
     def value(self, name: bytes) -> bytes | None:
         """Return the first value of the field with this lower-case name, or None."""
-        return header_value(self.headers, name)
+        values = self.values(name)
+        return values[0] if values else None
+
+    @cached_property
+    def _values(self) -> dict[bytes, tuple[bytes, ...]]:
+        """Holds the values of each field, as several parts of the gateway ask for some."""
+        found: dict[bytes, tuple[bytes, ...]] = {}
+        for name, value in self.headers:
+            found[name] = (*found.get(name, ()), value)
+        return found
 
 
 @frozen

@@ -99,7 +99,7 @@ def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant |
     written = journal.journal_entry(input_, decision.changes, now=moment)
     if isinstance(decision.reply, Ignored) and is_masked(decision.reply.transaction):
         written = evolve(written, detail=mask_members(written.detail))
-    return evolve(decision, changes=(*decision.changes, written))
+    return Decision(decision.reply, (*decision.changes, written), decision.intents)
 
 
 def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:

@@ -72,17 +72,15 @@ def to_money(value: Decimal, currency: str) -> Money:
     """Return the value in minor units. Raises AmountError when it has more decimals than the currency (M1, by value:
     `100.500` KES is accepted, `100.5` UGX is not) and KeyError for an unknown currency."""
     decimals = decimals_of(currency)
-    digits = value.as_tuple()
-    shift = int(digits.exponent) + decimals
-    coefficient = int("".join(map(str, digits.digits)))
-    minor, rest = (coefficient * 10**shift, 0) if shift >= 0 else divmod(coefficient, 10**-shift)
+    numerator, denominator = value.as_integer_ratio()
+    minor, rest = divmod(numerator * 10**decimals, denominator)
     if rest:
         raise AmountError(
             f"must have at most {decimals} decimals in {currency}"
             if decimals
             else f"must be a whole number in {currency}"
         )
-    return Money(-minor if digits.sign else minor, currency)
+    return Money(minor, currency)
 
 
 def percentage_of(amount: Money, percent: int) -> Money:

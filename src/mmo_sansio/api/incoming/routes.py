@@ -5,6 +5,7 @@ not written exactly as in the specification (one slash more, an encoded letter) 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from attrs import field, frozen
@@ -99,6 +100,8 @@ def find_route(head: RequestHead) -> Route:
     methods."""
     path, _, query = head.target.partition(b"?")
     try:
+        if head.method == "POST" and (create := _find_create_route(path)) is not None:
+            return create
         route, methods = _find_resource(path, query)
     except ValueError:
         raise ProblemError(NOT_FOUND.problem("The path is not validly encoded.")) from None
@@ -116,18 +119,31 @@ def route_name(route: Route) -> str:
     return _NAMES[type(route)]
 
 
+def _parse_create_route(path: bytes) -> CreateRoute | None:
+    """Return the creation that a path names, or None. Raises ValueError for a segment that cannot be decoded."""
+    if path.startswith(API_PREFIX):
+        match path[len(API_PREFIX) :].split(b"/"):
+            case [flow, direction, method] if method and (flow, direction) in _OPERATIONS:
+                return CreateRoute(_OPERATIONS[flow, direction], _decode_segment(method))
+    return None
+
+
+_find_create_route: Final = lru_cache(maxsize=512)(_parse_create_route)
+"""Caches them, as a merchant uses few."""
+
+
 def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
     """Return the resource and its methods. Raises ValueError for a segment that cannot be decoded."""
     if path.startswith(API_PREFIX):
         match path[len(API_PREFIX) :].split(b"/"):
             case [b"status", b"mref", reference] if reference:
                 return LookUpByMerchantReferenceRoute(_decode_segment(reference)), _READ_METHODS
-            case [flow, direction, method] if method and (flow, direction) in _OPERATIONS:
-                return CreateRoute(_OPERATIONS[flow, direction], _decode_segment(method)), _CREATE_METHODS
             case [b"status", reference] if reference:
                 return LookUpRoute(_decode_segment(reference)), _READ_METHODS
             case [b"records"]:
                 return ListRecordsRoute(query), _READ_METHODS
+            case [_, _, _] if (create := _parse_create_route(path)) is not None:
+                return create, _CREATE_METHODS
     match path.split(b"/"):
         case [b"", b"hooks", provider, token, *_] if provider and token:
             return WebhookRoute(_decode_segment(provider), _decode_segment(token)), _NOTIFY_METHODS
