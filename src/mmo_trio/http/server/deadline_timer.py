@@ -1,7 +1,7 @@
 """Watches the deadlines of all connections of a listener with one timer.
 
 Every request moves its connection's deadline on several times, and hardly any deadline ever passes. Trio sorts a cancel
-scope anew each time, for about 3 us; here moving a deadline on costs a comparison, and the timer learns of it when it
+scope again each time, for about 3 us; here moving a deadline on costs a comparison, and the timer learns of it when it
 next looks at the connection."""
 
 from __future__ import annotations
