@@ -10,7 +10,7 @@ from attrs import frozen
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.storage.interface.admin import AdminStore
-from mmo_trio.storage.interface.admin_types import AuditHead, AuditKey, AuditRow
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey, AuditRow
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 
 PAGE_SIZE = 1_000
@@ -38,7 +38,11 @@ class AuditLog:
 
     async def record(self, actor: str, action: str, about: str = "", **detail: object) -> None:
         """Append an event: what the actor is about to do. Raises what the store raises."""
-        await self.store.append_audit(audit_event(self.now(), actor, action, about, **detail), self.key)
+        await self.store.append_audit(*self.event(actor, action, about, **detail))
+
+    def event(self, actor: str, action: str, about: str = "", **detail: object) -> tuple[AuditEvent, AuditKey]:
+        """Return an event, and the key that authenticates it, for a store that appends it with another change."""
+        return audit_event(self.now(), actor, action, about, **detail), self.key
 
 
 @frozen

@@ -16,10 +16,11 @@ from attrs import evolve, frozen
 from mmo_sansio.messages.inputs import Input, ResolveManually
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.stuck import contradicting_entry
+from mmo_sansio.values.clock import MINUTE, Instant, Span, format_with_microseconds, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState
 from mmo_trio.storage.interface.store import Store
 
 SUCCESS = "success"
@@ -95,6 +96,10 @@ _NEXT_STATES: Mapping[tuple[ProposalState | None, ProposalAction], ProposalState
     }
 )
 """Approving an approved proposal carries it out again after a crash; a second time does no harm."""
+
+CARRIED_OUT_WITHIN = Span(MINUTE)
+"""How long an approved proposal is left to the user who approved it: another one carries it out only afterwards, as
+after a crash."""
 
 
 def next_state(
@@ -225,18 +230,21 @@ class Resolutions:
     async def approve(self, user: ResolutionUser, id: int) -> Proposal:
         """Approve a proposal and carry it out; after a crash in between, carry it out again.
 
-        The returned proposal is `refused` when the evidence or the payment rules are against it. Raises
-        ResolutionRefused when nothing was approved.
+        Of several users who approve at once, one ends the proposal and records that; the others learn who decided. The
+        returned proposal is `refused` when the evidence or the payment rules are against it. Raises ResolutionRefused
+        when this user has approved nothing.
         """
         proposal = await self._find(id)
         approved = await self._decide(user, proposal, ProposalAction.APPROVE)
         try:
-            await self._carry_out(user, approved)
-            ended = evolve(approved, state=ProposalState.DONE, remark=None)
+            await self._carry_out(approved)
+            ended, action = evolve(approved, state=ProposalState.DONE, remark=None), "payment_resolved"
         except ResolutionRefused as refused:
-            ended = evolve(approved, state=ProposalState.REFUSED, remark=str(refused))
-        if not await self.store.admin.update_proposal(ProposalState.APPROVED, ended):
-            ended = await self.store.admin.proposal(id) or ended
+            ended, action = evolve(approved, state=ProposalState.REFUSED, remark=str(refused)), "resolution_failed"
+        is_recorded = ended.state is ProposalState.DONE and await self._is_recorded_as_resolved(approved)
+        event = None if is_recorded else self._event(user, ended, action, ended.remark)
+        if not await self.store.admin.update_proposal(ProposalState.APPROVED, ended, event=event):
+            raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(approved))
         return ended
 
     async def reject(self, user: ResolutionUser, id: int, remark: str) -> Proposal:
@@ -267,6 +275,9 @@ class Resolutions:
         if after is ResolutionRefusal.OWN_PROPOSAL:
             await self._record(user, proposal, "refused")
             raise ResolutionRefused(after)
+        if after is ResolutionRefusal.ALREADY_DECIDED or self._is_with_another(user, proposal):
+            await self._record(user, proposal, "refused")
+            raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(proposal))
         await self._record(user, proposal, _AUDIT_ACTIONS[action], remark)
         if isinstance(after, ResolutionRefusal):
             raise ResolutionRefused(after)
@@ -274,10 +285,17 @@ class Resolutions:
             return proposal
         decided = evolve(proposal, state=after, decided_by=user.name, decided_at=self.audit_log.now(), remark=remark)
         if not await self.store.admin.update_proposal(proposal.state, decided):
-            raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED)
+            faster = await self.store.admin.proposal(proposal.id) or proposal
+            raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(faster))
         return decided
 
-    async def _carry_out(self, user: ResolutionUser, approved: Proposal) -> None:
+    def _is_with_another(self, user: ResolutionUser, proposal: Proposal) -> bool:
+        """Return whether another user has approved the proposal just now, and is about to carry it out."""
+        if proposal.state is not ProposalState.APPROVED or proposal.decided_by == user.name:
+            return False
+        return self.audit_log.now() < later(proposal.decided_at or Instant(0), CARRIED_OUT_WITHIN)
+
+    async def _carry_out(self, approved: Proposal) -> None:
         """Resolve the payment unless this proposal has resolved it already: before a crash, or at the hands of another
         approver at the same moment. Raises ResolutionRefused."""
         transaction = await self.store.transaction(approved.gateway_reference)
@@ -296,13 +314,9 @@ class Resolutions:
                 raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile.")
             await check_evidence(self.store, transaction, succeeded=resolution.error_code is None)
             await _submit_resolution(self.submit, resolution)
-        except ResolutionRefused as refused:
+        except ResolutionRefused:
             if not await self._has_resolved(resolution):
-                await self._record(user, approved, "resolution_failed", str(refused))
                 raise
-            if await self._is_recorded_as_resolved(approved):
-                return
-        await self._record(user, approved, "payment_resolved")
 
     async def _has_resolved(self, resolution: ResolveManually) -> bool:
         """Return whether the journal has this resolution."""
@@ -314,7 +328,12 @@ class Resolutions:
         return any(row.event.action == "payment_resolved" for row in rows)
 
     async def _record(self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None) -> None:
-        await self.audit_log.record(
+        await self.store.admin.append_audit(*self._event(user, proposal, action, remark))
+
+    def _event(
+        self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None
+    ) -> tuple[AuditEvent, AuditKey]:
+        return self.audit_log.event(
             user.actor,
             action,
             f"payment:{proposal.gateway_reference}",
@@ -325,6 +344,14 @@ class Resolutions:
             proposedBy=proposal.proposed_by,
             remark=remark,
         )
+
+
+def _who_decided(proposal: Proposal) -> str:
+    """Return a sentence about who has decided on a proposal, and when."""
+    if proposal.decided_by is None or proposal.decided_at is None:
+        return ResolutionRefusal.ALREADY_DECIDED.value
+    verb = "rejected" if proposal.state is ProposalState.REJECTED else "approved"
+    return f"{proposal.decided_by} {verb} it already, at {format_with_microseconds(proposal.decided_at)[:19]}Z."
 
 
 _AUDIT_ACTIONS = {ProposalAction.APPROVE: "resolution_approved", ProposalAction.REJECT: "resolution_rejected"}

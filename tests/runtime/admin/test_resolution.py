@@ -13,12 +13,13 @@ from attrs import evolve
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.testing import builders as a
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span, earlier, format_with_microseconds
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import (
+    CARRIED_OUT_WITHIN,
     ProposalAction,
     ProposalActor,
     ResolutionRefusal,
@@ -29,6 +30,7 @@ from mmo_trio.admin.resolution import (
 )
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.admin_types import AuditKey, ConsoleUser, Proposal, ProposalState, Role
+from mmo_trio.storage.memory.admin import MemoryAdminStore
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.system.clock import GatewayClock
 
@@ -142,6 +144,12 @@ class Case:
         return transaction.status
 
 
+def approved_long_ago(proposal: Proposal) -> Proposal:
+    """This proposal, as a crash or a standstill left it more than a minute ago."""
+    assert proposal.decided_at is not None
+    return evolve(proposal, state=APPROVED, decided_at=earlier(proposal.decided_at, Span(CARRIED_OUT_WITHIN + 1)))
+
+
 async def test_an_approved_proposal_resolves_the_payment() -> None:
     case = Case()
     await case.begin()
@@ -189,7 +197,7 @@ async def test_refused_actions_change_nothing_and_are_recorded() -> None:
         ("ann", "resolution_proposed"),
         ("ann", "refused"),
         ("abe", "resolution_rejected"),
-        ("abe", "resolution_approved"),
+        ("abe", "refused"),
     ]
 
 
@@ -223,8 +231,8 @@ async def test_an_approval_that_a_crash_interrupted_is_carried_out_again() -> No
     await case.begin()
     await case.propose(SAM)
     done = await case.resolutions.approve(ANN, 1)
-    for interrupted in (evolve(done, state=APPROVED), evolve(done, state=APPROVED)):
-        assert await case.store.admin.update_proposal(DONE, interrupted)
+    for _ in range(2):
+        assert await case.store.admin.update_proposal(DONE, approved_long_ago(done))
         again = await case.resolutions.approve(ABE, 1)
         assert (again.state, again.decided_by) == (DONE, "ann")
     assert [act for _, act in await case.acts()].count("payment_resolved") == 1
@@ -236,26 +244,82 @@ async def test_of_two_who_approve_at_once_the_slower_one_undoes_nothing() -> Non
     await case.begin()
     await case.propose(SAM)
     hurry = case.submit
-    faster: list[Proposal] = []
+    told: list[str] = []
 
     async def submit(input_: Input) -> Reply:
-        """The other approver is done while this one is about to resolve the payment."""
-        if not faster:
-            faster.append(evolve(BY_SAM))
-            faster[0] = await Resolutions(case.store, hurry, case.audit_log, four_eyes=True).approve(ABE, 1)
+        """The other approver comes while this one is about to resolve the payment."""
+        with pytest.raises(ResolutionRefused) as caught:
+            await case.resolutions.approve(ABE, 1)
+        told.append(str(caught.value))
         return await hurry(input_)
 
-    slower = await Resolutions(case.store, submit, case.audit_log, four_eyes=True).approve(ANN, 1)
-    assert (slower.state, faster[0].state) == (DONE, DONE)
+    done = await Resolutions(case.store, submit, case.audit_log, four_eyes=True).approve(ANN, 1)
+    assert (done.state, done.decided_by, done.decided_at) == (DONE, "ann", done.decided_at)
+    assert told == [f"ann approved it already, at {format_with_microseconds(done.decided_at or Instant(0))[:19]}Z."]
     stored = await case.store.admin.proposal(1)
-    assert stored is not None
-    assert (stored.state, stored.remark) == (DONE, None)
+    assert stored == done
     assert await case.acts() == [
         ("sam", "resolution_proposed"),
         ("ann", "resolution_approved"),
-        ("abe", "resolution_approved"),
-        ("abe", "payment_resolved"),
+        ("abe", "refused"),
+        ("ann", "payment_resolved"),
     ]
+
+
+@pytest.mark.finding("operators-two-approvers")
+@pytest.mark.parametrize("is_after_the_resolution", [True, False])
+async def test_of_two_who_carry_out_one_approval_one_records_it(*, is_after_the_resolution: bool) -> None:
+    """The one who approved stood still for a minute, so that another user went on for him."""
+    case = Case()
+    await case.begin()
+    await case.propose(SAM)
+    hurry = case.submit
+    other: list[Proposal] = []
+
+    async def go_on() -> None:
+        approved = await case.store.admin.proposal(1)
+        assert approved is not None
+        assert await case.store.admin.update_proposal(APPROVED, approved_long_ago(approved))
+        other.append(await case.resolutions.approve(ABE, 1))
+
+    async def submit(input_: Input) -> Reply:
+        if not is_after_the_resolution:
+            await go_on()
+        reply = await hurry(input_)
+        if is_after_the_resolution:
+            await go_on()
+        return reply
+
+    slow = Resolutions(case.store, submit, case.audit_log, four_eyes=True)
+    with pytest.raises(ResolutionRefused, match=r"^ann approved it already, at "):
+        await slow.approve(ANN, 1)
+    assert [(each.state, each.decided_by) for each in other] == [(DONE, "ann")]
+    assert await case.status() is Status.SUCCESS
+    assert (await case.acts()).count(("abe", "payment_resolved")) == 1
+    assert [act for _, act in await case.acts()].count("payment_resolved") == 1
+
+
+@pytest.mark.finding("operators-two-approvers")
+async def test_of_two_who_decide_in_one_moment_one_learns_who_was_faster() -> None:
+    case = Case()
+    await case.begin()
+    await case.propose(SAM)
+
+    seen = await case.store.admin.proposal(1)
+    await case.resolutions.reject(ABE, 1, "no such line")
+
+    class SlowAdmin(MemoryAdminStore):
+        """Shows the proposal first as it was before the other user rejected it."""
+
+        shown = 0
+
+        async def proposal(self, id: int) -> Proposal | None:
+            SlowAdmin.shown += 1
+            return seen if SlowAdmin.shown == 1 else await super().proposal(id)
+
+    case.store.admin = SlowAdmin(case.store._open_state)
+    with pytest.raises(ResolutionRefused, match=r"^abe rejected it already, at "):
+        await case.resolutions.approve(ANN, 1)
 
 
 @pytest.mark.finding("security-19")
@@ -265,7 +329,7 @@ async def test_a_refusal_after_the_other_approvers_success_is_none() -> None:
     await case.begin()
     await case.propose(SAM)
     done = await case.resolutions.approve(ABE, 1)
-    assert await case.store.admin.update_proposal(DONE, evolve(done, state=APPROVED))
+    assert await case.store.admin.update_proposal(DONE, approved_long_ago(done))
     resolved = await case.store.transaction(a.REFERENCE)
     assert resolved is not None
     stale = evolve(resolved, progress=evolve(resolved.progress, stage=Stage.AWAITING_RESULT))

@@ -15,7 +15,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from mmo_trio.storage.conformance import batches, claims, generations, ownership, queries, retention, stored_keys, work
+from mmo_trio.storage.conformance import (
+    batches,
+    claims,
+    generations,
+    ownership,
+    proposals,
+    queries,
+    retention,
+    stored_keys,
+    work,
+)
 from mmo_trio.storage.conformance.driver import OpenStore
 
 __all__ = ["CHECKS", "SHARED_CHECKS", "OpenStore", "StoreCheck", "check_store"]
@@ -58,7 +68,8 @@ CHECKS: tuple[StoreCheck, ...] = (
     work.check_sealed_audit_keys,
     work.check_users_and_sessions,
     work.check_second_factors,
-    work.check_proposals,
+    proposals.check_proposals,
+    proposals.check_decision_is_recorded_once,
     work.check_payment_search,
     work.check_work_lists,
     work.check_payment_counts,

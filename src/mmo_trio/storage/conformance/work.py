@@ -38,8 +38,6 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentCount,
     PaymentFilter,
     PaymentPage,
-    Proposal,
-    ProposalState,
     Role,
     SecondFactor,
 )
@@ -205,24 +203,6 @@ async def check_second_factors(open_store: OpenStore) -> None:
         assert await admin.session(b"2") is None
         assert not await admin.use_recovery_code("ada", b"d")
         assert await admin.second_factor("ada") is None
-
-
-async def check_proposals(open_store: OpenStore) -> None:
-    """Of two users who decide on a proposal, one succeeds."""
-    async with open_store() as store:
-        admin = store.admin
-        made = Proposal(0, reference(1), "acme", None, "P1", "asked", "page 3", "ada", NOON)
-        id = await admin.add_proposal(made)
-        other = await admin.add_proposal(evolve(made, gateway_reference=reference(2), error_code="x"))
-        stored = evolve(made, id=id)
-        assert await admin.proposal(id) == stored
-        assert await admin.proposal(id + other) is None
-        decided = evolve(stored, state=ProposalState.APPROVED, decided_by="bob", decided_at=after_noon(1))
-        assert await admin.update_proposal(ProposalState.OPEN, decided)
-        assert not await admin.update_proposal(ProposalState.OPEN, decided)
-        assert [each.id for each in await admin.proposals()] == [other, id]
-        assert list(await admin.proposals(about=reference(1))) == [decided]
-        assert [each.id for each in await admin.proposals(state=ProposalState.OPEN)] == [other]
 
 
 async def check_payment_search(open_store: OpenStore) -> None:

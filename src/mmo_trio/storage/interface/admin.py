@@ -307,6 +307,9 @@ class AdminStore(Protocol):
         """Return the proposal with this id."""
         ...
 
-    async def update_proposal(self, expected_state: ProposalState, updated: Proposal) -> bool:
-        """Replace a proposal that is in the expected state; return False when it isn't any more."""
+    async def update_proposal(
+        self, expected_state: ProposalState, updated: Proposal, *, event: tuple[AuditEvent, AuditKey] | None = None
+    ) -> bool:
+        """Replace a proposal that is in the expected state, and append the event to the audit log, both or neither;
+        return False when it isn't in that state any more."""
         ...

@@ -268,11 +268,19 @@ class MemoryAdminStore(MemorySecondFactors):
     async def proposal(self, id: int) -> admin_types.Proposal | None:
         return next((each for each in (await self._state()).proposals if each.id == id), None)
 
-    async def update_proposal(self, expected_state: admin_types.ProposalState, updated: admin_types.Proposal) -> bool:
+    async def update_proposal(
+        self,
+        expected_state: admin_types.ProposalState,
+        updated: admin_types.Proposal,
+        *,
+        event: tuple[admin_types.AuditEvent, admin_types.AuditKey] | None = None,
+    ) -> bool:
         stored = (await self._state()).proposals
         for index, each in enumerate(stored):
             if each.id == updated.id and each.state is expected_state:
                 stored[index] = updated
+                if event is not None:
+                    await self.append_audit(*event)
                 return True
         return False
 

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser, Proposal, ProposalState, Role
+from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditKey,
+    ConsoleSession,
+    ConsoleUser,
+    Proposal,
+    ProposalState,
+    Role,
+)
+from mmo_trio.storage.sql.audit_log import append_audit
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select
 
 _USER_COLUMNS = "name, role, password_hash, added_at, disabled_at"
@@ -127,9 +136,11 @@ def proposal(id: int) -> SqlQuery[Proposal | None]:
     return parse_proposal(rows[0]) if rows else None
 
 
-def update_proposal(expected_state: ProposalState, updated: Proposal) -> SqlQuery[bool]:
-    """Replace a proposal in this state; of two users who decide at once, one succeeds."""
-    return returns_row(
+def update_proposal(
+    expected_state: ProposalState, updated: Proposal, *, event: tuple[AuditEvent, AuditKey] | None = None
+) -> SqlQuery[bool]:
+    """Replace a proposal in this state and append the event; of two users who decide at once, one succeeds."""
+    is_replaced = yield from returns_row(
         "UPDATE proposals SET state = ?, decided_by = ?, decided_at = ?, remark = ?"
         " WHERE id = ? AND state = ? RETURNING 1",
         updated.state.value,
@@ -139,6 +150,9 @@ def update_proposal(expected_state: ProposalState, updated: Proposal) -> SqlQuer
         updated.id,
         expected_state.value,
     )
+    if is_replaced and event is not None:
+        yield from append_audit(*event)
+    return is_replaced
 
 
 def _user_values(user: ConsoleUser) -> tuple[Any, ...]:
