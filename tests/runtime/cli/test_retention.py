@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli import main
-from mmo_trio.storage.conformance.inputs import reference
+from mmo_trio.storage.conformance.inputs import brand, reference
 from mmo_trio.storage.open_store import open_store
 from tests.support.aged_payments import pay
 
@@ -86,6 +86,36 @@ def test_what_is_old_moves_to_the_archive_and_is_found_there(invoke: Invoke, tmp
     assert "missing" in missing.stderr
     refused = invoke("db", "retention", "--at-once")
     assert refused.exit_code in (0, 1)
+
+
+def test_archived_payments_are_compared_with_statements_and_in_digests(invoke: Invoke, tmp_path: Path) -> None:
+    async def add_brand() -> None:
+        async with open_store(f"sqlite:///{tmp_path / 'gateway.db'}", serving=False) as store:
+            await store.admin.save_brands([brand("acme")])
+
+    def digest() -> list[dict[str, object]]:
+        found: list[dict[str, object]] = json.loads(
+            invoke("records", "digest", "--date", "2023-11-14", "--json").stdout
+        )
+        return found
+
+    def reconcile(*more: str) -> tuple[dict[str, int], str]:
+        words = ("--statement", str(statement), "--map", "reference=order", "--map", "amount=total")
+        done = invoke("records", "reconcile", *words, "--currency", "UGX", "--json", *more)
+        return json.loads(done.stdout)["differences"], done.stderr
+
+    trio.run(add_brand)
+    statement = tmp_path / "statement.csv"
+    statement.write_text("order,total\norder-1,7\n", "utf-8")
+    before = digest(), reconcile()[0]
+    assert before[0][0]["count"] == 4
+    assert before[1]["missing_in_statement"] == 3
+    assert invoke("db", "retention", "--at-once").exit_code == 0
+    assert (digest(), reconcile()[0]) == before
+    assert reconcile("--method", "another")[0]["missing_in_statement"] == 0
+    config = tmp_path / "mmo.toml"
+    config.write_text(config.read_text("utf-8").replace("[retention]\narchive_directory", "[retention]\n# "), "utf-8")
+    assert "are in the archive and are left out" in reconcile()[1]
 
 
 def test_a_damaged_archive_is_reported(invoke: Invoke, tmp_path: Path) -> None:

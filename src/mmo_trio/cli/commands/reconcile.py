@@ -15,6 +15,7 @@ import click
 from attrs import frozen
 
 from mmo_sansio.api.incoming.timestamps import parse_timestamp
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.payments.daily_digest import DailyDigest, digest_day
 from mmo_sansio.payments.reconciliation import (
@@ -31,9 +32,10 @@ from mmo_sansio.values.money import Money, to_money
 from mmo_trio.cli.commands.brands import find_brand
 from mmo_trio.cli.commands.records import EXPORT_PAGE_SIZE, datetime_type, read_pages, to_instant
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.output import print_json_text, print_line, print_rows
+from mmo_trio.cli.support.output import print_json_text, print_line, print_rows, print_status
 from mmo_trio.cli.support.statement_file import FIELDS, PRESETS, StatementError, read_statement
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
 from mmo_trio.storage.interface.store import Store
 
 LATEST_END = Span(7 * DAY)
@@ -95,12 +97,13 @@ def reconcile(
     reconciliation = Reconciliation()
     if records_file is not None:
         for text in _lines_of(records_file):
-            _add_record(reconciliation, text, period, method)
+            _add_record(reconciliation, text, period, method, set())
     else:
 
         async def load(store: Store) -> None:
-            async for each in _read_records(store, brand, period, method):
-                _add_record(reconciliation, each, period, method)
+            seen = set[str]()
+            async for _, each in _read_records(store, _archive(target), brand, period, method):
+                _add_record(reconciliation, each, period, method, seen)
 
         target.with_store(load)
     try:
@@ -131,13 +134,12 @@ def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarge
     period = _Period(begin, later(begin, DAY))
 
     async def load(store: Store) -> dict[str, DailyDigest]:
-        found = {}
-        for name in await _brand_ids(store, brand):
-            objects = [each async for each in _read_records(store, name, period, None)]
-            found[name] = digest_day(
-                each for each in (_recorded_payment(text, period) for text in objects) if each.is_expected
-            )
-        return found
+        found: dict[str, dict[str, RecordedPayment]] = {name: {} for name in await _brand_ids(store, brand)}
+        async for name, text in _read_records(store, _archive(target), brand, period, None):
+            payment = _recorded_payment(text, period)
+            if payment.is_expected:
+                found.setdefault(name, {})[payment.gateway_reference] = payment
+        return {name: digest_day(payments.values()) for name, payments in found.items()}
 
     rows = [
         {"brand": name, "date": f"{day:%Y-%m-%d}", "count": each.count, "sums": _sums_text(each), "sha256": each.sha256}
@@ -178,19 +180,44 @@ async def _brand_ids(store: Store, brand: str | None) -> list[str]:
     return [each.brand.id for each in found]
 
 
-async def _read_records(store: Store, brand: str | None, period: _Period, method: str | None) -> AsyncIterator[bytes]:
-    """Return the transaction objects of payments that may have ended in the period."""
-    begin = max(clock.FIRST_INSTANT, earlier(period.begin, LATEST_END))
+async def _read_records(
+    store: Store, archive: ArchiveDirectory | None, brand: str | None, period: _Period, method: str | None
+) -> AsyncIterator[tuple[str, bytes]]:
+    """Return the brands and transaction objects of payments that may have ended in the period, first those of the store
+    and then those of the archive. One that is being archived may come from both."""
+    begin = Instant(max(clock.FIRST_INSTANT, earlier(period.begin, LATEST_END)))
     for name in await _brand_ids(store, brand):
-        query = ListRecords(name, Instant(begin), period.end, method=method, page_size=EXPORT_PAGE_SIZE)
+        query = ListRecords(name, begin, period.end, method=method, page_size=EXPORT_PAGE_SIZE)
         async for page in read_pages(store, query):
             for each in page:
-                yield each
+                yield name, each
+    head = await store.retention.archive_head()
+    if archive is None:
+        if head.number:
+            print_status(
+                "Old payments are in the archive and are left out: set retention.archive_directory to compare them."
+            )
+        return
+    if archive.head().number < head.number:
+        raise ArchiveUnusable(f"{archive.path} lacks parts: the store knows {head.number}. See `mmo archive verify`.")
+    for transaction in archive.transactions(begin=begin, end=period.end):
+        order = transaction.order
+        if brand in (None, order.brand) and method in (None, order.method):
+            yield order.brand, transaction_object(transaction)
 
 
-def _add_record(reconciliation: Reconciliation, text: bytes, period: _Period, method: str | None) -> None:
+def _archive(target: CommandTarget) -> ArchiveDirectory | None:
+    path = target.settings.retention.archive_directory
+    return None if path is None else ArchiveDirectory(path)
+
+
+def _add_record(
+    reconciliation: Reconciliation, text: bytes, period: _Period, method: str | None, seen: set[str]
+) -> None:
+    """Add the payment of a transaction object, unless it was seen before."""
     record = _recorded_payment(text, period)
-    if method is None or json.loads(text)["method"] == method:
+    if record.gateway_reference not in seen and (method is None or json.loads(text)["method"] == method):
+        seen.add(record.gateway_reference)
         reconciliation.add_record(record)
 
 

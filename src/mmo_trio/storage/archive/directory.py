@@ -23,6 +23,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_sansio.values.clock import SECOND, Instant, format_with_microseconds
+from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.archive.rows import ArchiveRows, PartContent, decode_rows
 from mmo_trio.storage.interface.admin_types import AuditRow
 from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead
@@ -101,6 +102,14 @@ class ArchiveDirectory:
             for row in decode_rows(kind, content):
                 rows.add(kind, row)
         return rows
+
+    def transactions(self, *, begin: Instant, end: Instant) -> Iterator[Transaction]:
+        """Yield the archived payments that were created in this time, part by part; a payment may come twice. Every
+        part that begins before the end is read. Raises ArchiveUnusable."""
+        for number in self.numbers():
+            part = self.part(number)
+            if part.manifest["payments"]["count"] and part.day <= _day(end):
+                yield from (each for each in self.read(part).transactions if begin <= each.order.created_at < end)
 
     def audit_rows(self) -> Iterator[Sequence[AuditRow]]:
         """Yield the archived rows of the audit log in order, some at a time. Raises ArchiveUnusable."""
