@@ -150,3 +150,20 @@ async def test_counts_are_added_up_and_old_rows_of_commits_purged(distributed: s
                 left = connection.execute("SELECT stamp FROM brand_batches WHERE stamp < 100").fetchall()
                 assert left == []
                 assert connection.execute("SELECT stamp FROM batches WHERE stamp < 100").fetchall() == [(78,)]
+
+
+async def test_a_migration_of_later_sets_what_the_shards_need(distributed: str) -> None:
+    options = """
+        SELECT DISTINCT result FROM run_command_on_shards(
+            'transactions', 'SELECT array_to_string(reloptions, '','') FROM pg_class WHERE oid = ''%s''::regclass')
+    """
+    with closing(psycopg.connect(distributed, autocommit=True)) as connection:
+        before = connection.execute(options).fetchall()
+        connection.execute("ALTER TABLE transactions RESET (autovacuum_vacuum_scale_factor)")
+        assert connection.execute(options).fetchall() != before
+        connection.execute("DELETE FROM mmo_schema WHERE version = (SELECT max(version) FROM mmo_schema)")
+        with trio.fail_after(60):
+            async with open_postgres(distributed, serving=True):
+                pass
+        assert connection.execute(options).fetchall() == before
+    assert "autovacuum_vacuum_scale_factor=0.02" in before[0][0]

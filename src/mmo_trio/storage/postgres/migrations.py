@@ -13,6 +13,7 @@ use: it is refused while a process serves the database.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import trio
 
@@ -95,8 +96,7 @@ async def _acquire_lock(connection: PostgresConnection) -> None:
 
 async def _apply(connection: PostgresConnection, number: int, script: str) -> None:
     if _CONCURRENTLY.search(script):
-        for statement in script.split(";\n"):
-            await connection.execute(statement.encode(), prepare=False)
+        await _execute_script(connection, script)
         await _record_version(connection, number, script)
         return
     async with connection.transaction():
@@ -105,8 +105,27 @@ async def _apply(connection: PostgresConnection, number: int, script: str) -> No
         await connection.execute(VERSION_TABLE.encode())
         if _ALONE.search(script):
             await _require_alone(connection)
-        await connection.execute(script.encode(), prepare=False)
+        await _execute_script(connection, script)
         await _record_version(connection, number, script)
+
+
+async def _execute_script(connection: PostgresConnection, script: str) -> None:
+    """Execute a script statement by statement: Citus takes no other command along with one about a distributed
+    table."""
+    for statement in script_statements(script):
+        await connection.execute(statement.encode(), prepare=False)
+
+
+def script_statements(script: str) -> Iterator[str]:
+    """Yield the statements of a migration. One ends with a semicolon at the end of a line, outside of `$$`."""
+    statement = ""
+    for part in script.split(";\n"):
+        statement += part
+        if statement.count("$$") % 2:
+            statement += ";\n"
+        else:
+            yield statement
+            statement = ""
 
 
 async def _require_alone(connection: PostgresConnection) -> None:

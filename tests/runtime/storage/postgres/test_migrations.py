@@ -15,7 +15,7 @@ from mmo_sansio.values.clock import DAY, LAST_INSTANT, MINUTE, Instant, later
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.postgres import migrations, open_postgres
 from mmo_trio.storage.sql.serialization import serialize_order, serialize_progress, with_checksum
 from tests.support.postgres_schema import migrate_to
 
@@ -132,3 +132,16 @@ async def test_tables_are_moved_only_while_no_process_serves(database: str) -> N
     with trio.fail_after(60):
         async with open_postgres(database, serving=True) as store:
             assert not await store.integrity_errors()
+
+
+@pytest.mark.finding("postgres-F7")
+def test_a_migration_is_executed_statement_by_statement() -> None:
+    """Citus takes no other command along with one about a distributed table."""
+    script = "-- First;\n-- second.\nCREATE TABLE a (b text);\n\nDO $$\nBEGIN\n    PERFORM 1;\nEND\n$$;\nSELECT 1;\n"
+    assert [each.strip() for each in migrations.script_statements(script)] == [
+        "-- First",
+        "-- second.\nCREATE TABLE a (b text)",
+        "DO $$\nBEGIN\n    PERFORM 1;\nEND\n$$",
+        "SELECT 1",
+        "",
+    ]
