@@ -42,12 +42,13 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "read_timeout",
         "ssl_handshake_timeout",
     ),
-    "Trio, Quart, logging, structlog, signal and Python call or read these names": (
+    "Trio, Quart, click, logging, structlog, signal and Python call or read these names": (
         "__call__",
         "__getattr__",
         "critical",
         "deadline_to_sleep_time",
         "debug",
+        "format_commands",
         "frame",
         "handlers",
         "log_exception",

@@ -13,6 +13,7 @@ from mmo_sansio.values.dialling_codes import possible_msisdns
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
 from mmo_trio.admin.explanation import conclusions, load_payment_history
+from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import UNFINISHED_STATES
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.console.context import console
@@ -29,7 +30,7 @@ from mmo_trio.console.parameters import (
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
 from mmo_trio.console.views import format_utc_milliseconds, format_utc_seconds, list_payment_fields, to_audit_cells
-from mmo_trio.storage.interface.admin_types import PaymentFilter
+from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
 from mmo_trio.system.masking import mask_number
 
 AUDIT_ROWS_MAX = 200
@@ -62,7 +63,8 @@ async def list_payments() -> str:
 
 @pages.post("/search")
 async def search() -> str:
-    """Search by a reference or a phone number, which is in the body as it is personal data."""
+    """Search by a reference or a phone number, which is in the body as it is personal data. Where nothing is found, the
+    text is taken for the beginning of a reference."""
     text = await form_field("text", length_max=TEXT_LENGTH_MAX)
     before = parse_position(await form_field("before", is_required=False))
     digits = parse_phone_number(text)
@@ -71,16 +73,23 @@ async def search() -> str:
     if may_see and digits is not None:
         countries = (method.country for each in await admin.brands() for method in each.brand.methods)
         msisdns = possible_msisdns(digits, countries)
-    found = await admin.search_payments(text, msisdns=msisdns, before=before, limit=PAGE_SIZE)
+    is_beginning = await form_field("beginning", is_required=False) != ""
+    found = PaymentPage((), None)
+    if not is_beginning:
+        found = await admin.search_payments(text, msisdns=msisdns, before=before, limit=PAGE_SIZE)
+        is_beginning = before is None and not found.transactions
     if may_see and digits is not None:
         references = [each.reference for each in found.transactions]
         await record_action(PERSONAL_DATA_VIEWED, "search", number=mask_number(digits), payments=references)
+    if is_beginning:
+        found = await search_by_beginning(admin, text, before=before, limit=PAGE_SIZE)
     return await render_template(
         "found.html",
         rows=found.transactions,
         next_page=format_position(found.next_position),
         text=text,
         is_number=digits is not None and not may_see,
+        is_beginning=is_beginning,
     )
 
 

@@ -154,6 +154,14 @@ def test_transactions_are_listed_the_newest_first(data: Path) -> None:
     assert len(mmo("tx", "list", "--limit", 2, "--data", data).stdout.splitlines()) == 3
 
 
+@pytest.mark.finding("new-users-M7")
+def test_transactions_are_listed_by_the_beginning_of_a_reference(data: Path) -> None:
+    listed = as_json("tx", "list", "--reference", PAID[:-1].lower(), "--brand", "acme", "--data", data)
+    assert PAID in [each["transaction"]["gatewayReference"] for each in listed]
+    assert as_json("tx", "list", "--reference", "rder", "--data", data) == []
+    assert "either --stuck or --reference" in refusal(2, "tx", "list", "--stuck", "--reference", "o", "--data", data)
+
+
 @pytest.mark.spec("S1", "S2")
 def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     done = as_json(

@@ -63,6 +63,18 @@ async def test_a_payment_is_found_by_any_reference_and_by_its_number(sandbox: Ru
     assert b"There is none." in (await sam.post("/search", text="nobody")).body
 
 
+@pytest.mark.finding("new-users-M7")
+async def test_the_beginning_of_a_reference_is_enough(sandbox: Running, signed_in: SignedIn) -> None:
+    accepted = await made(sandbox)
+    sam = await signed_in("sam")
+    for text in (accepted["gatewayReference"][:20].lower(), accepted["merchantReference"][:-1]):
+        found = await sam.post("/search", text=text)
+        assert f"/payments/{accepted['gatewayReference']}".encode() in found.body, text
+        assert b"begins so" in found.body
+    older = await sam.post("/search", text="no-such", beginning="1")
+    assert b"There is none." in older.body
+
+
 async def test_only_who_sees_personal_data_finds_by_number(sandbox: Running, signed_in: SignedIn) -> None:
     payer = {"id": "customer-1", "msisdn": "254711222333"}
     await made(sandbox, payer=payer)

@@ -11,6 +11,7 @@ from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
+from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.machine_user import machine_user
@@ -31,6 +32,9 @@ from mmo_trio.system.clock import GatewayClock
 
 STUCK_PAGE_SIZE = 500
 """Transactions whose outcome is unknown that are read from the store at once."""
+
+BEGINNING_SCANNED_MAX = 100_000
+"""Transactions that a search by the beginning of a reference reads."""
 
 DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
 """The error code of a failure by hand, unless the option names another."""
@@ -71,6 +75,18 @@ async def _find_stuck(store: Store, clock: GatewayClock, brand: str | None, limi
     return found[:limit]
 
 
+async def _find_beginning(
+    store: Store, beginning: str, *, brand: str | None, status: Status | None, limit: int
+) -> Sequence[Transaction]:
+    """Return the transactions with a reference that begins so, the newest first."""
+    page = await search_by_beginning(
+        store.admin, beginning, brand=brand, status=status, limit=limit, scanned_max=BEGINNING_SCANNED_MAX
+    )
+    if page.next_position is not None and len(page.transactions) < limit:
+        print_status(f"The newest {BEGINNING_SCANNED_MAX:,} were searched; there are older ones.")
+    return page.transactions
+
+
 @click.group()
 def tx() -> None:
     """Show transactions, and resolve one by hand."""
@@ -91,15 +107,34 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
 @brand_option
 @click.option("--status", type=click.Choice([each.value for each in Status]), help="Only those with this status.")
 @click.option("--stuck", is_flag=True, help="Only those whose outcome has been unknown for an hour, the oldest first.")
+@click.option(
+    "--reference",
+    "beginning",
+    help=f"Only those with a reference that begins so, of the newest {BEGINNING_SCANNED_MAX:,}.",
+)
 @click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True, help="The most that are listed.")
 @target_options
 @json_option
-def list_(brand: str | None, status: str | None, stuck: bool, limit: int, target: CommandTarget, as_json: bool) -> None:
+def list_(
+    brand: str | None,
+    status: str | None,
+    stuck: bool,
+    beginning: str | None,
+    limit: int,
+    target: CommandTarget,
+    as_json: bool,
+) -> None:
     """List transactions, the newest first."""
+    if stuck and beginning is not None:
+        raise UsageProblem("Say either --stuck or --reference.")
     only_status = None if status is None else Status(status)
     found: Sequence[Transaction]
     if stuck:
         found = target.with_store(lambda store: _find_stuck(store, target.clock(), brand, limit))
+    elif beginning is not None:
+        found = target.with_store(
+            lambda store: _find_beginning(store, beginning, brand=brand, status=only_status, limit=limit)
+        )
     else:
         found = target.with_store(
             lambda store: store.admin.find_transactions(brand=brand, status=only_status, limit=limit)
