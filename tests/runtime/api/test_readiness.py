@@ -93,6 +93,7 @@ async def test_all_who_ask_at_once_share_the_answer(setup: Setup, autojump_clock
     assert setup.store.asked == 1
 
 
+@pytest.mark.finding("new-users-M10")
 @pytest.mark.parametrize("make_error", [StoreUnavailable, StoreCorrupt])
 async def test_a_store_that_is_gone_is_noticed_within_a_second(
     setup: Setup, mock_clock: MockClock, make_error: Callable[[str], Exception]
@@ -106,6 +107,7 @@ async def test_a_store_that_is_gone_is_noticed_within_a_second(
     assert await setup.is_ready()
 
 
+@pytest.mark.finding("new-users-H4")
 async def test_a_commit_that_failed_counts_at_once_and_until_one_succeeds(setup: Setup, mock_clock: MockClock) -> None:
     assert await setup.is_ready()
     setup.engine.last_failure_at = trio.current_time()
@@ -137,6 +139,7 @@ async def test_a_store_that_is_too_busy_to_answer_is_ready_while_it_commits(
     assert setup.store.asked == 11
 
 
+@pytest.mark.finding("new-users-H3")
 @pytest.mark.finding("hostile-F10")
 async def test_a_process_without_the_store_s_master_key_is_not_ready_although_it_commits(
     setup: Setup, autojump_clock: MockClock

@@ -26,6 +26,7 @@ def test_a_master_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["master.key"]
 
 
+@pytest.mark.finding("new-users-H3")
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [

@@ -193,6 +193,7 @@ limits.KES = { min = "100", max = "200" }
 """
 
 
+@pytest.mark.finding("specification-A7")
 @pytest.mark.spec("C8", "W2")
 async def test_redirect_urls_may_be_web_addresses_or_a_scheme_of_the_brand(serve: Serve) -> None:
     async with serve(brands=BRAND) as sandbox:

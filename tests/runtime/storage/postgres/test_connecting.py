@@ -73,6 +73,7 @@ async def refusal(url: str) -> str:
     return str(refused.value)
 
 
+@pytest.mark.finding("new-users-M11")
 @operating_row("a wrong password, role or database, or no entry in `pg_hba.conf`")
 @pytest.mark.parametrize(
     ("user", "wanted", "remedy"),

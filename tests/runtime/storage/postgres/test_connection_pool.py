@@ -209,6 +209,7 @@ async def test_sessions_of_a_machine_that_vanished_do_not_stay_for_hours() -> No
                 assert found == [(value,)]
 
 
+@pytest.mark.finding("new-users-M10")
 @pytest.mark.spec("P5")
 @pytest.mark.finding("postgres-F11")
 async def test_a_server_that_is_down_refuses_at_once_and_serves_as_soon_as_it_is_up() -> None:

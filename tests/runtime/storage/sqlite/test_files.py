@@ -161,6 +161,7 @@ async def test_a_gateway_whose_files_were_removed_takes_no_payment(tmp_path: Pat
         await gateway.process.wait()
 
 
+@pytest.mark.finding("new-users-H4")
 @pytest.mark.finding("hostile-F5")
 async def test_a_disk_that_is_nearly_full_is_noticed_before_a_commit_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

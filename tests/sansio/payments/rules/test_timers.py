@@ -95,6 +95,7 @@ def test_waking_what_is_unknown_is_harmless() -> None:
     assert decide(ledger_with(), a_wake(), now=EXPIRES) == Decision(Ignored("Nothing is due."))
 
 
+@pytest.mark.finding("specification-A6")
 @pytest.mark.spec("W1", "E1")
 @pytest.mark.parametrize("stage", [Stage.AWAITING_CUSTOMER, Stage.CREATED], ids=str)
 def test_a_page_whose_payment_was_never_sent_fails_when_it_closes(stage: Stage) -> None:
