@@ -150,7 +150,7 @@ class RedactingProvider:
     def _redact_free_text(self, text: str) -> str:
         """Remove all secrets, plain or in Base64, from text for people."""
         text = _BASE64.sub(self._redact_base64, self._redact_long_secrets(text))
-        for secret in self._secrets:
+        for secret in (*self._secrets, *self._tokens):
             if len(secret) < LONG_SECRET_CHARACTERS:
                 text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", REDACTED, text)
         return text
@@ -167,8 +167,7 @@ class RedactingProvider:
         return REDACTED if any(each.encode() in decoded for each in self._long_secrets()) else run
 
     def _long_secrets(self) -> Iterator[str]:
-        yield from (each for each in self._secrets if len(each) >= LONG_SECRET_CHARACTERS)
-        yield from self._tokens
+        yield from (each for each in (*self._secrets, *self._tokens) if len(each) >= LONG_SECRET_CHARACTERS)
 
 
 def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:

@@ -33,14 +33,14 @@ def a_provider() -> RedactingProvider:
     return RedactingProvider(MtnMomoProvider("mtn", "MTN", read_account(options, hooks_url=hooks)))
 
 
-def signed_in(provider: RedactingProvider) -> None:
+def signed_in(provider: RedactingProvider, token: str = TOKEN) -> None:
     conversation = provider.sign_in("collection", now=START)
     next(conversation)
-    body = json.dumps({"access_token": TOKEN, "expires_in": 3600}).encode()
+    body = json.dumps({"access_token": token, "expires_in": 3600}).encode()
     with pytest.raises(StopIteration) as end:
         conversation.send(HttpResponse(200, (), body))
     assert isinstance(end.value.value, AccessToken)
-    assert end.value.value.value == TOKEN
+    assert end.value.value.value == token
 
 
 BASIC = base64.b64encode(f"{USER}:{USER_KEY}".encode()).decode()
@@ -85,6 +85,21 @@ def test_words_without_secrets_stay_as_they_are() -> None:
     report = drive(a_provider().submit(transaction, now=START), lambda _: HttpResponse(400, (), body))
     assert isinstance(report, ProviderFailed)
     assert (report.native_code, report.native_message) == ("NOT_ENOUGH_FUNDS", words)
+
+
+@pytest.mark.spec("A5")
+def test_a_short_access_token_is_hidden_as_a_word_and_spoils_no_response() -> None:
+    provider = a_provider()
+    signed_in(provider, "100")
+    paid = {"status": "SUCCESSFUL", "amount": "1001", "currency": "EUR", "financialTransactionId": "3100"}
+    transaction = a_transaction(type=Type.PAYIN)
+    redacted = drive(provider.poll(transaction, now=START), lambda _: HttpResponse(200, (), json.dumps(paid).encode()))
+    plain = drive(a_provider().poll(transaction, now=START), lambda _: HttpResponse(200, (), json.dumps(paid).encode()))
+    assert redacted == plain
+    body = json.dumps({"code": "NOT_ALLOWED", "message": "The token 100 is not for 2100 EUR"}).encode()
+    refused = drive(provider.submit(transaction, now=START), lambda _: HttpResponse(400, (), body))
+    assert isinstance(refused, ProviderFailed)
+    assert refused.native_message == f"The token {REDACTED} is not for 2100 EUR"
 
 
 def test_a_refused_sign_in_names_no_secret() -> None:
