@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,10 @@ from pathlib import Path
 from attrs import frozen
 
 PROGRAMS = Path(__file__).with_name("programs")
+CONSTRAINTS = Path(__file__).with_name("constraints")
+"""What each package of PyPI is installed with, as `pip freeze` named it when its program was written."""
+NPM_BEFORE = "2026-11-20"
+"""The date that packages of npm, which depend on ranges of versions, are resolved as of."""
 
 
 @frozen
@@ -21,24 +26,33 @@ class OperatorClient:
     requirements: tuple[str, ...]
     """The package and what it needs, pinned; of PyPI, or of npm for a program in JavaScript."""
     program: str
+    pin_padding: str | None = None
+    """The only padding of PINs that the operator accepts; None: it accepts all."""
 
     @property
     def is_javascript(self) -> bool:
         return self.program.endswith(".js")
 
     @property
+    def package(self) -> str:
+        """The name of the package."""
+        return re.split(r"[=@\[]", self.requirements[0])[0]
+
+    @property
     def name(self) -> str:
-        return f"{self.operator}-{Path(self.program).stem}"
+        padding = () if self.pin_padding is None else (self.pin_padding,)
+        return "-".join((self.operator, Path(self.program).stem, *padding))
 
     def install(self, directory: Path) -> list[str]:
         """Install the packages below the directory unless they are there, and return the command that runs the
         program."""
-        home = directory / f"{self.name}-{'-'.join(self.requirements).replace('/', '_')}"
+        home = directory / f"{self.operator}-{'-'.join(self.requirements)}"
         python = home / "bin" / "python"
         if self.is_javascript:
-            steps = [["npm", "install", "--silent", "--prefix", str(home), *self.requirements]]
+            steps = [["npm", "install", "--silent", "--before", NPM_BEFORE, "--prefix", str(home), *self.requirements]]
         else:
-            installing = [str(python), "-m", "pip", "install", "--quiet", *self.requirements]
+            constraints = str(CONSTRAINTS / f"{self.package}.txt")
+            installing = [str(python), "-m", "pip", "install", "--quiet", "-c", constraints, *self.requirements]
             steps = [[sys.executable, "-m", "venv", str(home)], installing]
         _install_once(home, steps)
         program = str(PROGRAMS / self.program)
@@ -61,11 +75,17 @@ def _install_once(home: Path, steps: list[list[str]]) -> None:
 CLIENTS = (
     OperatorClient("mpesa", ("mpesakit==2.2.0",), "mpesakit_client.py"),
     OperatorClient("mpesa", ("daraja-sdk-py==2.0.0",), "daraja_sdk_client.py"),
+    OperatorClient("mpesa", ("mpesa-daraja-mcp==0.1.4",), "mpesa_daraja_mcp_client.py"),
     OperatorClient("mpesa", ("mpesa-node@0.1.3",), "mpesa_node_client.js"),
     OperatorClient("mtn", ("mtnmomo==3.0.1",), "mtnmomo_client.py"),
     OperatorClient("mtn", ("momo-openapi==0.1.2",), "momo_openapi_client.py"),
     OperatorClient("mtn", ("mtn-momo-client==2.0.1",), "mtn_momo_client_mtn.py"),
+    OperatorClient("mtn", ("mobilemoney.py==0.1.2", "requests==2.34.2"), "mobilemoney_client.py"),
     OperatorClient("airtel", ("airtelmoney-py==1.0.6",), "airtelmoney_client.py"),
     OperatorClient("airtel", ("pyairtel==0.1.1", "pycryptodome==4.4.0"), "pyairtel_client.py"),
-    OperatorClient("airtel", ("mtn-momo-client[airtel]==2.0.1",), "mtn_momo_client_airtel.py"),
+    OperatorClient("airtel", ("umojasdk==0.1.1",), "umojasdk_client.py"),
+    *(
+        OperatorClient("airtel", ("mtn-momo-client[airtel]==2.0.1",), "mtn_momo_client_airtel.py", padding)
+        for padding in ("pkcs1v15", "oaep-sha256", "oaep-sha256-mgf1-sha1", "oaep-sha1")
+    ),
 )

@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from callback_receiver import ORIGIN, CallbackReceiver, balances
 from momo_openapi import Collection, Disbursement, MomoConfig, Remittance
+
+from support import ORIGIN, CallbackReceiver, balances
 
 USER, TOKEN = "c72025f5-5cd1-4630-99e4-8ba4722fad56", "f1db798c98df4bcf83b538175893bbf0"
 COLLECTION_KEY = "5c011ec7104e4d84a1f0c2e9106a2d34"

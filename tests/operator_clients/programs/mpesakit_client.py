@@ -6,11 +6,9 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from callback_receiver import ORIGIN, CallbackReceiver, balances, control
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import padding
+from mpesa import CUSTOMER, NOT_REGISTERED, PASSKEY, QUEUE_TIMEOUT, credential
 from mpesakit import MpesaClient
-from mpesakit.b2c.schemas import B2CCommandIDType
+from mpesakit.b2c.schemas import B2CCommandIDType, B2CResultCallback, B2CTimeoutCallback
 from mpesakit.b2c_account_top_up.schemas import B2CAccountTopUpCallback
 from mpesakit.business_buy_goods.schemas import BusinessBuyGoodsResultCallback
 from mpesakit.business_paybill.schemas import BusinessPayBillResultCallback
@@ -19,16 +17,7 @@ from mpesakit.dynamic_qr_code.schemas import DynamicQRTransactionType
 from mpesakit.errors import MpesaApiException
 from mpesakit.mpesa_express.schemas import TransactionType
 
-PASSKEY = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"
-CUSTOMER = "254708374149"
-
-
-def flattened(body: Any) -> Any:
-    """The body as two of the models want it: a list where the portal's own samples have an object with the list in it,
-    and a value for each parameter."""
-    found = body["Result"]["ResultParameters"]["ResultParameter"]
-    parameters = [{"Value": "", **each} for each in found]
-    return {"Result": {**body["Result"], "ResultParameters": parameters}}
+from support import ORIGIN, CallbackReceiver, balances, control, plan, read, refuse
 
 
 def failure_of(call: Callable[[], object]) -> str:
@@ -42,93 +31,87 @@ def failure_of(call: Callable[[], object]) -> str:
 
 def main() -> None:
     receiver = CallbackReceiver()
-    certificate = x509.load_pem_x509_certificate(control("/_simulator/certificate").encode())
-    credential = base64.b64encode(certificate.public_key().encrypt(b"Safaricom999!*!", padding.PKCS1v15())).decode()
     urls = {"result_url": receiver.url("result"), "queue_timeout_url": receiver.url("timeout")}
-    initiator = {"initiator": "testapi", "security_credential": credential, **urls}
+    initiator: dict[str, Any] = {"initiator": "testapi", "security_credential": credential(), "remarks": "OK", **urls}
     client = MpesaClient("consumer-key", "consumer-secret")
     client.http_client.base_url = ORIGIN
 
-    pushed = client.stk_push(
-        business_short_code=174379,
-        passkey=PASSKEY,
-        transaction_type=TransactionType.CUSTOMER_PAYBILL_ONLINE,
-        amount=100,
-        party_a=CUSTOMER,
-        party_b="174379",
-        phone_number=CUSTOMER,
-        callback_url=receiver.url("mpesa/stk"),
-        account_reference="INV0001",
-        transaction_desc="Deposit",
-    )
-    paid = client.process_stk_callback(receiver.next())
+    def push() -> Any:
+        return client.stk_push(
+            business_short_code=174379,
+            passkey=PASSKEY,
+            transaction_type=TransactionType.CUSTOMER_PAYBILL_ONLINE,
+            amount=100,
+            party_a=CUSTOMER,
+            party_b="174379",
+            phone_number=CUSTOMER,
+            callback_url=receiver.url("mpesa/stk"),
+            account_reference="INV0001",
+            transaction_desc="Deposit",
+        )
+
+    def pay_out(name: str) -> None:
+        client.b2c.send_payment(
+            originator_conversation_id=name,
+            initiator_name="testapi",
+            security_credential=initiator["security_credential"],
+            command_id=B2CCommandIDType.BusinessPayment,
+            amount=100,
+            party_a="600997",
+            party_b=CUSTOMER,
+            remarks="payout",
+            **urls,
+        )
+
+    plan("stk_push", "1032")
+    push()
+    failed = read("prompt that fails", receiver.next(), client.process_stk_callback)
+    assert failed.Body.stkCallback.ResultCode == 1032, failed
+    pushed = push()
+    paid = read("prompt", receiver.next(), client.process_stk_callback)
     assert paid.Body.stkCallback.ResultCode == 0, paid
     receipt = next(i.Value for i in paid.Body.stkCallback.CallbackMetadata.Item if i.Name == "MpesaReceiptNumber")
     asked = client.stk_query(business_short_code=174379, passkey=PASSKEY, checkout_request_id=pushed.CheckoutRequestID)
     assert str(asked.ResultCode) == "0", asked
 
-    client.b2c.send_payment(
-        originator_conversation_id="mpesakit-1",
-        initiator_name="testapi",
-        security_credential=credential,
-        command_id=B2CCommandIDType.BusinessPayment,
-        amount=100,
-        party_a="600997",
-        party_b=CUSTOMER,
-        remarks="payout",
-        **urls,
-    )
-    assert client.process_b2c_callback(flattened(receiver.next())).Result.ResultCode == 0
+    pay_out("mpesakit-1")
+    refuse("pay-out", receiver.next(), B2CResultCallback.model_validate)
+    plan("b2c", NOT_REGISTERED)
+    pay_out("mpesakit-2")
+    failed = read("pay-out that fails", receiver.next(), client.process_b2c_callback)
+    assert str(failed.Result.ResultCode) == NOT_REGISTERED, failed
+    plan("b2c", QUEUE_TIMEOUT)
+    pay_out("mpesakit-3")
+    timed_out = read("queue time-out", receiver.next(), B2CTimeoutCallback.model_validate)
+    assert timed_out.Result.OriginatorConversationID == "mpesakit-3", timed_out
 
-    client.tax.remittance(amount=239, party_a=600997, remarks="OK", account_reference="353353", **initiator)
-    taxed = client.process_tax_remittance_callback(receiver.next())
+    client.tax.remittance(amount=239, party_a=600997, account_reference="353353", **initiator)
+    taxed = read("tax", receiver.next(), client.process_tax_remittance_callback)
     assert str(taxed.Result.ResultCode) == "0", taxed
 
-    client.transactions.query_status(
-        transaction_id=receipt, party_a=174379, identifier_type=4, remarks="OK", **initiator
-    )
-    assert client.process_transactions_callback(flattened(receiver.next())).Result.ResultCode == 0
+    client.transactions.query_status(transaction_id=receipt, party_a=174379, identifier_type=4, **initiator)
+    refuse("status", receiver.next(), client.process_transactions_callback)
 
-    client.balance.query(command_id="AccountBalance", party_a=600997, identifier_type=4, remarks="OK", **initiator)
+    client.balance.query(command_id="AccountBalance", party_a=600997, identifier_type=4, **initiator)
     told = receiver.next()
-    assert client.process_account_balance_callback(told).Result.ResultCode == "0"
+    assert read("balance", told, client.process_account_balance_callback).Result.ResultCode == "0"
     assert "Utility Account|KES|999661.00" in str(told), told
 
-    client.b2b.paybill(
-        amount=50,
-        party_a=600997,
-        party_b=174379,
-        account_reference="ACC1",
-        requester=CUSTOMER,
-        remarks="OK",
-        **initiator,
-    )
-    assert str(BusinessPayBillResultCallback.model_validate(receiver.next()).Result.ResultCode) == "0"
-    client.b2b.buygoods(
-        amount=50,
-        party_a=600997,
-        party_b=174379,
-        account_reference="ACC1",
-        requester=CUSTOMER,
-        remarks="OK",
-        **initiator,
-    )
-    assert str(BusinessBuyGoodsResultCallback.model_validate(receiver.next()).Result.ResultCode) == "0"
-    client.b2c.account_topup(
-        amount=50,
-        party_a=174379,
-        party_b=600997,
-        account_reference="ACC1",
-        requester=CUSTOMER,
-        remarks="OK",
-        **initiator,
-    )
-    assert str(B2CAccountTopUpCallback.model_validate(receiver.next()).Result.ResultCode) == "0"
+    supplier = {"amount": 50, "party_a": 600997, "party_b": 174379, "account_reference": "ACC1", "requester": CUSTOMER}
+    for model, pay, parties in (
+        (BusinessPayBillResultCallback, client.b2b.paybill, {}),
+        (BusinessBuyGoodsResultCallback, client.b2b.buygoods, {}),
+        (B2CAccountTopUpCallback, client.b2c.account_topup, {"party_a": 174379, "party_b": 600997}),
+    ):
+        pay(**supplier | parties, **initiator)
+        found = read("payment between organisations", receiver.next(), model.model_validate)
+        assert str(found.Result.ResultCode) == "0", found
+    plan("b2b", "1")
+    client.b2b.paybill(**supplier, **initiator)
+    refuse("payment between organisations that fails", receiver.next(), BusinessPayBillResultCallback.model_validate)
 
-    client.reversal.reverse(
-        transaction_id=receipt, amount=100, receiver_party=174379, remarks="Payment reversal", **initiator
-    )
-    assert client.process_reversal_callback(receiver.next()).is_successful()
+    client.reversal.reverse(transaction_id=receipt, amount=100, receiver_party=174379, **initiator)
+    assert read("reversal", receiver.next(), client.process_reversal_callback).is_successful()
 
     code = client.dynamic_qr.generate(
         merchant_name="TEST SUPERMARKET",
@@ -157,7 +140,8 @@ def main() -> None:
         "BillRefNumber": "ACC1",
     }
     client.http_client.post("/mpesa/c2b/v2/simulate", json=deposit, headers=headers)
-    asked, confirmed = (C2BValidationRequest.model_validate(receiver.next()) for _ in range(2))
+    asked = read("validation of a deposit", receiver.next(), C2BValidationRequest.model_validate)
+    confirmed = read("deposit", receiver.next(), C2BValidationRequest.model_validate)
     assert asked.TransID == confirmed.TransID, (asked, confirmed)
 
     wrong = MpesaClient("consumer-key", "wrong")

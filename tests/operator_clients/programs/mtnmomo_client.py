@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from callback_receiver import ORIGIN, CallbackReceiver, balances
+from support import ORIGIN, CallbackReceiver, balances
 
 USER, SECRET = "c72025f5-5cd1-4630-99e4-8ba4722fad56", "f1db798c98df4bcf83b538175893bbf0"
 CONFIGURATION = {
@@ -20,11 +20,15 @@ CONFIGURATION = {
     "DISBURSEMENT_USER_ID": USER,
     "DISBURSEMENT_API_SECRET": SECRET,
     "DISBURSEMENTS_API_SECRET": SECRET,
+    "REMITTANCE_PRIMARY_KEY": "4e317a9cb20f4c5d8a6b1f3e7d9c2b40",
+    "REMITTANCE_USER_ID": USER,
+    "REMITTANCE_API_SECRET": SECRET,
 }
 os.environ.update(CONFIGURATION)
 
 from mtnmomo.collection import Collection  # noqa: E402 - it reads the environment when it is imported.
 from mtnmomo.disbursement import Disbursement  # noqa: E402
+from mtnmomo.remittance import Remittance  # noqa: E402
 
 PAYER = "256772123456"
 
@@ -46,7 +50,12 @@ def main() -> None:
     sent = disbursement.transfer("30", PAYER, "payout-1", "note", "message")
     assert ended(disbursement, sent["transaction_ref"]) == "SUCCESSFUL"
     assert disbursement.getBalance() == {"availableBalance": "999970", "currency": "EUR"}
-    assert balances()[PAYER] == "999930.00"
+    remittance = Remittance(CONFIGURATION)
+    assert remittance.isActive(PAYER) == {"result": True}
+    sent = remittance.transfer("20", PAYER, "remittance-1", "note", "message", callback_url=receiver.url())
+    assert receiver.next()["externalId"] == "remittance-1"
+    assert ended(remittance, sent["transaction_ref"]) == "SUCCESSFUL"
+    assert balances()[PAYER] == "999950.00"
 
 
 main()

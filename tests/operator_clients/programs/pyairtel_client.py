@@ -6,8 +6,9 @@ import base64
 import json
 import urllib.request
 
-from callback_receiver import ORIGIN, CallbackReceiver, balances, control
 from pyairtel import AirtelMoney
+
+from support import ORIGIN, CallbackReceiver, balances, control
 
 PAYER = "255681219610"
 

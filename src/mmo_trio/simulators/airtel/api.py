@@ -11,7 +11,6 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
@@ -61,7 +60,6 @@ from mmo_trio.simulators.base import (
     DueQueue,
     EndAfter,
     EndWith,
-    Fault,
     FaultScript,
     earliest,
     find_fault,
@@ -70,6 +68,7 @@ from mmo_trio.simulators.base import (
     payment_row,
     respond_with_faults,
 )
+from mmo_trio.simulators.routes import SimulatedCall, SimulatedRoute, match_route
 
 KEY_BITS: Final = 2048
 """The length of the operator's key."""
@@ -79,13 +78,7 @@ PROMPT_ANSWER_DELAY = Span(2 * SECOND)
 
 PaymentQueue: TypeAlias = DueQueue[SimulatedAirtelPayment]
 
-_COLLECTION_PATHS: Final = ("/merchant/v1/payments", "/merchant/v2/payments")
-_DISBURSEMENT_PATHS: Final = tuple(f"/standard/v{n}/disbursements" for n in (1, 2, 3))
-_REFUND_PATHS: Final = ("/standard/v1/payments/refund", "/standard/v2/payments/refund")
-_BALANCE_PATHS: Final = ("/standard/v1/users/balance", "/standard/v2/users/balance")
-_USER_PREFIX: Final = "/standard/v1/users/"
 _WALLETS_BY_TYPE: Final = {"COLL": COLLECTION, "DISB": DISBURSEMENT}
-_ENQUIRY_PREFIXES: Final = {"/standard/v1/payments/": COLLECTION, "/standard/v1/disbursements/": DISBURSEMENT}
 
 
 @define(eq=False)
@@ -109,12 +102,12 @@ class AirtelSimulator:
         """Return the response to a request of its API; never raises for a bad one."""
         self._complete_due(now)
         path = path_and_query(request)[0].rstrip("/")
-        try:
-            operation, act = self._route(request, path, now=now)
-        except AirtelRequestRejected as refusal:
-            return refusal.response
-        met = self.faults.take_matching(operation)
-        return respond_with_faults(met, lambda: act(met))
+        found = match_route(ROUTES, request.method, path)
+        if found is None:
+            return AirtelRequestRejected("ROUTER005", "No such resource", 404).response
+        route, segments = found
+        call = SimulatedCall(request, path, segments, self.faults.take_matching(route.operation), now)
+        return respond_with_faults(call.faults, lambda: route.handler(self, call))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now; each is returned once."""
@@ -172,32 +165,8 @@ class AirtelSimulator:
             raise ValueError("callback_url and callback_key must be text or null")
         self.market = evolve(self.market, **changes)
 
-    def _route(
-        self, request: HttpRequest, path: str, *, now: Instant
-    ) -> tuple[str, Callable[[Sequence[Fault]], HttpResponse]]:
-        """Return the operation's name and the function that carries it out. Raises AirtelRequestRejected."""
-        if (request.method, path) == ("POST", "/auth/oauth2/token"):
-            return "token", lambda _: self._issue_token(request, now=now)
-        if (request.method, path) == ("GET", "/v1/rsa/encryption-keys"):
-            return "key", lambda _: self._encryption_key(request, now=now)
-        if request.method == "POST" and path in _COLLECTION_PATHS:
-            return COLLECTION, lambda met: self._collect(request, path, met, now=now)
-        if request.method == "POST" and path in _DISBURSEMENT_PATHS:
-            return DISBURSEMENT, lambda met: self._disburse(request, path, met, now=now)
-        if request.method == "POST" and path in _REFUND_PATHS:
-            return "refund", lambda _: self._refund(request, now=now)
-        if request.method == "GET" and path in _BALANCE_PATHS:
-            return "balance", lambda _: self._balance(request, now=now)
-        if request.method == "GET" and path.startswith(_USER_PREFIX):
-            return "user", lambda _: self._user(request, path.removeprefix(_USER_PREFIX), now=now)
-        for beginning, kind in _ENQUIRY_PREFIXES.items():
-            id = path.removeprefix(beginning)
-            if request.method == "GET" and path.startswith(beginning) and "/" not in id:
-                return f"{kind}_enquiry", partial(self._enquire, request, kind, id, now=now)
-        raise AirtelRequestRejected("ROUTER005", "No such resource", 404)
-
-    def _issue_token(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
-        document = parse_document(request)
+    def _issue_token(self, call: SimulatedCall) -> HttpResponse:
+        document = parse_document(call.request)
         expected = {
             "client_id": self.market.client_id,
             "client_secret": self.market.client_secret,
@@ -210,103 +179,95 @@ class AirtelSimulator:
         self._sequence += 1
         secret = self.market.client_secret.encode()
         token = hmac.digest(secret, f"token {self._sequence}".encode(), hashlib.sha256).hex()
-        self._token_expiries[token] = later(now, self.market.token_lifetime)
+        self._token_expiries[token] = later(call.now, self.market.token_lifetime)
         life = str(self.market.token_lifetime // SECOND)
         return json_response(200, {"access_token": token, "expires_in": life, "token_type": "bearer"})
 
-    def _encryption_key(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
-        self._check_headers(request, now=now)
+    def _encryption_key(self, call: SimulatedCall) -> HttpResponse:
+        self._check_headers(call)
         public_key = self.market.private_key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         data = {
             "key_id": 1,
             "key": base64.b64encode(public_key).decode(),
-            "valid_upto": to_datetime(later(now, Span(30 * DAY))).strftime("%d-%m-%Y %H:%M:%S"),
+            "valid_upto": to_datetime(later(call.now, Span(30 * DAY))).strftime("%d-%m-%Y %H:%M:%S"),
         }
         return operator_response(data, "DP02010001001", "SUCCESS")
 
-    def _check_headers(self, request: HttpRequest, *, now: Instant) -> None:
+    def _check_headers(self, call: SimulatedCall) -> None:
         """Check the token and the headers of all money calls. Raises AirtelRequestRejected."""
-        authorization = (request.value(b"authorization") or b"").decode("latin-1")
+        authorization = (call.request.value(b"authorization") or b"").decode("latin-1")
         scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or now >= self._token_expiries.get(token, now):
+        if scheme.lower() != "bearer" or call.now >= self._token_expiries.get(token, call.now):
             raise AirtelRequestRejected("401", "Unauthorized", 401)
-        check_market_headers(request, self.market)
+        check_market_headers(call.request, self.market)
 
-    def _collect(self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant) -> HttpResponse:
-        self._check_headers(request, now=now)
-        check_signature(request, path, self.market, "DP00800001026")
-        document = parse_document(request)
+    def _collect(self, call: SimulatedCall) -> HttpResponse:
+        self._check_headers(call)
+        check_signature(call.request, call.path, self.market, "DP00800001026")
+        document = parse_document(call.request)
         subscriber = required_object(document, "subscriber")
         transaction = required_object(document, "transaction")
         check_reference(document)
         for each in (subscriber, transaction):
             check_country_and_currency(each, self.market)
-        payment = self._accept_payment(COLLECTION, transaction, subscriber, faults, now=now)
-        span = find_fault(EndAfter, faults)
+        payment = self._accept_payment(COLLECTION, transaction, subscriber, call)
+        span = find_fault(EndAfter, call.faults)
         delay = PROMPT_ANSWER_DELAY if span is None else span.span
         if delay is not None:
-            self._pending_results.schedule(payment, at=later(now, delay))
+            self._pending_results.schedule(payment, at=later(call.now, delay))
         data = {"transaction": {"id": payment.id, "status": "SUCCESS"}}
         return operator_response(data, "DP00800001006", "SUCCESS")
 
-    def _disburse(self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant) -> HttpResponse:
-        self._check_headers(request, now=now)
-        check_signature(request, path, self.market, "DP00900001016")
-        document = parse_document(request)
+    def _disburse(self, call: SimulatedCall) -> HttpResponse:
+        self._check_headers(call)
+        check_signature(call.request, call.path, self.market, "DP00900001016")
+        document = parse_document(call.request)
         payee = required_object(document, "payee")
         transaction = required_object(document, "transaction")
         check_reference(document)
-        check_version_fields(path, payee, transaction)
+        check_version_fields(call.path, payee, transaction)
         check_pin(document, self.market)
-        payment = self._accept_payment(DISBURSEMENT, transaction, payee, faults, now=now)
-        span = find_fault(EndAfter, faults)
+        payment = self._accept_payment(DISBURSEMENT, transaction, payee, call)
+        span = find_fault(EndAfter, call.faults)
         if span is None:
-            self._complete(payment, at=now)
+            self._complete(payment, at=call.now)
         elif span.span is not None:
-            self._pending_results.schedule(payment, at=later(now, span.span))
+            self._pending_results.schedule(payment, at=later(call.now, span.span))
         return payment_response(payment)
 
-    def _enquire(
-        self, request: HttpRequest, kind: str, id: str, faults: Sequence[Fault], *, now: Instant
-    ) -> HttpResponse:
-        self._check_headers(request, now=now)
-        payment = self._payments.get((kind, id))
+    def _enquire(self, kind: str, call: SimulatedCall) -> HttpResponse:
+        self._check_headers(call)
+        payment = self._payments.get((kind, call.segments["id"]))
         if payment is None:
             raise AirtelRequestRejected("ESB000045", "No transaction found with the given transaction id", 200)
         return payment_response(payment)
 
-    def _refund(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
+    def _refund(self, call: SimulatedCall) -> HttpResponse:
         """Refund a collection by its airtel_money_id, whole."""
-        self._check_headers(request, now=now)
-        receipt = parse_id(required_object(parse_document(request), "transaction"), "airtel_money_id")
+        self._check_headers(call)
+        receipt = parse_id(required_object(parse_document(call.request), "transaction"), "airtel_money_id")
         payment = next((each for each in self._payments.values() if each.receipt == receipt), None)
         if payment is None or payment.kind != COLLECTION:
             raise AirtelRequestRejected(CODE_PREFIXES[COLLECTION] + NOT_FOUND, "Transaction Not Found")
         return refund_response(payment, self.wallets.refund(payment))
 
-    def _user(self, request: HttpRequest, number: str, *, now: Instant) -> HttpResponse:
-        self._check_headers(request, now=now)
-        wallet = self.wallets.find(number)
+    def _user(self, call: SimulatedCall) -> HttpResponse:
+        self._check_headers(call)
+        wallet = self.wallets.find(call.segments["msisdn"])
         if wallet is None:
             raise AirtelRequestRejected("DP02200000002", "User not found")
         return user_response(wallet)
 
-    def _balance(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
+    def _balance(self, call: SimulatedCall) -> HttpResponse:
         """Answer with the merchant's balance; without a `type`, with that of the wallet that pays out."""
-        self._check_headers(request, now=now)
-        types = parse_qs(path_and_query(request)[1]).get("type", ["DISB"])
+        self._check_headers(call)
+        types = parse_qs(path_and_query(call.request)[1]).get("type", ["DISB"])
         if len(types) != 1 or types[0] not in _WALLETS_BY_TYPE:
             raise AirtelRequestRejected("ROUTER003", "type must be COLL or DISB")
         return balance_response(self.wallets.merchant_balance(_WALLETS_BY_TYPE[types[0]]))
 
     def _accept_payment(
-        self,
-        kind: str,
-        transaction: Mapping[str, Any],
-        party: Mapping[str, Any],
-        faults: Sequence[Fault],
-        *,
-        now: Instant,
+        self, kind: str, transaction: Mapping[str, Any], party: Mapping[str, Any], call: SimulatedCall
     ) -> SimulatedAirtelPayment:
         """Accept and return the payment. Raises AirtelRequestRejected."""
         id = parse_id(transaction)
@@ -320,14 +281,14 @@ class AirtelSimulator:
             raise AirtelRequestRejected("DP00900001012", "Invalid Mobile Number")
         asked = parse_amount(transaction, kind, self.market)
         self._sequence += 1
-        end, calls = find_fault(EndWith, faults), find_fault(CallBack, faults)
+        end, calls = find_fault(EndWith, call.faults), find_fault(CallBack, call.faults)
         payment = SimulatedAirtelPayment(
             kind,
             id,
             number,
             asked,
             receipt=f"MP{self._sequence:06}A{len(self._payments):05}",
-            accepted_at=now,
+            accepted_at=call.now,
             scripted_code=end.code if end else None,
             scripted_message=end.message if end else None,
             callback_delays=calls.after if calls else (Span(0),) * (kind == COLLECTION),
@@ -344,6 +305,32 @@ class AirtelSimulator:
     def _complete_due(self, now: Instant) -> None:
         for at, payment in self._pending_results.take_due(now=now):
             self._complete(payment, at=at)
+
+
+AirtelHandler: TypeAlias = Callable[[AirtelSimulator, SimulatedCall], HttpResponse]
+
+
+def _enquiry_of(kind: str) -> AirtelHandler:
+    return lambda simulator, call: simulator._enquire(kind, call)
+
+
+ROUTES: Final[tuple[SimulatedRoute[AirtelHandler], ...]] = (
+    SimulatedRoute("token", "POST", "/auth/oauth2/token", AirtelSimulator._issue_token),
+    SimulatedRoute("key", "GET", "/v1/rsa/encryption-keys", AirtelSimulator._encryption_key),
+    SimulatedRoute(COLLECTION, "POST", "/merchant/v1/payments", AirtelSimulator._collect),
+    SimulatedRoute(COLLECTION, "POST", "/merchant/v2/payments", AirtelSimulator._collect),
+    SimulatedRoute("collection_enquiry", "GET", "/standard/v1/payments/{id}", _enquiry_of(COLLECTION)),
+    SimulatedRoute("refund", "POST", "/standard/v1/payments/refund", AirtelSimulator._refund),
+    SimulatedRoute("refund", "POST", "/standard/v2/payments/refund", AirtelSimulator._refund),
+    SimulatedRoute(DISBURSEMENT, "POST", "/standard/v1/disbursements", AirtelSimulator._disburse),
+    SimulatedRoute(DISBURSEMENT, "POST", "/standard/v2/disbursements", AirtelSimulator._disburse),
+    SimulatedRoute(DISBURSEMENT, "POST", "/standard/v3/disbursements", AirtelSimulator._disburse),
+    SimulatedRoute("disbursement_enquiry", "GET", "/standard/v1/disbursements/{id}", _enquiry_of(DISBURSEMENT)),
+    SimulatedRoute("balance", "GET", "/standard/v1/users/balance", AirtelSimulator._balance),
+    SimulatedRoute("balance", "GET", "/standard/v2/users/balance", AirtelSimulator._balance),
+    SimulatedRoute("user", "GET", "/standard/v1/users/{msisdn}", AirtelSimulator._user),
+)
+"""All that is offered; a path may end in a slash."""
 
 
 def open_airtel(pin_paddings: tuple[RsaPadding, ...] = ANY_PADDING, key_bits: int = KEY_BITS) -> AirtelSimulator:

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from attrs import Factory, define, field
 
@@ -27,7 +27,6 @@ from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_trio.simulators.base import (
     DroppedConnection,
     EndWith,
-    Fault,
     FaultScript,
     RequestRejected,
     find_fault,
@@ -53,7 +52,8 @@ from mmo_trio.simulators.mtn.sandbox_numbers import (
     IMMEDIATE_REJECTION_STATUSES,
     OUTCOMES_BY_NUMBER,
 )
-from mmo_trio.simulators.mtn.submissions import KINDS_BY_PATH, PRODUCTS, SubmissionKind
+from mmo_trio.simulators.mtn.submissions import KINDS, KINDS_BY_PATH, PRODUCTS, SubmissionKind
+from mmo_trio.simulators.routes import SimulatedCall, SimulatedRoute, match_route
 
 API_USER: Final = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 API_KEY: Final = "f1db798c98df4bcf83b538175893bbf0"
@@ -103,8 +103,12 @@ class MtnSimulator:
         """Return the response to a request of its API."""
         self.accounts.complete_due(now=now)
         path, _ = path_and_query(request)
-        met = self.faults.take_matching(_operation_name(request.method, path))
-        return respond_with_faults(met, lambda: self._route(request, path, met, now=now))
+        found = match_route(ROUTES, request.method, path)
+        if found is None:
+            return respond_with_faults(self.faults.take_matching("account"), lambda: _no_such_route().response)
+        route, segments = found
+        call = SimulatedCall(request, path, segments, self.faults.take_matching(route.operation), now)
+        return respond_with_faults(call.faults, lambda: route.handler(self, call))
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
         """Return the callbacks to send now."""
@@ -131,111 +135,108 @@ class MtnSimulator:
         """Return every balance and every submission that was accepted."""
         return self.accounts.snapshot()
 
-    def _route(self, request: HttpRequest, path: str, faults: Sequence[Fault], *, now: Instant) -> HttpResponse:
-        product, *rest = path.split("/")[1:]
-        if product == "v1_0" and rest[:1] == ["apiuser"]:
-            return self._provision_api_user(request, rest[1:])
-        if product not in self.subscription_keys:
-            raise _no_such_route()
-        self._check_subscription(request, (product,))
-        if (request.method, rest) == ("POST", ["token", ""]):
-            return self._issue_token(request, product, now=now)
-        user = self._check_token(request, product, now=now)
-        match request.method, rest:
-            case "POST", _ if path in KINDS_BY_PATH:
-                return self._accept_submission(request, KINDS_BY_PATH[path], user, faults, now=now)
-            case "GET", ["v1_0", "account", "balance", *currency] if len(currency) < 2:
-                return self._balance(product, *currency)
-            case "GET", ["v1_0", segment, reference_id] if (path_of := f"/{product}/v1_0/{segment}") in KINDS_BY_PATH:
-                return self._payment_status(KINDS_BY_PATH[path_of], reference_id.lower())
-            case "GET", ["v1_0", "accountholder", "msisdn" | "MSISDN", number, "active"]:
-                return self._account_holder_active(number)
-            case "GET", ["v1_0", "accountholder", "msisdn", number, "basicuserinfo"]:
-                self._check_account_holder(number)
-                name = {"given_name": "Sand", "family_name": "Box", "name": "Sand Box"}
-                return json_response(200, {"sub": number, **name, "locale": "sv_SE"})
-            case _:
-                raise _no_such_route()
+    def _create_api_user(self, call: SimulatedCall) -> HttpResponse:
+        """Create an API user, which the operator offers in its sandbox only."""
+        self._check_subscription(call.request, self.subscription_keys)
+        user = parse_reference_id(call.request)
+        if user in self._users:
+            raise _duplicate_reference()
+        self._users[user] = _ApiUser(None, _callback_host(call.request.body))
+        return HttpResponse(201)
 
-    def _provision_api_user(self, request: HttpRequest, rest: list[str]) -> HttpResponse:
-        """Handle what the operator offers in its sandbox only: API users that clients create."""
-        self._check_subscription(request, tuple(self.subscription_keys))
-        match request.method, rest:
-            case "POST", []:
-                user = parse_reference_id(request)
-                if user in self._users:
-                    raise _duplicate_reference()
-                self._users[user] = _ApiUser(None, _callback_host(request.body))
-                return HttpResponse(201)
-            case "POST", [user, "apikey"] if user in self._users:
-                self._users[user].key = key = self._generate_secret("key", user)
-                return json_response(201, {"apiKey": key})
-            case "GET", [user] if user in self._users:
-                host = self._users[user].callback_host
-                server = f"http://{get_header(request, 'Host') or 'localhost'}"
-                document = {"providerCallbackHost": host, "paymentServerUrl": server, "targetEnvironment": self.market}
-                return json_response(200, document)
-            case _:
-                raise _not_found()
+    def _create_api_key(self, call: SimulatedCall) -> HttpResponse:
+        user = self._find_api_user(call)
+        user.key = key = self._generate_secret("key", call.segments["user"])
+        return json_response(201, {"apiKey": key})
 
-    def _issue_token(self, request: HttpRequest, product: str, *, now: Instant) -> HttpResponse:
-        user, key = parse_basic_credentials(request)
+    def _api_user(self, call: SimulatedCall) -> HttpResponse:
+        host = self._find_api_user(call).callback_host
+        server = f"http://{get_header(call.request, 'Host') or 'localhost'}"
+        document = {"providerCallbackHost": host, "paymentServerUrl": server, "targetEnvironment": self.market}
+        return json_response(200, document)
+
+    def _find_api_user(self, call: SimulatedCall) -> _ApiUser:
+        self._check_subscription(call.request, self.subscription_keys)
+        user = self._users.get(call.segments["user"])
+        if user is None:
+            raise _not_found()
+        return user
+
+    def _issue_token(self, call: SimulatedCall) -> HttpResponse:
+        product = self._check_product(call)
+        user, key = parse_basic_credentials(call.request)
         known = self._users.get(user)
         if known is None or known.key is None or not _is_equal_constant_time(known.key, key):
             raise RequestRejected(json_response(500, {"error": "login_failed"}))
-        if self.requires_token_environment and get_header(request, "X-Target-Environment") != self.market:
+        if self.requires_token_environment and get_header(call.request, "X-Target-Environment") != self.market:
             raise RequestRejected(json_response(400, {"error": "Invalid or missing X-Target-Environment header"}))
         token = self._generate_secret("token", f"{user} {product}")
-        self._tokens[token] = (product, user, later(now, self.token_lifetime))
+        self._tokens[token] = (product, user, later(call.now, self.token_lifetime))
         document = {"access_token": token, "token_type": "access_token", "expires_in": self.token_lifetime // SECOND}
         return json_response(200, document)
 
-    def _accept_submission(
-        self, request: HttpRequest, kind: SubmissionKind, user: str, faults: Sequence[Fault], *, now: Instant
-    ) -> HttpResponse:
-        reference_id = parse_reference_id(request)
-        callback_url = parse_callback_url(request, self._users[user].callback_host)
-        document, amount = parse_submission(request, kind, self.accounts.currency)
+    def _accept_submission(self, kind: SubmissionKind, call: SimulatedCall) -> HttpResponse:
+        user = self._check_token(call)
+        reference_id = parse_reference_id(call.request)
+        callback_url = parse_callback_url(call.request, self._users[user].callback_host)
+        document, amount = parse_submission(call.request, kind, self.accounts.currency)
         if self.accounts.find_payment(reference_id) is not None:
             raise _duplicate_reference()
         ending = OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), "")
-        if self.rejects_immediately and ending in IMMEDIATE_REJECTION_STATUSES and find_fault(EndWith, faults) is None:
+        if (
+            self.rejects_immediately
+            and ending in IMMEDIATE_REJECTION_STATUSES
+            and find_fault(EndWith, call.faults) is None
+        ):
             raise rejection(IMMEDIATE_REJECTION_STATUSES[ending], ending, ending.replace("_", " ").capitalize())
-        self.accounts.accept_submission(kind, reference_id, document, amount, callback_url, faults, now=now)
+        self.accounts.accept_submission(kind, reference_id, document, amount, callback_url, call.faults, now=call.now)
         return HttpResponse(202)
 
-    def _balance(self, product: str, currency: str | None = None) -> HttpResponse:
-        balance = self.accounts.balance(product)
+    def _balance(self, call: SimulatedCall) -> HttpResponse:
+        self._check_token(call)
+        balance, currency = self.accounts.balance(call.segments["product"]), call.segments.get("currency")
         assert balance is not None  # The merchant's own is always there.
         if currency not in (None, balance.currency):
             raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
         document = {"availableBalance": format_plain(balance), "currency": balance.currency}
         return json_response(200, document)
 
-    def _payment_status(self, kind: SubmissionKind, reference_id: str) -> HttpResponse:
-        payment = self.accounts.find_payment(reference_id)
+    def _payment_status(self, kind: SubmissionKind, call: SimulatedCall) -> HttpResponse:
+        self._check_token(call)
+        payment = self.accounts.find_payment(call.segments["reference_id"].lower())
         if payment is None or payment.kind != kind:
             raise _not_found()
         return json_response(200, self.accounts.payment_document(payment))
 
-    def _check_subscription(self, request: HttpRequest, products: Sequence[str]) -> None:
+    def _check_product(self, call: SimulatedCall) -> str:
+        """Return the product of the request's path, which its subscription key has to open. Raises RequestRejected."""
+        product = call.path.split("/")[1]
+        if product not in self.subscription_keys:
+            raise _no_such_route()
+        self._check_subscription(call.request, (product,))
+        return product
+
+    def _check_subscription(self, request: HttpRequest, products: Iterable[str]) -> None:
         key = get_header(request, "Ocp-Apim-Subscription-Key") or ""
         if not any(_is_equal_constant_time(self.subscription_keys[each], key) for each in products):
             raise unauthorized("Access denied due to invalid subscription key")
 
-    def _check_token(self, request: HttpRequest, product: str, *, now: Instant) -> str:
+    def _check_token(self, call: SimulatedCall) -> str:
         """Return the user of the request's token. Raises RequestRejected."""
-        its_product, user, expires_at = self._tokens.get(parse_bearer_token(request), ("", "", 0))
-        if its_product != product or now >= expires_at:
+        product = self._check_product(call)
+        its_product, user, expires_at = self._tokens.get(parse_bearer_token(call.request), ("", "", 0))
+        if its_product != product or call.now >= expires_at:
             raise unauthorized("invalid or expired access token")
-        environment = get_header(request, "X-Target-Environment")
+        environment = get_header(call.request, "X-Target-Environment")
         if not environment:
             raise invalid_request("X-Target-Environment is missing")
         if environment != self.market:
             raise rejection(500, "NOT_ALLOWED_TARGET_ENVIRONMENT", "Access to target is forbidden.")
         return user
 
-    def _account_holder_active(self, number: str) -> HttpResponse:
+    def _account_holder_active(self, call: SimulatedCall) -> HttpResponse:
+        self._check_token(call)
+        number = call.segments["number"]
         match ACCOUNT_HOLDERS_BY_NUMBER.get(number):
             case None:
                 self._check_account_holder(number)
@@ -247,6 +248,13 @@ class MtnSimulator:
             case code:
                 raise rejection(IMMEDIATE_REJECTION_STATUSES[code], code, code.replace("_", " ").capitalize())
 
+    def _user_info(self, call: SimulatedCall) -> HttpResponse:
+        self._check_token(call)
+        number = call.segments["number"]
+        self._check_account_holder(number)
+        name = {"given_name": "Sand", "family_name": "Box", "name": "Sand Box"}
+        return json_response(200, {"sub": number, **name, "locale": "sv_SE"})
+
     def _check_account_holder(self, number: str) -> None:
         if self.accounts.balance(number) is None:
             raise _not_found()
@@ -254,14 +262,6 @@ class MtnSimulator:
     def _generate_secret(self, what: str, whose: str) -> str:
         self._secret_count += 1
         return hashlib.sha256(f"{what} {whose} {self._secret_count}".encode()).hexdigest()[:32]
-
-
-def _operation_name(method: str, path: str) -> str:
-    if method == "POST" and path in KINDS_BY_PATH:
-        return KINDS_BY_PATH[path].name
-    if path.endswith("/token/"):
-        return "token"
-    return "ask" if path.rpartition("/")[0] in KINDS_BY_PATH else "account"
 
 
 def _callback_host(body: bytes) -> str:
@@ -289,3 +289,39 @@ def _not_found() -> RequestRejected:
 
 def _no_such_route() -> RequestRejected:
     return RequestRejected(json_response(404, {"statusCode": 404, "message": "Resource not found"}))
+
+
+MtnHandler: TypeAlias = Callable[[MtnSimulator, SimulatedCall], HttpResponse]
+
+
+def _submission_of(kind: SubmissionKind) -> MtnHandler:
+    return lambda simulator, call: simulator._accept_submission(kind, call)
+
+
+def _status_of(kind: SubmissionKind) -> MtnHandler:
+    return lambda simulator, call: simulator._payment_status(kind, call)
+
+
+ROUTES: Final[tuple[SimulatedRoute[MtnHandler], ...]] = (
+    SimulatedRoute("account", "POST", "/v1_0/apiuser", MtnSimulator._create_api_user),
+    SimulatedRoute("account", "POST", "/v1_0/apiuser/{user}/apikey", MtnSimulator._create_api_key),
+    SimulatedRoute("account", "GET", "/v1_0/apiuser/{user}", MtnSimulator._api_user),
+    SimulatedRoute("token", "POST", "/{product}/token/", MtnSimulator._issue_token),
+    *(SimulatedRoute(kind.name, "POST", path, _submission_of(kind)) for path, kind in KINDS_BY_PATH.items()),
+    *(
+        SimulatedRoute("ask", "GET", f"/{kind.product}/v1_0/{kind.segment}/{{reference_id}}", _status_of(kind))
+        for kind in KINDS.values()
+    ),
+    SimulatedRoute("account", "GET", "/{product}/v1_0/account/balance", MtnSimulator._balance),
+    SimulatedRoute("account", "GET", "/{product}/v1_0/account/balance/{currency}", MtnSimulator._balance),
+    SimulatedRoute(
+        "account", "GET", "/{product}/v1_0/accountholder/msisdn/{number}/active", MtnSimulator._account_holder_active
+    ),
+    SimulatedRoute(
+        "account", "GET", "/{product}/v1_0/accountholder/MSISDN/{number}/active", MtnSimulator._account_holder_active
+    ),
+    SimulatedRoute(
+        "account", "GET", "/{product}/v1_0/accountholder/msisdn/{number}/basicuserinfo", MtnSimulator._user_info
+    ),
+)
+"""All that is offered. Clients write the type of an account holder in small or capital letters."""

@@ -1,4 +1,5 @@
-"""Receives the callbacks of an operator, for programs that know nothing of the gateway."""
+"""Receives the callbacks of an operator, and reports which of them a client's own models read, for programs that know
+nothing of the gateway."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ import os
 import queue
 import threading
 import urllib.request
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 ORIGIN = os.environ["OPERATOR_URL"]
 """Where the simulated operator listens."""
+REPORT = os.environ["CLIENT_REPORT"]
+"""The file that takes a line for each kind of callback."""
 WAIT_S = 60
 
 
@@ -47,6 +51,33 @@ class CallbackReceiver:
     def next(self) -> Any:
         """The next callback's body."""
         return self._received.get(timeout=WAIT_S)[1]
+
+
+def read(kind: str, body: Any, model: Callable[[Any], Any]) -> Any:
+    """Let the client's own model read a callback exactly as it came, report that it does, and return what it read."""
+    value = model(body)
+    _report(kind, "")
+    return value
+
+
+def refuse(kind: str, body: Any, model: Callable[[Any], Any]) -> None:
+    """Report why the client's own model does not read a callback, which is as the operator documents it."""
+    try:
+        model(body)
+    except Exception as error:
+        _report(kind, str(error))
+    else:
+        raise AssertionError(f"the model reads {kind}")
+
+
+def _report(kind: str, refusal: str) -> None:
+    with open(REPORT, "a") as file:
+        file.write(json.dumps({"callback": kind, "refusal": refusal}) + "\n")
+
+
+def plan(at: str, code: str) -> None:
+    """Let the next submission of an operation end with a code."""
+    control("/_simulator/faults", {"faults": [{"at": at, "do": "end_with", "code": code}]})
 
 
 def control(path: str, document: object = None) -> Any:
