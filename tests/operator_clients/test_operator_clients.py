@@ -21,7 +21,7 @@ from attrs import frozen
 from mmo_trio.simulators.airtel import api as airtel
 from mmo_trio.simulators.mpesa.forms import ENDPOINTS
 from mmo_trio.simulators.mtn import api as mtn
-from mmo_trio.simulators.routes import SimulatedRoute, match_route
+from mmo_trio.simulators.operator_routes import SimulatedRoute, match_route
 from tests.operator_clients.clients import CLIENTS, PROGRAMS, OperatorClient
 from tests.operator_clients.table import CALLBACKS, callback_table
 

@@ -68,7 +68,7 @@ from mmo_trio.simulators.base import (
     payment_row,
     respond_with_faults,
 )
-from mmo_trio.simulators.routes import SimulatedCall, SimulatedRoute, match_route
+from mmo_trio.simulators.operator_routes import SimulatedCall, SimulatedRoute, match_route
 
 KEY_BITS: Final = 2048
 """The length of the operator's key."""

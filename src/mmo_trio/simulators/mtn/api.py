@@ -53,7 +53,7 @@ from mmo_trio.simulators.mtn.sandbox_numbers import (
     OUTCOMES_BY_NUMBER,
 )
 from mmo_trio.simulators.mtn.submissions import KINDS, KINDS_BY_PATH, PRODUCTS, SubmissionKind
-from mmo_trio.simulators.routes import SimulatedCall, SimulatedRoute, match_route
+from mmo_trio.simulators.operator_routes import SimulatedCall, SimulatedRoute, match_route
 
 API_USER: Final = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
 API_KEY: Final = "f1db798c98df4bcf83b538175893bbf0"

@@ -11,7 +11,7 @@ from mmo_sansio.testing import START
 from mmo_trio.simulators.airtel import api as airtel
 from mmo_trio.simulators.base import AnswerInstead, PlannedFault
 from mmo_trio.simulators.mtn import api as mtn
-from mmo_trio.simulators.routes import SimulatedRoute, match_route
+from mmo_trio.simulators.operator_routes import SimulatedRoute, match_route
 
 ROUTES = (
     SimulatedRoute("balance", "GET", "/users/balance", "first"),
