@@ -167,8 +167,7 @@ class SqliteStore(SqlStore):
         self._is_closed = True
         self._writer.stop_accepting()
         with trio.move_on_after(self._timeout_s):
-            async with self._writer.write_limiter:
-                await trio.to_thread.run_sync(self._close)
+            await self._writer.finish(self._close)
 
     # Threads
 

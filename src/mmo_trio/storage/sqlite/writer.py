@@ -1,11 +1,12 @@
-"""Writes to the SQLite file: one at a time, each a transaction in one hop to a thread; its caller waits for a limited
-time."""
+"""Writes to the SQLite file: one at a time, each a transaction in one hop to the thread that writes; its caller waits
+for a limited time."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sqlite.connection import SqliteCall, connect, must_reconnect_after, primary_code, translate_errors
 from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+from mmo_trio.system.call_thread import CallThread
 
 T = TypeVar("T")
 
@@ -30,8 +32,7 @@ class SqliteWriter:
         self.connection: sqlite3.Connection | None = connection
         """None after an error, until the next write opens another."""
         self.timeout_s = timeout_s
-        self.write_limiter = trio.CapacityLimiter(1)
-        """Held during a write."""
+        self._thread = CallThread("SQLite writer")
         self.recent = RecentTransactions()
         self.in_doubt: list[WriteAttempt] = []
         """Attempts whose caller doesn't know their outcome, and so can't do what they scheduled."""
@@ -40,12 +41,11 @@ class SqliteWriter:
         """Run the call in the thread and commit; after the timeout the thread goes on alone. Raises StoreUnavailable
         when nothing was stored, OutcomeUnknown when nobody can learn that."""
         attempt = attempt or WriteAttempt()
+        write = partial(self._write, call, attempt)
         in_doubt = True
         with trio.move_on_after(self.timeout_s):
             try:
-                result = await trio.to_thread.run_sync(
-                    self._write, call, attempt, limiter=self.write_limiter, abandon_on_cancel=True
-                )
+                result = await self._thread.run(write)
                 in_doubt = False
                 return result
             except OutcomeUnknown:
@@ -65,6 +65,14 @@ class SqliteWriter:
         """Let no further write begin."""
         self._is_closed = True
 
+    async def finish(self, close: Callable[[], None]) -> None:
+        """Call `close` in the thread after all writes, then end the thread. A caller that is cancelled goes on; what a
+        write that hangs leaves to do is done when it has ended."""
+        try:
+            await self._thread.run(close)
+        finally:
+            self._thread.end()
+
     def close(self) -> None:
         """Close the file. Only to be called while no write is active."""
         if self.connection is not None:
@@ -72,6 +80,7 @@ class SqliteWriter:
 
     def _write(self, call: SqliteCall[T], attempt: WriteAttempt) -> T:
         try:
+            attempt.require_wanted()
             with translate_errors():
                 connection = self._require_connection()
                 try:
@@ -139,11 +148,15 @@ class WriteAttempt:
         self.scheduled: Sequence[IntentKey] = ()
         """Durable intents that it writes if it commits."""
 
+    def require_wanted(self) -> None:
+        """Raise StoreUnavailable when the caller has given up."""
+        if self._is_abandoned:
+            raise StoreUnavailable("the caller has given up")
+
     def begin_commit(self) -> None:
         """Mark the begin of the commit, in the thread; raises StoreUnavailable when the caller has given up."""
         with self._lock:
-            if self._is_abandoned:
-                raise StoreUnavailable("the caller has given up")
+            self.require_wanted()
             self._is_committing = True
 
     def abandon(self) -> bool:

@@ -1,0 +1,86 @@
+"""A thread for calls that wait for a disk."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from mmo_trio.system.call_thread import CallThread
+
+
+async def test_results_and_errors_come_back_and_calls_run_in_one_other_thread() -> None:
+    thread, seen = CallThread("test"), list[str]()
+
+    def note() -> str:
+        seen.append(threading.current_thread().name)
+        return "done"
+
+    def fail() -> str:
+        raise ValueError("wrong")
+
+    assert await thread.run(note) == "done"
+    with pytest.raises(ValueError, match="wrong"):
+        await thread.run(fail)
+    assert await thread.run(note) == "done"
+    assert seen == ["test", "test"]
+    thread.end()
+
+
+async def test_calls_run_in_the_order_in_which_they_came() -> None:
+    thread, gate, seen = CallThread("test"), threading.Event(), list[int]()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.run, gate.wait)
+        await wait_all_tasks_blocked()
+        for number in range(5):
+            nursery.start_soon(thread.run, lambda number=number: seen.append(number))
+            await wait_all_tasks_blocked()
+        gate.set()
+    assert seen == list(range(5))
+    thread.end()
+
+
+async def test_a_cancelled_caller_goes_on_at_once_and_the_thread_goes_on_after_it() -> None:
+    thread, gate, seen = CallThread("test"), threading.Event(), list[bool]()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(thread.run, lambda: seen.append(gate.wait()))
+            await wait_all_tasks_blocked()
+            scope.cancel()
+    assert seen == []
+    gate.set()
+    assert await thread.run(lambda: list(seen)) == [True]
+    thread.end()
+
+
+async def test_a_task_that_is_cancelled_already_starts_no_call() -> None:
+    thread, seen = CallThread("test"), list[int]()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await thread.run(lambda: seen.append(1))
+    await thread.run(lambda: None)
+    assert seen == []
+    thread.end()
+
+
+def test_the_thread_outlives_the_loop_of_a_caller_that_did_not_wait() -> None:
+    thread, gate, ended = CallThread("test"), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        gate.wait()
+
+    async def leave() -> None:
+        with trio.move_on_after(0.01):
+            await thread.run(wait)
+
+    trio.run(leave)
+    gate.set()
+
+    async def return_later() -> None:
+        await thread.run(ended.set)
+
+    trio.run(return_later)
+    assert ended.is_set()
+    thread.end()
