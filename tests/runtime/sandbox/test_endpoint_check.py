@@ -247,7 +247,7 @@ async def test_the_head_is_the_answer_as_for_the_gateway(is_closed: bool) -> Non
         "failed": VerdictKind.PASSED,
         "kept-connection": VerdictKind.FAILED,
     }
-    assert verdicts["kept-connection"].reasons == ("The body of the answer broke off.",)
+    assert verdicts["kept-connection"].reasons == ("The body of the answer did not come to its end.",)
 
 
 @pytest.mark.spec("Q1")

@@ -107,7 +107,7 @@ def _answer_fault(request: PlayedRequest, observation: Observation, connection: 
             if duration_s > request.within_s:
                 return f"The answer took {duration_s:.1f} s."
             if connection is ConnectionUse.KEPT and not is_whole:
-                return "The body of the answer broke off."
+                return "The body of the answer did not come to its end."
             return None
         case _:
             assert_never(observation)
