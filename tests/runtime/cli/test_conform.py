@@ -98,6 +98,16 @@ def test_an_endpoint_that_does_wrong_fails(tmp_path: Path) -> None:
     assert "the certificate is not accepted" in untrusted.stdout
 
 
+def test_what_cannot_be_played_takes_a_line_for_each_reason() -> None:
+    """Fifty lines would hide the one that says why."""
+    unreachable = conform("http://127.0.0.1:1/", "--key", KEY, "--allow-http")
+    lines = unreachable.stdout.splitlines()
+    assert unreachable.exit_code == 1
+    assert "-       tls-1.2, tls-1.3: It needs TLS." in lines
+    assert f"-       {len(SITUATIONS) - 3} situations: The endpoint gave no answer to the first request." in lines
+    assert len(lines) < 12
+
+
 def test_wrong_options_are_named() -> None:
     for words, named in (
         ((), "URL"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.system.visible_text import visible_text
 
 SUITE = "mmo conform"
+NAMES_LISTED_MAX = 3
+"""Situations of which a report says by name that they were not played."""
 _file = click.Path(path_type=Path, dir_okay=False)
 _LABELS = {
     VerdictKind.PASSED: ("ok      ", "green"),
@@ -159,13 +162,20 @@ def _to_json(verdict: Verdict) -> dict[str, object]:
 
 def _print_report(verdicts: Sequence[Verdict]) -> None:
     out = terminal()
+    not_played = defaultdict[str, list[str]](list)
     for each in verdicts:
+        if each.kind is VerdictKind.NOT_PLAYED:
+            not_played[" ".join(each.reasons)].append(each.situation.name)
+            continue
         word, style = _LABELS[each.kind]
         out.print(Text.assemble((word, style), (f"{each.situation.name}  ", "bold"), each.situation.title))
         if each.kind in (VerdictKind.FAILED, VerdictKind.ADVICE):
             for reason in each.reasons:
                 print_line(f"          {reason}")
             print_line(f"          {each.situation.duty} ({', '.join(each.situation.clauses)})", "dim")
+    for reason, names in not_played.items():
+        listed = ", ".join(names) if len(names) <= NAMES_LISTED_MAX else f"{len(names)} situations"
+        out.print(Text.assemble(_LABELS[VerdictKind.NOT_PLAYED], f"{listed}: {reason}"))
     questions = [(each.situation.name, each.question) for each in verdicts if each.question is not None]
     if questions:
         print_line("\nAsk yourself, as it does not show from outside (or give --probe):", "bold")
