@@ -196,6 +196,7 @@ async def test_a_failed_check_shows_what_it_compared(tmp_path: Path) -> None:
     assert "assert 4711 is None" in ran.stdout.decode()
 
 
+@pytest.mark.trio
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_the_example_store_passes_the_suite(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: StoreCheck
