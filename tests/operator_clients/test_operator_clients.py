@@ -81,11 +81,13 @@ def run_of(client: OperatorClient) -> ClientRun:
                 command, cwd=PROGRAMS, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
             )
         lines = [line.partition(" ") for line in requests.read_text().splitlines()]
-        reported = [json.loads(line) for line in report.read_text().splitlines()]
+        refusals: dict[str, str] = {}
+        for each in map(json.loads, report.read_text().splitlines()):
+            refusals[each["callback"]] = refusals.get(each["callback"]) or each["refusal"]
     return ClientRun(
         done.stderr or "it failed" if done.returncode else "",
         tuple((method, path) for method, _, path in lines),
-        {each["callback"]: each["refusal"] for each in reported},
+        refusals,
     )
 
 
