@@ -97,6 +97,16 @@ async def test_the_tables_of_another_program_are_left_alone(database: str) -> No
     assert execute(database, "SELECT count(*) FROM pg_class WHERE relname IN ('mmo_schema', 'journal')") == [(0,)]
 
 
+def rights_in_tables(role: str) -> str:
+    """The statement that gives a role every right in our tables that serving may need."""
+    return f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}"
+
+
+def all_rights(role: str) -> tuple[str, str]:
+    """The statements that give a role all that serving needs."""
+    return rights_in_tables(role), f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}"
+
+
 @operating_row("a role that owns the database and is no superuser")
 async def test_no_superuser_is_needed(database: str) -> None:
     with role_of(database) as role:
@@ -125,12 +135,7 @@ async def test_rights_are_enough_to_serve(database: str) -> None:
     async with open_postgres(database, serving=True):
         pass
     with role_of(database) as role:
-        execute(
-            database,
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
-            f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}",
-            f"REVOKE UPDATE, DELETE ON audit, journal FROM {role}",
-        )
+        execute(database, *all_rights(role), f"REVOKE UPDATE, DELETE ON audit, journal FROM {role}")
         await live_through_payments(as_role(database, role))
 
 
@@ -141,7 +146,7 @@ async def test_a_missing_right_is_named(database: str) -> None:
     with role_of(database) as role:
         execute(
             database,
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
+            rights_in_tables(role),
             f"REVOKE SELECT ON suspense FROM {role}",
             f"REVOKE INSERT, DELETE ON intents FROM {role}",
         )
@@ -162,12 +167,7 @@ async def test_rows_that_may_be_hidden_are_refused(database: str) -> None:
     async with open_postgres(database, serving=True):
         pass
     with role_of(database) as role:
-        execute(
-            database,
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
-            f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}",
-            "ALTER TABLE transactions ENABLE ROW LEVEL SECURITY",
-        )
+        execute(database, *all_rights(role), "ALTER TABLE transactions ENABLE ROW LEVEL SECURITY")
         assert "row security may hide rows of transactions" in await refusal(as_role(database, role))
 
 
