@@ -96,7 +96,7 @@ async def test_a_server_that_loses_its_memory_at_any_point_loses_no_payment_and_
     databases = PostgresServer(server.socket_url)
     points = range(1, await _run_with(Restarts(server, 0, signal.SIGQUIT), databases, tmp_path / "0", monkeypatch) + 1)
     assert len(points) > 20
-    for nth, point in enumerate(sorted(Random(12).sample(points, 4 if QUICK else 20))):
+    for nth, point in enumerate(sorted(Random(12).sample(points, 2 if QUICK else 20))):
         how = signal.SIGQUIT if nth % 2 else signal.SIGKILL
         await _run_with(Restarts(server, point, how), databases, tmp_path / f"{point}", monkeypatch)
 
