@@ -14,9 +14,10 @@ from tests.support.storages import storages
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What doesn't look at --store is tried once, not with every store."""
-    if config.getoption("--store") != "sqlite":
-        chosen = [item for item in items if item.get_closest_marker("own_store") is None]
+    """What doesn't look at --store is tried once, not with every store; commands reach no store in memory."""
+    if (kind := config.getoption("--store")) != "sqlite":
+        left_out = {"own_store", "shared_store"} if kind == "memory" else {"own_store"}
+        chosen = [item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
 
