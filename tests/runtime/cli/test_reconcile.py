@@ -135,6 +135,32 @@ def test_a_statement_without_a_currency_needs_the_option(data: Path) -> None:
     assert "--currency" in told
 
 
+MTN = (
+    'Id,"External Transaction Id","Date","Status","Type","Provider Category","Information","Note/Message","From",'
+    '"From Name","From Handler Name","To","To Name","To Handler Name","Initiated By","On Behalf Of","Amount",'
+    '"Currency","Fee","Currency","Discount","Currency","Promotion","Currency","Coupon","Currency","Balance","Currency"'
+)
+"""The head line of MTN's activity report, as public programs expect it."""
+
+
+def test_the_preset_reads_the_columns_of_mtns_activity_report(data: Path) -> None:
+    def row(id: str, status: str, amount: str) -> str:
+        parties = ["FRI:254700000000/MSISDN", "A", "", "FRI:acme/USER", "Acme", "", "acme", ""]
+        middle = ["", "11/21/2026 08:35:00", status, "Payment", "", "", "", *parties]
+        money = [amount, "KES", "1.5", "KES", "0", "KES", "0", "KES", "0", "KES", "149", "KES"]
+        return ",".join([id, *(f'"{each}"' for each in (*middle, *money))])
+
+    file = data / "mtn.csv"
+    lines = (MTN, row("RCPT1", "Successful", "149"), row("RCPT8", "Failed", "50"))
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = as_json("records", "reconcile", "--statement", file, "--preset", "mtn", "--data", data)
+    assert (found["matched"], found["unsettled"]) == (1, 1)
+    assert not any(found["differences"].values())
+    file.write_text(file.read_text("utf-8").replace('"149","KES","1.5"', '"150","KES","1.5"'), encoding="utf-8")
+    done = mmo("records", "reconcile", "--statement", file, "--preset", "mtn", "--data", data, "--json")
+    assert json.loads(done.stdout)["differences"]["amount_differs"] == 1
+
+
 def test_a_day_has_a_digest_that_another_program_computes_from_the_records(data: Path) -> None:
     exported = mmo("records", "export", "--format", "ndjson", "--brand", "acme", "--data", data).stdout
     lines = []
