@@ -9,9 +9,12 @@ from mmo_sansio.values.model import Brand, Limits, Method, Operation
 from mmo_sansio.values.money import to_money
 from mmo_trio.brands.apply import create_key
 from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT
 from mmo_trio.storage.interface.store import Store
 
 DEMO_BRAND_ID = "demo"
+PUSH_RESULT_URL = f"https://127.0.0.1:{DEFAULT_PORT}/deposits"
+"""Where results of its offline deposits are sent: to `mmo listen`."""
 
 _METHODS = (
     ("mpesa_ke", "KE", "KES", 10, 150_000),
@@ -27,6 +30,7 @@ def build_demo_brand(*, provider: str, title: str) -> Brand:
     return Brand(
         id=DEMO_BRAND_ID,
         name="Demo Shop",
+        push_result_url=PUSH_RESULT_URL,
         methods=tuple(
             Method(
                 key=key,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_trio.cli import main
+from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT
 from mmo_trio.sandbox.played_scenarios import PLAYED_SCENARIOS, PlayedStep
 from tests.support.mmo_process import COMMAND, environment_without_settings
 
@@ -67,8 +70,24 @@ def test_a_scenario_is_played_to_its_end(sandbox: Path, name: str) -> None:
     assert (last["status"], last["errorCode"]) == (scenario.status, scenario.error_code)
     sent = [each for each in steps if each["step"].startswith("The gateway sends")]
     awaited = [each for each in scenario.parts if each in (PlayedStep.AWAIT_CALLBACK, PlayedStep.AWAIT_QR_CODE)]
-    assert len(sent) == len(awaited)
-    assert all(each["status"] == (503 if scenario.is_receiver_down else 204) for each in sent)
+    deposits = [each for each in scenario.parts if each is PlayedStep.MAKE_DEPOSIT]
+    assert len(sent) == len(awaited) + len(deposits)
+    if not deposits:
+        assert all(each["status"] == (503 if scenario.is_receiver_down else 204) for each in sent)
+
+
+@pytest.mark.finding("new-users-trigger")
+def test_the_result_of_an_offline_deposit_is_shown(sandbox: Path) -> None:
+    done = trigger("offline_deposit", "--data", sandbox)
+    assert done.exit_code == 0, done.output
+    # Another program may listen there, such as `mmo listen` of somebody else on this machine.
+    received = "The gateway sends the result: POST /deposits, its X-API-KEY is right -> 204" in done.stdout
+    assert received or "The gateway records the delivery: " in done.stdout
+    with suppress(OSError), socket.create_server(("127.0.0.1", DEFAULT_PORT)):
+        taken = trigger("offline_deposit", "--data", sandbox)
+        assert taken.exit_code == 0, taken.output
+        assert f"to https://127.0.0.1:{DEFAULT_PORT}/deposits, where others listen." in taken.stdout
+        assert "The gateway records the delivery: " in taken.stdout
 
 
 @pytest.mark.finding("new-users-trigger")

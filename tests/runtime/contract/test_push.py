@@ -64,12 +64,13 @@ async def test_it_is_called_back_to_the_brands_push_result_url(serve: Serve, tmp
 
 
 @pytest.mark.spec("S4", "K1")
-async def test_a_brand_without_push_result_url_is_not_called_back(sandbox: Running) -> None:
-    await deposited(sandbox)
-    paid = await sandbox.merchant.accepted()
-    await sandbox.outcome_of(paid["gatewayReference"])
-    (shown,) = await sandbox.seen("callbacks")
-    assert shown["gatewayReference"] == paid["gatewayReference"]
+async def test_a_brand_without_push_result_url_is_not_called_back(serve: Serve) -> None:
+    async with serve(brands=a_brand("acme", ACME_KEY)) as sandbox:
+        await deposited(sandbox, brand="acme")
+        paid = await developer(sandbox, ACME_KEY).accepted()
+        await sandbox.outcome_of(paid["gatewayReference"])
+        (shown,) = await sandbox.seen("callbacks")
+        assert shown["gatewayReference"] == paid["gatewayReference"]
 
 
 @pytest.mark.spec("S4")

@@ -16,11 +16,9 @@ from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, wait_for_stop_signal
 from mmo_trio.cli.support.output import print_json_text, terminal
 from mmo_trio.cli.support.target import data_option, default_data_directory, load_sandbox_keys
-from mmo_trio.sandbox.callback_receiver import Forward, ReceivedKind, ReceivedRequest, receive_callbacks
+from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT, Forward, ReceivedKind, ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import CertificateAuthority, ensure_authority
 from mmo_trio.system.visible_text import visible_text
-
-DEFAULT_PORT = 8443
 
 
 @click.command(short_help="Receive callbacks on this machine; forward them to a local server.")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
+from urllib.parse import urlsplit
 
 import click
 import trio
@@ -108,7 +109,9 @@ class _Report:
 
 async def _play(scenario: PlayedScenario, play: _Play, directory: Path) -> None:
     tls = ensure_authority(directory).issue("localhost", HOST)
-    listeners = await trio.open_tcp_listeners(0, host=HOST)
+    listeners = await _open_push_listeners(scenario, play.brand)
+    play.receives_pushes = bool(listeners)
+    listeners = listeners or await trio.open_tcp_listeners(0, host=HOST)
     play.receiver = f"https://{HOST}:{listeners[0].socket.getsockname()[1]}"
     async with trio.open_nursery() as nursery:
         await nursery.start(
@@ -132,6 +135,18 @@ async def _play(scenario: PlayedScenario, play: _Play, directory: Path) -> None:
         raise NegativeAnswer(f"The payment ended as {found}, not as {scenario.status} ({scenario.error_code}).")
 
 
+async def _open_push_listeners(scenario: PlayedScenario, brand: Brand) -> list[trio.SocketListener]:
+    """Listen where the brand wants the results of offline deposits, if this scenario makes one; return nothing where
+    that is on another machine, or where another program listens, such as `mmo listen`."""
+    url = urlsplit(brand.push_result_url or "")
+    if PlayedStep.MAKE_DEPOSIT not in scenario.parts or url.hostname not in (HOST, "localhost") or url.port is None:
+        return []
+    try:
+        return await trio.open_tcp_listeners(url.port, host=HOST)
+    except OSError:
+        return []
+
+
 async def _refuse(_: HttpRequest) -> ReceiverAnswer:
     return ReceiverAnswer(503)
 
@@ -147,6 +162,8 @@ class _Play:
     shown: _Report
     scenario: PlayedScenario
     receiver: str = ""
+    receives_pushes: bool = False
+    """Whether the receiver is where the brand wants the results of offline deposits."""
     found: Mapping[str, Any] = field(factory=dict)
     """The transaction as it was last looked up."""
     _reference: str = ""
@@ -230,6 +247,11 @@ class _Play:
         self.shown.step("A payer sends money by the menu of their phone; the operator notifies.", json.dumps(deposit))
         if self.brand.push_result_url is None:
             self.shown.step("There is no callback, as the brand has no push_result_url.")
+        elif self.receives_pushes:
+            await self._await(ReceivedKind.CALLBACK)
+        else:
+            self.shown.step(f"The gateway sends the result to {self.brand.push_result_url}, where others listen.")
+            await self._show_delivery()
 
     async def _await(self, kind: ReceivedKind) -> None:
         while True:
