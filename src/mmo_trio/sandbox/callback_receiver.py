@@ -30,7 +30,7 @@ BODY_BYTES_MAX: Final = 1024 * 1024
 REMEMBERED_REFERENCES_MAX: Final = 100_000
 """Number of gatewayReferences by which repeats are recognised; the oldest are dropped beyond it."""
 DEFAULT_PORT: Final = 8443
-"""Where `mmo listen` listens unless told otherwise, and where results of the demo brand's offline deposits go."""
+"""Where `mmo listen` listens without --port, and where results of the demo brand's offline deposits go."""
 DOCS_URL: Final = "about:blank"
 """Base of the problem type URIs in the receiver's own responses."""
 
