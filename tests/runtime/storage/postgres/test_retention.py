@@ -26,7 +26,7 @@ from tests.support.postgres_server import PostgresServer
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 PAYMENTS = 12
 IN_THE_ARCHIVE = dict.fromkeys(range(1, PAYMENTS + 1), (False, 1))
-WRITING_LATE = {"wal_writer_delay": "10s", "wal_writer_flush_after": "0"}
+WRITING_LATE = {"wal_writer_delay": "10s", "wal_writer_flush_after": "0", "autovacuum": "off"}
 """Settings with which only a commit that waits for the disk brings anything to it for some seconds."""
 CALLS = ("advance_archive", "remove_archived", "remove_history", "remove_audit", "save_run")
 
@@ -124,13 +124,25 @@ async def _run_with(
     return restarts.passed
 
 
+TRIES_MAX = 10
+"""The server may bring a removal to the disk by itself, before it is restarted."""
+
+
 @pytest.mark.finding("postgres-F9")
 async def test_what_a_restart_brings_back_is_removed_again(
     server: PostgresProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process dies with the server, before a removal of its last part that waits for the disk."""
     databases = PostgresServer(server.socket_url)
-    url = databases.migrated()
+    brought_back = nth = 0
+    while not brought_back:
+        assert nth < TRIES_MAX, "no restart has undone a removal"
+        brought_back = await _die_and_run_again(server, databases.migrated(), tmp_path / f"{nth}", monkeypatch)
+        nth += 1
+
+
+async def _die_and_run_again(server: PostgresProcess, url: str, archive: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how many removed payments the restart has brought back."""
     method = PostgresRetentionStore.remove_archived
     removed = 0
 
@@ -142,9 +154,8 @@ async def test_what_a_restart_brings_back_is_removed_again(
             raise InterruptedError
         return 0
 
-    archive = tmp_path / "archive"
     with trio.fail_after(120):
-        async with open_postgres(url, serving=True) as store:
+        async with open_postgres(url, serving=False) as store:
             await pay(store, 1, PAYMENTS)
             with monkeypatch.context() as patched:
                 patched.setattr(PostgresRetentionStore, "remove_archived", remove)
@@ -152,8 +163,7 @@ async def test_what_a_restart_brings_back_is_removed_again(
                     await archive_all(store, archive)
             found = await places(store, archive, PAYMENTS)
             assert all(archived == 1 for _, archived in found.values())
-            assert sum(is_stored for is_stored, _ in found.values()) > 1, "the restart has undone a removal"
             await archive_all(store, archive)
             assert await places(store, archive, PAYMENTS) == IN_THE_ARCHIVE
             assert not await store.integrity_errors()
-    databases.drop(url)
+    return sum(is_stored for is_stored, _ in found.values()) - (PAYMENTS - removed)
