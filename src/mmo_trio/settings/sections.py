@@ -350,7 +350,7 @@ class LogSection:
     level: str = setting(
         one_of("debug", "info", "warning", "error"),
         "info",
-        "The lowest level that is written; `info` includes rejected requests and callbacks.",
+        "The lowest level that is written; `info` includes rejected requests, `debug` also delivered callbacks.",
     )
 
 

@@ -111,11 +111,12 @@ class DeliveryPool(ABC):
         return await retry_until_available(lambda: self._find_key(order, url))
 
     def _conclude(self, work: WorkItem, attempt: DeliveryAttempt) -> None:
-        """Count and log a recorded attempt, with the reason of one that did not arrive. The URL and the answer's body
-        are in the delivery record only: either may be private to the merchant."""
+        """Count and log a recorded attempt: one that did not arrive as a warning with its reason, the usual one, of
+        which a busy gateway has hundreds a second, for `debug` only. The URL and the answer's body are in the delivery
+        record only: either may be private to the merchant."""
         self.outcomes[attempt.outcome] += 1
         is_delivered = attempt.outcome is DeliveryOutcome.DELIVERED
-        (logger.info if is_delivered else logger.warning)(
+        (logger.debug if is_delivered else logger.warning)(
             self.CONCLUDED_EVENT,
             reference=work.transaction.reference,
             brand=work.transaction.order.brand,

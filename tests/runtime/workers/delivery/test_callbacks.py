@@ -328,7 +328,7 @@ async def test_the_log_says_what_became_of_a_callback_without_key_url_and_body(l
         await wait_all_tasks_blocked()
         assert "canary" not in repr(worker.statistics())
     (line,) = logged
-    assert line["event"] == "callback_concluded"
+    assert (line["event"], line["log_level"]) == ("callback_concluded", "debug")
     assert (line["brand"], line["outcome"], line["status"]) == ("acme", "delivered", 200)
     assert "canary" not in repr(line)
 
