@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,13 @@ async def cli(sandbox: Running, *arguments: str) -> Any:
     """What a command about this sandbox's brands prints as JSON; None when it prints none."""
     printed = await mmo(*arguments, "--data", sandbox.directory)
     return json.loads(printed) if printed.startswith("{") else None
+
+
+def mark_as_leaked(directory: Path, key: int) -> None:
+    """Retire a key as the command of an earlier version does: no process learns of it before its time is over."""
+    with closing(sqlite3.connect(directory / "gateway.db", timeout=TIMEOUT_S)) as database, database:
+        changed = database.execute("UPDATE api_keys SET retired_at = 1, leaked_at = 1 WHERE id = ?", (key,))
+        assert changed.rowcount == 1
 
 
 async def qr_outcome(sandbox: Running, reference: str) -> dict[str, Any]:
@@ -76,7 +85,7 @@ async def test_a_code_is_not_shown_for_a_payment_of_a_leaked_key(sandbox: Runnin
     async with receiver(tmp_path) as found:
         await cli(sandbox, "brands", "key", "add", "demo", "--json")
         assert (await thief.get("records?from=2026-01-01&to=2026-01-02")).status == 200  # Believed for a minute.
-        await cli(sandbox, "brands", "key", "retire", "demo", "1", "--leaked")
+        mark_as_leaked(sandbox.directory, 1)
         accepted = await thief.accepted("qr/payin", resultUrl=url_of(found), displayQrUrl=url_of(found))
         detail = await qr_outcome(sandbox, accepted["gatewayReference"])
         assert (detail["outcome"], "leaked" in detail["detail"]) == ("key_revoked", True)
