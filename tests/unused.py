@@ -47,7 +47,6 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "__getattr__",
         "critical",
         "deadline_to_sleep_time",
-        "debug",
         "format_commands",
         "frame",
         "handlers",
