@@ -7,7 +7,10 @@ import pytest
 import mmo_trio
 from tests.support.expressions import FoundExpression, find_expressions, superlinear_text
 
-BUILT_FROM_VALUES = {"mmo_trio.simulators.mpesa.forms": (r"[A-Za-z0-9]{1,20}",)}
+BUILT_FROM_VALUES = {
+    "mmo_trio.simulators.mpesa.forms": (r"[A-Za-z0-9]{1,20}",),
+    "mmo_trio.simulators.operator_routes": (r"/(?P<product>[^/]+)/v1_0/account/balance/(?P<currency>[^/]+)",),
+}
 """Examples of the expressions that functions build, by module."""
 
 EXPRESSIONS = find_expressions(mmo_trio, BUILT_FROM_VALUES)
