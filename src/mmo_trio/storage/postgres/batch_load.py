@@ -77,12 +77,23 @@ _SELECT_CLAIMS = PreparedStatement("""
     FROM unnest(%s::text[], %s::text[]) AS wanted (provider, receipt)
     JOIN deposit_claims USING (provider, receipt)
 """)
-_SELECT_INTENTS = BrandStatement("""
+_SELECT_INTENTS = BrandStatement(
+    """
     SELECT i.brand, gateway_reference, kind, fence
     FROM unnest(%s::text[], %s::text[], %s::text[]) AS wanted (brand, gateway_reference, kind)
     JOIN intents AS i USING (brand, gateway_reference, kind)
     [WHERE i.brand = ($1)[1]]
-""")
+    """,
+    # One by one, as in the deletion of intents.
+    on_one_server="""
+    SELECT wanted.brand, wanted.gateway_reference, wanted.kind, found.fence
+    FROM unnest(%s::text[], %s::text[], %s::text[]) AS wanted (brand, gateway_reference, kind)
+    CROSS JOIN LATERAL (
+        SELECT fence FROM intents
+        WHERE gateway_reference = wanted.gateway_reference AND kind = wanted.kind AND brand = wanted.brand LIMIT 1
+    ) AS found
+    """,
+)
 _FIND_INTENTS = PreparedStatement("""
     SELECT brand, gateway_reference, kind, fence
     FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)

@@ -47,17 +47,18 @@ _INSERT_WAKES = InsertStatement("""
     INSERT INTO wakes (brand, gateway_reference, created_at, wake_at)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])
 """)
+# `= ANY` lets an index find the rows, also while the planner takes the table for nearly empty; see _DELETE_INTENTS.
 _UPDATE_WAKES = BrandStatement("""
     UPDATE wakes AS w SET created_at = new.created_at, wake_at = new.wake_at
     FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
         AS new (brand, gateway_reference, was, created_at, wake_at)
     WHERE w.wake_at = new.was AND w.gateway_reference = new.gateway_reference AND w.brand = new.brand
-        [AND w.brand = ($1)[1]]
+        AND w.wake_at = ANY ($3) [AND w.brand = ($1)[1]]
 """)
 _DELETE_WAKES = BrandStatement("""
     DELETE FROM wakes AS w USING unnest(%s::text[], %s::text[], %s::bigint[]) AS old (brand, gateway_reference, was)
     WHERE w.wake_at = old.was AND w.gateway_reference = old.gateway_reference AND w.brand = old.brand
-        [AND w.brand = ($1)[1]]
+        AND w.wake_at = ANY ($3) [AND w.brand = ($1)[1]]
 """)
 _INSERT_RECEIPTS = InsertStatement("""
     INSERT INTO receipts (brand, gateway_reference, receipt)
@@ -100,7 +101,10 @@ _DELETE_CLAIMS = PreparedStatement("""
     )
     SELECT still_so(count(*) = %s::bigint) FROM gone
 """)
-_DELETE_INTENTS = BrandStatement("""
+# The planner takes a table whose rows have nearly all gone for empty: it would read the whole table or index, with all
+# dead rows that a long snapshot keeps. So rows of such tables are looked up one by one, and changed by their place.
+_DELETE_INTENTS = BrandStatement(
+    """
     WITH gone AS (
         DELETE FROM intents AS i
         USING unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
@@ -110,7 +114,22 @@ _DELETE_INTENTS = BrandStatement("""
         RETURNING 1
     )
     SELECT still_so(count(*) >= %s::bigint) FROM gone
-""")
+    """,
+    on_one_server="""
+    WITH gone AS (
+        DELETE FROM intents AS i
+        USING unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
+                AS old (brand, gateway_reference, kind, fence)
+            CROSS JOIN LATERAL (
+                SELECT ctid FROM intents
+                WHERE gateway_reference = old.gateway_reference AND kind = old.kind AND brand = old.brand LIMIT 1
+            ) AS found
+        WHERE i.ctid = found.ctid AND i.fence <= old.fence
+        RETURNING 1
+    )
+    SELECT still_so(count(*) >= %s::bigint) FROM gone
+    """,
+)
 _UPSERT_INTENTS = InsertStatement("""
     INSERT INTO intents (brand, gateway_reference, kind, holder)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])

@@ -26,11 +26,12 @@ class BrandStatement:
     """A statement that takes rows as arrays of their columns, the first of which is the brand.
 
     A condition in brackets, such as `[AND t.brand = ($1)[1]]`, is part of it only where tables are distributed: there
-    all rows have one brand, and the planner finds the shard by it.
+    all rows have one brand, and the planner finds the shard by it. `on_one_server` is a form that only one server plans
+    well.
     """
 
-    def __init__(self, sql: str) -> None:
-        self.on_one_server = PreparedStatement(_FOR_SHARDS.sub("", sql))
+    def __init__(self, sql: str, *, on_one_server: str | None = None) -> None:
+        self.on_one_server = PreparedStatement(on_one_server or _FOR_SHARDS.sub("", sql))
         self.on_shards = PreparedStatement(_FOR_SHARDS.sub(r"\1", sql))
 
     def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any, is_distributed: bool) -> Iterator[BoundStatement]:

@@ -117,19 +117,19 @@ _CLAIM_CHANNELS = """
 
 _CLAIM_CALLBACKS = """
     WITH found AS (
-        SELECT c.brand, i.id, c.fence
+        SELECT i.place, c.fence
         FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS wanted (brand, room, fence, mark)
         JOIN channels AS c ON c.brand = wanted.brand AND c.fence = coalesce(wanted.fence, c.fence) AND c.holder = %s
         JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
         CROSS JOIN LATERAL (
-            SELECT id FROM intents
+            SELECT ctid AS place FROM intents
             WHERE kind = 'callback' AND intents.brand = c.brand AND id > wanted.mark AND intents.fence < c.fence
                 AND gateway_reference <> ALL (%s::text[])
             ORDER BY id LIMIT wanted.room FOR UPDATE SKIP LOCKED
         ) AS i
     ), claimed AS (
         UPDATE intents AS i SET fence = found.fence FROM found
-        WHERE i.brand = found.brand AND i.id = found.id AND i.kind = 'callback'
+        WHERE i.ctid = found.place
         RETURNING i.id, i.brand, i.gateway_reference, i.fence
     )
     SELECT gateway_reference, fence, order_row, progress, brand, claimed.id

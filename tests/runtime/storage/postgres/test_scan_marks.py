@@ -11,7 +11,8 @@ from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.values.clock import Span, later
 from mmo_trio.storage.conformance.driver import NOON, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
-from mmo_trio.storage.postgres import open_postgres, ownership
+from mmo_trio.storage.postgres import batch_load, batch_statements, open_postgres, ownership
+from mmo_trio.storage.postgres.pipeline import PreparedStatement
 from mmo_trio.storage.postgres.scan_marks import (
     SETTLED_AFTER_S,
     WHOLE_SCAN_INTERVAL_MAX_S,
@@ -24,6 +25,16 @@ from mmo_trio.storage.postgres.scan_marks import (
 import psycopg
 
 PAYMENTS, ROUNDS = 400, 8
+
+GONE = 20_000
+"""Rows of each table that the test below adds and removes."""
+
+_KEYS = "'{acme,acme}', '{REF1,REF2}'"
+BATCH_STATEMENTS = {
+    "delete intents": (batch_statements._DELETE_INTENTS.on_one_server, f"{_KEYS}, '{{callback,submit}}', '{{0,0}}', 0"),
+    "select intents": (batch_load._SELECT_INTENTS.on_one_server, f"{_KEYS}, '{{callback,submit}}'"),
+}
+"""Statements of a batch about two payments, with their values."""
 
 
 def test_a_mark_is_used_once_it_has_settled() -> None:
@@ -75,6 +86,34 @@ async def test_claims_under_an_old_snapshot_do_not_read_what_is_gone(database: s
             from_mark, from_beginning = (blocks_read(staff, each, store.ownership.lease_number) for each in (mark, 0))
             print(f"{from_mark} blocks from the mark, {from_beginning} from the beginning")
             assert from_mark < from_beginning / 3
+
+
+@pytest.mark.finding("postgres-F8")
+async def test_a_batch_under_an_old_snapshot_reads_the_rows_of_its_payments_only(database: str) -> None:
+    async with open_postgres(database, serving=False):
+        pass
+    with psycopg.connect(database) as dump, psycopg.connect(database, autocommit=True) as staff:
+        dump.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        dump.execute("SELECT FROM brands")
+        for table, columns, values in (
+            ("intents", "brand, gateway_reference, kind, holder", "'acme', 'REF' || n, 'submit', 0"),
+        ):
+            insert = f"INSERT INTO {table} ({columns}) SELECT {values} FROM generate_series(1, {GONE}) AS n"
+            for statement in (insert, f"DELETE FROM {table}", f"VACUUM ANALYZE {table}"):
+                staff.execute(statement.encode())
+        staff.execute("SET plan_cache_mode = force_generic_plan")
+        blocks = {name: _blocks_of(staff, *given) for name, given in BATCH_STATEMENTS.items()}
+    assert max(blocks.values()) < 50, blocks
+
+
+def _blocks_of(staff: psycopg.Connection[Any], statement: PreparedStatement, values: str) -> int:
+    """Return how many blocks a statement touches with these values, planned as the gateway's are."""
+    name = statement.name.decode()
+    staff.execute(b"PREPARE " + statement.name + b" AS " + statement.text)
+    row = staff.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE {name} ({values})".encode()).fetchone()
+    assert row is not None
+    plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
 def blocks_read(staff: psycopg.Connection[Any], mark: int, holder: int) -> int:
