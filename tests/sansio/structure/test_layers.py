@@ -9,7 +9,7 @@ import pytest
 
 from tests.sansio.structure.sources import MODULES, TREES
 
-ROOMS_MAX = 26
+ROOMS_MAX = 27
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.values",),
@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_trio.api", "mmo_trio.sandbox", "mmo_trio.metrics"),
     ("mmo_trio.pages", "mmo_trio.console"),
     ("mmo_trio.service",),
+    ("mmo_trio.testing",),
     ("mmo_trio.cli",),
 )
 """The rooms from the bottom up: each imports only rooms of earlier lines, and its own modules."""
