@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mmo_trio.storage.interface.store import StoredClockRecord
-from mmo_trio.system.clock import GatewayClock, boot_id
+from mmo_trio.system.clock import GatewayClock
 
 
 class ClockRecords(Protocol):
@@ -16,5 +16,5 @@ class ClockRecords(Protocol):
 
 async def continue_clock(clock: GatewayClock, store: ClockRecords) -> None:
     """Continue the gateway's own time from the latest record in the store, if there is one. Raises StoreUnavailable."""
-    if (found := await store.clock_record(boot_id())) is not None:
+    if (found := await store.clock_record(clock.boot_id())) is not None:
         clock.continue_from(found.record, down_for=found.age)

@@ -1,9 +1,10 @@
-"""Wraps the system's TCP sockets in streams, for both ends of a connection."""
+"""Defines what both ends of a connection need of its transport, and wraps the system's TCP sockets in it."""
 
 from __future__ import annotations
 
 import socket
-from typing import TypeVar
+from abc import abstractmethod
+from typing import TypeAlias, TypeVar
 
 import trio
 
@@ -18,7 +19,39 @@ def unmap_ipv4(address: str) -> str:
     return address.removeprefix("::ffff:")
 
 
-class PlainStream(trio.abc.Stream):
+class TransportStream(trio.abc.Stream):
+    """Is a connection as the HTTP server and client need it, over the system's sockets or a simulated network."""
+
+    @property
+    @abstractmethod
+    def descriptor(self) -> int:
+        """The number of its descriptor: there are at least so many open ones besides."""
+
+    @abstractmethod
+    def peer_address(self) -> str | None:
+        """Return the peer's address without its port; empty for a Unix socket, None when the peer is gone."""
+
+    @abstractmethod
+    def try_send(self, data: SendBuffer) -> SendBuffer:
+        """Send as much as is taken at once and return the remainder. Raises BrokenResourceError when the peer is
+        gone."""
+
+    @abstractmethod
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Return the bytes that have arrived, b"" at the end; raises BrokenResourceError when the peer is gone."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close at once and interrupt all calls; a second call does nothing."""
+
+    async def send_all_now(self, data: bytes) -> None:
+        """Send all of it and begin at once, for callers that have just checked their permission."""
+        rest = self.try_send(data)
+        if rest:
+            await self.send_all(rest)
+
+
+class PlainStream(TransportStream):
     """Owns the system's socket of a connection.
 
     Both ends wait before they read, as the peer has not sent yet when it is its turn, and what they send fits into the
@@ -27,6 +60,11 @@ class PlainStream(trio.abc.Stream):
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self._socket.setblocking(False)
+
+    @property
+    def descriptor(self) -> int:
+        """The number of the socket's descriptor; -1 once it is closed."""
+        return self._socket.fileno()
 
     def peer_address(self) -> str | None:
         """Return the peer's address without its port; empty for a Unix socket, None when the peer is gone."""
@@ -55,12 +93,6 @@ class PlainStream(trio.abc.Stream):
             self._check_open()
             await trio.lowlevel.wait_writable(self._socket)
             rest = self.try_send(rest)
-
-    async def send_all_now(self, data: bytes) -> None:
-        """Send all of it and begin at once, for callers that have just checked their permission."""
-        rest = self.try_send(data)
-        if rest:
-            await self.send_all(rest)
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until the socket takes more."""
@@ -115,3 +147,12 @@ class LingeringStream(PlainStream):
             pass  # The client has gone already.
         finally:
             self.close()
+
+
+ConnectionListener: TypeAlias = trio.abc.Listener[trio.SocketStream] | trio.abc.Listener[TransportStream]
+"""Accepts connections of the system, or of a network of its own."""
+
+
+def accepted_stream(accepted: trio.SocketStream | TransportStream) -> TransportStream:
+    """Return the server's end of a connection that a listener has accepted."""
+    return accepted if isinstance(accepted, TransportStream) else LingeringStream(accepted.socket)

@@ -18,7 +18,7 @@ from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_table import ConnectionTable
 from mmo_trio.http.server.deadline_timer import DeadlineTimer
-from mmo_trio.http.streams import LingeringStream
+from mmo_trio.http.streams import ConnectionListener, TransportStream, accepted_stream
 from mmo_trio.simulators.base import DroppedConnection, Simulator, handle_control_request
 from mmo_trio.system.ids import request_id_generator
 
@@ -37,7 +37,7 @@ SendCallback: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 async def serve_simulator(
     simulator: Simulator,
-    listeners: Sequence[trio.SocketListener],
+    listeners: Sequence[ConnectionListener],
     *,
     send_callback: SendCallback,
     now: Callable[[], Instant],
@@ -67,9 +67,9 @@ class _SimulatorServer:
     _changed: trio.Event = Factory(trio.Event)
     """Set whenever `next_due_at` may have changed; replaced then."""
 
-    async def serve_connection(self, accepted: trio.SocketStream) -> None:
+    async def serve_connection(self, accepted: trio.SocketStream | TransportStream) -> None:
         """Serve one connection, which its handler may close in the middle of a request."""
-        stream = LingeringStream(accepted.socket)
+        stream = accepted_stream(accepted)
         client = stream.peer_address()
         if client is None:
             stream.close()
@@ -125,7 +125,7 @@ class _ConnectionHandler:
     """Handles the requests of one connection."""
 
     server: _SimulatorServer
-    stream: LingeringStream
+    stream: TransportStream
 
     async def admit(self, head: RequestHead, context: RequestContext) -> Admitted:
         """Admit every body: the simulator itself judges requests."""

@@ -81,6 +81,10 @@ class GatewayClock:
         """Return the time since the machine started, as moved by a sandbox."""
         return later(boot_time(), self._offset)
 
+    def boot_id(self) -> str:
+        """Return the name of the machine's current start."""
+        return boot_id()
+
     def observe(self) -> Span | None:
         """Compare the clocks; return by how much the wall clock has stepped since the last time, or None."""
         return self.guard.observe(wall=self.wall(), monotonic=self.monotonic())
@@ -89,7 +93,7 @@ class GatewayClock:
         """Return what a later process needs to continue the gateway's own time."""
         monotonic, guard = self.monotonic(), self.guard
         return ClockRecord(
-            boot_id=boot_id(),
+            boot_id=self.boot_id(),
             monotonic=monotonic,
             time=Instant(monotonic + guard.time_ahead),
             utc=Instant(monotonic + guard.utc_ahead),
@@ -98,7 +102,7 @@ class GatewayClock:
 
     def continue_from(self, record: ClockRecord, *, down_for: Span | None = None) -> None:
         """Continue from an earlier process; see :meth:`ClockGuard.continue_from`."""
-        self.guard.continue_from(record, boot_id=boot_id(), monotonic=self.monotonic(), down_for=down_for)
+        self.guard.continue_from(record, boot_id=self.boot_id(), monotonic=self.monotonic(), down_for=down_for)
         self._served_until = max(self._served_until, record.served_until)
 
     def mark_served(self, end: Instant) -> None:

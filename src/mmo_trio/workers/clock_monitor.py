@@ -14,7 +14,7 @@ from mmo_sansio.resilience.store_clock import ClockComparison, StoreClock, compa
 from mmo_sansio.values.clock import SECOND, Span, earlier
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.system.clock import GatewayClock, boot_id
+from mmo_trio.system.clock import GatewayClock
 
 logger = structlog.get_logger(__name__)
 
@@ -113,7 +113,7 @@ async def compare_with_store(clock: GatewayClock, store: ClockStore) -> ClockCom
     """Compare the wall time that is recorded with the store's clock; None when it has none. Raises what the store
     raises."""
     before = clock.now()
-    found = await store.read_clock(boot_id())
+    found = await store.read_clock(clock.boot_id())
     if found is None:
         return None
     offset = clock.offset

@@ -30,7 +30,7 @@ from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_trio.http.client.exchange import TRANSPORT_ERRORS, ClientExchange, ForbiddenAddress, MaySend
 from mmo_trio.http.client.name_lookup import NameLookups, Resolver, SystemResolver
 from mmo_trio.http.client.nat64 import Nat64Prefixes
-from mmo_trio.http.client.tls_sessions import TlsSessionCache
+from mmo_trio.http.client.outside_network import OutsideNetwork, SystemNetwork
 
 TARGETS_CACHED: Final = 512
 """URLs that were parsed and checked by their text: a merchant's is the same again and again."""
@@ -55,14 +55,21 @@ def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
 class HttpClient:
     """Calls servers, each time on a connection of its own; any number of tasks may share one."""
 
-    def __init__(self, *, rules: EgressRules, context: ssl.SSLContext, resolver: Resolver | None = None) -> None:
-        """Take the rules for deliveries, a `tls_context`, and a resolver (None: the system's)."""
+    def __init__(
+        self,
+        *,
+        rules: EgressRules,
+        context: ssl.SSLContext | None = None,
+        resolver: Resolver | None = None,
+        network: OutsideNetwork | None = None,
+    ) -> None:
+        """Take the rules for deliveries, a `tls_context` (None: a new one) for the system's network or another network,
+        and a resolver (None: the system's)."""
         self._allow_private = rules.allow_private
         self._parse_target = lru_cache(maxsize=TARGETS_CACHED)(partial(_allowed_target, rules))
-        self._context = context
+        self._network = network or SystemNetwork(tls_context() if context is None else context)
         self._names = NameLookups(SystemResolver() if resolver is None else resolver)
         self._nat64 = Nat64Prefixes(self._names)
-        self._session_cache = TlsSessionCache()
 
     async def deliver(
         self,
@@ -127,9 +134,7 @@ class HttpClient:
         with trio.move_on_after(deadline_s):
             try:
                 owner = target.host if lookup_owner is None else lookup_owner
-                await attempt.run(
-                    request, self._names, self._nat64, self._context, self._session_cache, lookup_owner=owner
-                )
+                await attempt.run(request, self._names, self._nat64, self._network, lookup_owner=owner)
             except ForbiddenAddress as error:
                 failure, detail = ExchangeFailure.FORBIDDEN, str(error)
             except ResponseHeadError as error:

@@ -6,7 +6,6 @@ may have arrived, the head once it is whole, the body so far."""
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import ip_address
@@ -23,10 +22,9 @@ from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, 
 from mmo_trio.http.client.connect import connect
 from mmo_trio.http.client.name_lookup import NameLookups
 from mmo_trio.http.client.nat64 import Nat64Prefixes
+from mmo_trio.http.client.outside_network import OutsideNetwork, SecuredStream
 from mmo_trio.http.client.response_body import ResponseBodyError, response_body
-from mmo_trio.http.client.tls import TlsStream
-from mmo_trio.http.client.tls_sessions import TlsSessionCache
-from mmo_trio.http.streams import PlainStream
+from mmo_trio.http.streams import TransportStream
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
 ADDRESSES_MAX = 32
@@ -45,9 +43,6 @@ class InvalidRequest(Exception):
 
 TRANSPORT_ERRORS = (OSError, trio.BrokenResourceError, ResponseHeadError, ResponseBodyError, InvalidRequest)
 """Errors that an exchange raises when the network, TLS or the other side's HTTP fails."""
-
-
-ClientStream: TypeAlias = PlainStream | TlsStream
 
 
 class ForbiddenAddress(Exception):
@@ -97,8 +92,7 @@ class ClientExchange:
         request: HttpRequest,
         names: NameLookups,
         nat64: Nat64Prefixes,
-        context: ssl.SSLContext,
-        session_cache: TlsSessionCache,
+        network: OutsideNetwork,
         *,
         lookup_owner: str,
     ) -> None:
@@ -111,10 +105,13 @@ class ClientExchange:
         self.step = "Looking up the name"
         addresses = await self._resolve(names, nat64, lookup_owner)
         self.step = "Connecting"
-        tcp = await connect(addresses, self._target.port)
+        tcp = await connect(addresses, self._target.port, connect_one=network.connect)
         try:
             self._check_peer(tcp, addresses)
-            stream = await self._start_tls(tcp, context, session_cache)
+            stream: SecuredStream = tcp
+            if self._target.scheme == "https":
+                self.step = "The TLS handshake"
+                stream = await network.start_tls(tcp, self._target.host, self._target.port)
             if not self._may_send():
                 raise SendForbidden
             await _check_deadline()
@@ -124,8 +121,8 @@ class ClientExchange:
             self.step = "Waiting for the answer"
             self.head = await _receive_head(stream)
             await self._receive_body(stream, self.head)
-            if isinstance(stream, TlsStream):
-                session_cache.store(stream.tls, self._target.host, self._target.port)
+            if stream is not tcp:
+                network.mark_answered(stream, self._target.host, self._target.port)
         finally:
             tcp.close()
 
@@ -149,7 +146,7 @@ class ClientExchange:
                     raise ForbiddenAddress(error)
         return parsed
 
-    def _check_peer(self, tcp: PlainStream, addresses: list[Address]) -> None:
+    def _check_peer(self, tcp: TransportStream, addresses: list[Address]) -> None:
         """Raise ForbiddenAddress unless the connection leads to one of the checked addresses."""
         peer = tcp.peer_address()
         if peer is None:
@@ -157,25 +154,7 @@ class ClientExchange:
         if _parse_address_cached(peer) not in addresses and not self._skip_egress_rules:
             raise ForbiddenAddress(f"The connection led to {peer}, which was not checked.")
 
-    async def _start_tls(
-        self, tcp: PlainStream, context: ssl.SSLContext, session_cache: TlsSessionCache
-    ) -> ClientStream:
-        """Return the connection under TLS, with the certificate checked against the target's name, now or in the
-        session that is resumed."""
-        if self._target.scheme == "http":
-            return tcp
-        self.step = "The TLS handshake"
-        host = self._target.host
-        stream = TlsStream(tcp, context, host)
-        session_cache.resume(stream.tls, host, self._target.port)
-        try:
-            await stream.do_handshake()
-        except BaseException:
-            session_cache.discard(host, self._target.port)
-            raise
-        return stream
-
-    async def _receive_body(self, stream: ClientStream, head: FinalResponseHead) -> None:
+    async def _receive_body(self, stream: SecuredStream, head: FinalResponseHead) -> None:
         body, count = response_body(head), 0
         while True:
             for piece in body.read_available():
@@ -204,7 +183,7 @@ async def _check_deadline() -> None:
         await trio.sleep_forever()
 
 
-async def _receive_head(stream: ClientStream) -> FinalResponseHead:
+async def _receive_head(stream: SecuredStream) -> FinalResponseHead:
     reader = ResponseHeadReader()
     while (final := reader.receive(await stream.receive_some(RECEIVE_BYTES))) is None:
         pass

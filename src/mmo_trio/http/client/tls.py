@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ssl
 
-from mmo_trio.http.streams import PlainStream
+from mmo_trio.http.streams import TransportStream
 
 RECORD_BYTES_MAX = 17 * 1024
 """Bytes of one read: a whole record (RFC 8446 section 5.2)."""
@@ -14,7 +14,7 @@ RECORD_BYTES_MAX = 17 * 1024
 class TlsStream:
     """Is the client's end of a connection under TLS; the owner of the connection closes it."""
 
-    def __init__(self, tcp: PlainStream, context: ssl.SSLContext, host: str) -> None:
+    def __init__(self, tcp: TransportStream, context: ssl.SSLContext, host: str) -> None:
         """Begin TLS; `host` is the name or address that the server has to prove."""
         self._tcp = tcp
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

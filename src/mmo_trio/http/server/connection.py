@@ -31,7 +31,7 @@ from mmo_trio.http.server.deadline_timer import DeadlineTimer
 from mmo_trio.http.server.request_reader import ParsedHead, RequestReader
 from mmo_trio.http.server.response_writer import PieceWriter
 from mmo_trio.http.server.write_budget import SMALL_RESPONSE_BYTES, WriteBudget
-from mmo_trio.http.streams import LingeringStream
+from mmo_trio.http.streams import TransportStream
 from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
@@ -69,7 +69,7 @@ class _ClientDisconnected(Exception):
 class ServerConnection:
     """Serves one open connection, which its acceptor has added to the connection table."""
 
-    def __init__(self, listener_context: ListenerContext, transport: LingeringStream, client: str) -> None:
+    def __init__(self, listener_context: ListenerContext, transport: TransportStream, client: str) -> None:
         self.client = client
         self.idle_since = math.inf
         self._listener_context = listener_context

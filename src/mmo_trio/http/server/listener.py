@@ -23,7 +23,7 @@ from mmo_trio.http.server.accept_rules import AcceptRules
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_table import ConnectionTable
 from mmo_trio.http.server.deadline_timer import DeadlineTimer
-from mmo_trio.http.streams import LingeringStream
+from mmo_trio.http.streams import ConnectionListener, TransportStream, accepted_stream
 from mmo_trio.system.log_limit import LogRateLimit
 
 logger = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem("Too many connections are open
 
 async def serve_http(
     handler: StreamingHandler,
-    listeners: Sequence[trio.SocketListener],
+    listeners: Sequence[ConnectionListener],
     *,
     limits: ListenerLimits,
     error_docs_url: str,
@@ -107,21 +107,21 @@ class _Acceptor:
     pause_log: LogRateLimit = field(factory=lambda: LogRateLimit(PAUSE_LINES_PER_SECOND, 1))
     foreign_client_log: LogRateLimit = field(factory=lambda: LogRateLimit(FOREIGN_CLIENT_LINES_PER_SECOND, 1))
 
-    async def accept_from(self, listener: trio.SocketListener) -> None:
+    async def accept_from(self, listener: ConnectionListener) -> None:
         """Accept until cancelled, then close the listener; a lack of descriptors only pauses accepting."""
         async with listener:
             while True:
                 try:
-                    accepted = await listener.accept()
+                    transport = accepted_stream(await listener.accept())
                 except OSError as error:
                     if error.errno not in OUT_OF_RESOURCES:
                         raise
                     await self._pause(errno.errorcode[error.errno])
                     continue
-                if self.rules.has_descriptor(accepted.socket.fileno()):
-                    self._accept(accepted)
+                if self.rules.has_descriptor(transport.descriptor):
+                    self._accept(transport)
                 else:
-                    accepted.socket.close()
+                    transport.close()
                     await self._pause("reserve")
 
     async def _pause(self, cause: str) -> None:
@@ -130,8 +130,7 @@ class _Acceptor:
         self.listener_context.connection_table.shorten_idle_timeout()
         await trio.sleep(ACCEPT_PAUSE_S)
 
-    def _accept(self, accepted: trio.SocketStream) -> None:
-        transport = LingeringStream(accepted.socket)
+    def _accept(self, transport: TransportStream) -> None:
         client = transport.peer_address()
         table = self.listener_context.connection_table
         if client is None:
@@ -154,7 +153,7 @@ class _Acceptor:
         if suppressed is not None:
             logger.warning("foreign_client_refused", suppressed=suppressed)
 
-    async def _reject_busy(self, transport: LingeringStream, client: str) -> None:
+    async def _reject_busy(self, transport: TransportStream, client: str) -> None:
         """Send a 503 for lack of room; the request is not read, so nothing of it was stored (P5)."""
         context = self.listener_context.request_context(client)
         response = self.listener_context.reject(TOO_MANY_CONNECTIONS, context)

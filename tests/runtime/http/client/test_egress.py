@@ -17,7 +17,7 @@ from mmo_trio.http.client import exchange
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.client.connect import connect
 from mmo_trio.http.client.name_lookup import Resolver
-from mmo_trio.http.streams import PlainStream
+from mmo_trio.http.streams import TransportStream
 from tests.support.hostile_receivers import (
     HOST,
     PRIVATE,
@@ -179,7 +179,7 @@ async def test_row_51_a_name_is_looked_up_once_and_the_checked_address_dialled()
 async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
 
-        async def elsewhere(_addresses: object, port: int) -> PlainStream:
+        async def elsewhere(_addresses: object, port: int, **_: object) -> TransportStream:
             return await connect([IPv4Address("127.0.0.1")], port)
 
         monkeypatch.setattr(exchange, "connect", elsewhere)
