@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
@@ -23,9 +22,10 @@ from mmo_trio.http.handler import RequestContext, StreamingHandler
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.server.accept_rules import AcceptRules
 from mmo_trio.http.server.listener import serve_http
+from mmo_trio.http.streams import ConnectionListener
 from mmo_trio.pages.app import create_pages_app
 from mmo_trio.service.components import Components
-from mmo_trio.service.sockets import Certificates, to_listener
+from mmo_trio.service.sockets import Certificates
 from mmo_trio.settings import Settings, to_seconds
 from mmo_trio.system.descriptors import raise_descriptor_limit, share_descriptors
 from mmo_trio.system.ids import request_id_generator
@@ -93,7 +93,8 @@ class Listeners:
 
     components: Components
     settings: Settings
-    listening_sockets: Mapping[str, socket.socket]
+    connection_listeners: Mapping[str, ConnectionListener]
+    """Accept the connections of `api`, `pages` and `console`."""
     certificates: Certificates | None
     shutdown: Shutdown
     extra_listeners: Sequence[ExtraListener]
@@ -169,7 +170,7 @@ class Listeners:
         )
         await serve_http(
             handler,
-            [to_listener(self.listening_sockets[name])],
+            [self.connection_listeners[name]],
             limits=limits,
             error_docs_url=self.components.api.merchant_api.settings.error_docs_url,
             mint_request_id=request_id_generator(),

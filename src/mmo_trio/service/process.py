@@ -20,7 +20,14 @@ import trio
 
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.service.listeners import ExtraListener, Http2Listener, Listeners, Shutdown
-from mmo_trio.service.sockets import Certificates, Inherited, open_certificates, open_listening_sockets, socket_url
+from mmo_trio.service.sockets import (
+    Certificates,
+    Inherited,
+    open_certificates,
+    open_listening_sockets,
+    socket_url,
+    to_listener,
+)
 from mmo_trio.service.stop_signals import STOP_SIGNALS, ignore_repeated_stops
 from mmo_trio.service.wiring import Resources, assemble, build_resources, prepare_store
 from mmo_trio.settings import SettingsError, to_seconds
@@ -73,20 +80,26 @@ async def run_service(
             try:
                 resources = await build_resources(config, store, listener_urls(config, listening_sockets))
                 listeners = Listeners(
-                    assemble(resources), settings, listening_sockets, certificates, shutdown, extra_listeners
+                    assemble(resources),
+                    settings,
+                    {name: to_listener(each) for name, each in listening_sockets.items()},
+                    certificates,
+                    shutdown,
+                    extra_listeners,
                 )
                 with sandbox_time_in_logs(resources.clock) if config.is_sandbox else nullcontext():
-                    await _run_components(resources, listeners, on_ready)
+                    await run_components(resources, listeners, on_ready)
             finally:
                 for each in listening_sockets.values():
                     each.close()
             signals.cancel_scope.cancel()
 
 
-async def _run_components(
+async def run_components(
     resources: Resources, listeners: Listeners, on_ready: Callable[[ServiceAddresses], None]
 ) -> None:
-    """Run listeners inside workers inside the engine; each level ends before the outer one."""
+    """Run listeners inside workers inside the engine until the listeners' shutdown is requested; each level ends before
+    the outer one. Raises SettingsError or StoreUnavailable when the brands can't be applied."""
     components, shutdown = listeners.components, listeners.shutdown
     async with trio.open_nursery() as engine:
         await engine.start(components.engine.run)

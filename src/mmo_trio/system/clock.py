@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 
 from mmo_sansio.resilience.clock_guard import ClockGuard, ClockRecord
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later
 from mmo_trio.system.fault_report import DamagedFile
 
 
@@ -80,6 +80,10 @@ class GatewayClock:
     def monotonic(self) -> MonotonicInstant:
         """Return the time since the machine started, as moved by a sandbox."""
         return later(boot_time(), self._offset)
+
+    def since_boot(self) -> MonotonicInstant:
+        """Return the time since the machine started, which a sandbox does not move."""
+        return earlier(self.monotonic(), self._offset)
 
     def boot_id(self) -> str:
         """Return the name of the machine's current start."""

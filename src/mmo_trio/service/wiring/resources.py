@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from attrs import evolve, frozen
 
@@ -64,17 +64,49 @@ class Resources:
         return self.config.settings.limits
 
 
-async def build_resources(config: ServiceConfig, store: Store, addresses: ServiceAddresses) -> Resources:
-    """Build the resources of a gateway on this store and these addresses.
+@frozen
+class HttpClients:
+    """Holds the clients of one gateway process."""
+
+    deliveries: HttpClient
+    """To merchants' receivers."""
+    providers: HttpClient
+    """To operators."""
+
+
+OpenClients: TypeAlias = Callable[[ServiceConfig, EgressRules], HttpClients]
+"""Opens the clients of a process, with the rules for what merchants name. Raises SettingsError."""
+
+
+def open_system_clients(config: ServiceConfig, rules: EgressRules) -> HttpClients:
+    """Return clients that use the system's network and the configured authorities. Raises SettingsError."""
+    authorities = authorities_file(config.settings, "provider_ca_file")
+    return HttpClients(
+        deliveries=HttpClient(rules=rules, context=tls_context(*_receiver_authorities(config))),
+        providers=HttpClient(rules=EgressRules(), context=tls_context(authorities)),
+    )
+
+
+async def build_resources(
+    config: ServiceConfig,
+    store: Store,
+    addresses: ServiceAddresses,
+    *,
+    clock: GatewayClock | None = None,
+    open_clients: OpenClients = open_system_clients,
+) -> Resources:
+    """Build the resources of a gateway on this store and these addresses, by the clock of the machine unless there is
+    another one.
 
     Raises SettingsError, also when the master key is not that of the store, and StoreUnusable when the machine's clock
     differs too much from the store's."""
-    clock = GatewayClock(offset=_stored_clock_offset(config))
+    clock = clock or GatewayClock(offset=_stored_clock_offset(config))
     await require_right_clock(clock, store)
     master_key_file = config.settings.keys.master_key_file
     keyring = await open_keyring(store, master_key_file, may_create=config.is_sandbox, now=clock.now())
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
+    clients = open_clients(config, rules)
     return Resources(
         config=config,
         store=store,
@@ -86,10 +118,8 @@ async def build_resources(config: ServiceConfig, store: Store, addresses: Servic
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
         egress_rules=rules,
-        delivery_client=HttpClient(rules=rules, context=tls_context(*_receiver_authorities(config))),
-        provider_client=HttpClient(
-            rules=EgressRules(), context=tls_context(authorities_file(config.settings, "provider_ca_file"))
-        ),
+        delivery_client=clients.deliveries,
+        provider_client=clients.providers,
     )
 
 

@@ -47,7 +47,7 @@ def build_workers(
     deliver = partial(resources.delivery_client.deliver, deadline_s=deadline_s)
     find_key, submit, clock = authenticator.delivery_key, engine.submit, resources.clock
     ownership = resources.store.ownership
-    owned = OwnedChannels(is_store_shared=ownership is not None)
+    owned = OwnedChannels(is_store_shared=ownership is not None, clock=clock.since_boot)
     callbacks = CallbackWorker(
         deliver=deliver,
         find_key=find_key,
