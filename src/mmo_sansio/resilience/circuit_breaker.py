@@ -119,6 +119,18 @@ class BreakerSnapshot:
             sub_windows=tuple(evolve(each, began_at=min(each.began_at, now)) for each in self.sub_windows),
         )
 
+    def must_be_stored_after(self, stored: BreakerSnapshot) -> bool:
+        """Tell whether a successor must continue from this state rather than from the one that is `stored`: it must,
+        unless only successes have been added since to the newest sub-window, of which one outcome is stored. So a store
+        is not written for each success, and who dies takes at most the successes of six seconds with it, never a
+        failure or a change of state."""
+        return self._without_newest_successes() != stored._without_newest_successes()
+
+    def _without_newest_successes(self) -> BreakerSnapshot:
+        if not self.sub_windows:
+            return self
+        return evolve(self, sub_windows=(*self.sub_windows[:-1], evolve(self.sub_windows[-1], successes=0)))
+
 
 DEFAULT_BREAKER_SETTINGS = BreakerSettings()
 """The figures of the specification."""

@@ -193,12 +193,12 @@ class OwnershipModel:
         entry = self._channels.get(brand, _ChannelState())
         return None if entry.holder != holder or self.is_over(holder) else entry.fence
 
-    def release(self, holder: int, fences: Mapping[str, int]) -> None:
-        """Free these channels, as far as the holder has them under these fences."""
+    def release(self, holder: int, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
+        """Free these channels and store the breakers, as far as the holder has them under these fences."""
         for brand, fence in fences.items():
             entry = self._channels.get(brand, _ChannelState())
             if (entry.holder, entry.fence) == (holder, fence):
-                self._channels[brand] = evolve(entry, holder=None)
+                self._channels[brand] = evolve(entry, holder=None, breaker=breakers.get(brand, entry.breaker))
 
     def save_breaker(self, brand: str, fence: int, breaker: BreakerSnapshot) -> None:
         """Store a breaker, unless the channel has been claimed since."""

@@ -233,6 +233,29 @@ def test_a_successor_goes_on_where_the_breaker_was(before: str, after: str) -> N
 
 
 @pytest.mark.spec("K5")
+@pytest.mark.parametrize(
+    ("stored", "since", "must_be_stored"),
+    [
+        ("", "S@0", True),
+        ("S@0", "S@1,2,5.9", False),
+        ("S@0", "S@1,6", True),
+        ("S@0", "F@1", True),
+        ("S@0; F@1", "S@2,3", False),
+        ("F@0,1,2,3,4", "S@34", True),
+        ("F@0,1,2,3,4; try@34", "lateF@35", True),
+        ("S@0", "S@61", True),
+    ],
+)
+def test_only_the_successes_of_the_newest_sub_window_need_not_be_stored(
+    stored: str, since: str, must_be_stored: bool
+) -> None:
+    before = told(stored).breaker.snapshot() if stored else BreakerSnapshot()
+    after = told(f"{stored}; {since}" if stored else since).breaker.snapshot()
+    assert after.must_be_stored_after(before) is must_be_stored
+    assert not after.must_be_stored_after(after)
+
+
+@pytest.mark.spec("K5")
 def test_a_successor_with_another_monotonic_clock_shifts_the_times() -> None:
     snapshot = told("F@0,1,2,3,4").breaker.snapshot().shifted(Span(100 * SECOND))
     Story(CircuitBreaker(restored=snapshot)).tell("open until 134; refused@133.9; try@134; half-open")

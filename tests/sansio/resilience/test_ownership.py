@@ -114,11 +114,20 @@ def test_what_is_given_up_under_another_fence_stays() -> None:
     book = OwnershipModel()
     one = book.renew(None, now=NOW)
     book.claim(one, ["acme"])
-    book.release(one, {"acme": 2})
+    book.release(one, {"acme": 2}, {"acme": OPEN})
     assert book.fence(one, "acme") == 1
-    book.release(one, {"acme": 1})
+    book.release(one, {"acme": 1}, {})
     assert book.fence(one, "acme") is None
     assert book.claim(one, ["acme"]) == [Channel("acme", 2, INITIAL_SNAPSHOT)]
+
+
+@pytest.mark.spec("K5")
+def test_a_channel_is_given_up_with_its_breaker() -> None:
+    book = OwnershipModel()
+    one = book.renew(None, now=NOW)
+    book.claim(one, ["acme"])
+    book.release(one, {"acme": 1}, {"acme": OPEN})
+    assert book.claim(one, ["acme"]) == [Channel("acme", 2, OPEN)]
 
 
 @pytest.mark.spec("K5")

@@ -108,18 +108,19 @@ async def check_next_owner_claims_again(open_store: OpenStore) -> None:
 
 
 async def check_channel_release(open_store: OpenStore) -> None:
-    """A released channel is free at once; an outdated fence frees nothing, and excluded callbacks stay (K3)."""
+    """A released channel is free at once, with the breaker that its owner leaves; an outdated fence frees nothing, and
+    excluded callbacks stay (K3, K5)."""
     async with open_store() as one, open_store() as other:
         ours, theirs = ownership_of(one), ownership_of(other)
         await complete_payment(one, 1, NOON)
         await complete_payment(one, 2, after_noon(10))
         await ours.claim()
         await ours.claim_callbacks({"acme": 10, "globex": 10})
-        await ours.release({"acme": 0, "nobody": 1})
+        await ours.release({"acme": 0, "nobody": 1}, {"acme": OPEN_BREAKER})
         assert not await theirs.claim()
-        await ours.release({"acme": 1})
-        assert [each.fence for each in await theirs.claim()] == [2]
-        await ours.release({"acme": 1})
+        await ours.release({"acme": 1}, {"acme": OPEN_BREAKER})
+        assert await theirs.claim() == [Channel("acme", 2, OPEN_BREAKER)]
+        await ours.release({"acme": 1}, {})
         assert not await ours.claim()
         number = await theirs.renew_lease()
         await theirs.end_lease()

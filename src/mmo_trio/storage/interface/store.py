@@ -180,8 +180,9 @@ class ChannelOwnership(Protocol):
         a claim whose answer is lost, and that takes effect late, then takes nothing from a later one."""
         ...
 
-    async def release(self, fences: Mapping[str, int]) -> None:
-        """Free these channels, by brand, as far as this process owns them under these fences."""
+    async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
+        """Free these channels, by brand, and store the breakers that are given, in the gateway's own time, as far as
+        this process owns the channels under these fences."""
         ...
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import trio
 
 from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_sansio.values.clock import SECOND, MonotonicInstant
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
@@ -76,8 +77,8 @@ class MemoryChannelOwnership:
             taken.append(WorkItem(claimed, memory.ledger.transactions[reference]))
         return taken
 
-    async def release(self, fences: Mapping[str, int]) -> None:
-        (await self._open_state()).ownership.release(self.lease_number, fences)
+    async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
+        (await self._open_state()).ownership.release(self.lease_number, fences, breakers)
 
     def close(self) -> None:
         """End the lease; later calls raise StoreUnavailable."""

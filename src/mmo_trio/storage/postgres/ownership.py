@@ -18,7 +18,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.messages.intents import IntentKind, durable_intent
-from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
+from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot
 from mmo_sansio.resilience.ownership import LEASE_DURATION, LEASE_RENEWAL_INTERVAL, Channel, OwnershipCounts
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.storage.interface.admin_types import ServingProcess
@@ -29,7 +29,7 @@ from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, 
 from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
 from mmo_trio.storage.postgres.scan_marks import ScanMarks, WholeScans
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, run_to_end
-from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction
+from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction, serialize_breaker
 from mmo_trio.storage.sql.statements import Row
 
 T = TypeVar("T")
@@ -139,7 +139,8 @@ _CLAIM_CALLBACKS = """
 come."""
 
 _RELEASE_CHANNELS = """
-    UPDATE channels AS c SET holder = 0 FROM unnest(%s::text[], %s::bigint[]) AS old (brand, fence)
+    UPDATE channels AS c SET holder = 0, breaker = coalesce(old.breaker, c.breaker)
+    FROM unnest(%s::text[], %s::bigint[], %s::bytea[]) AS old (brand, fence, breaker)
     WHERE c.brand = old.brand AND c.fence = old.fence AND c.holder = %s
 """
 
@@ -242,9 +243,11 @@ class PostgresChannelOwnership:
             self._marks.set(brand, now, id)
         return rows
 
-    async def release(self, fences: Mapping[str, int]) -> None:
+    async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
         brands, numbers = list(fences), list(fences.values())
-        await self._call_once(lambda c: c.execute(_RELEASE_CHANNELS.encode(), (brands, numbers, self.lease_number)))
+        stored = [serialize_breaker(breakers[brand]) if brand in breakers else None for brand in brands]
+        values = (brands, numbers, stored, self.lease_number)
+        await self._call_once(lambda c: c.execute(_RELEASE_CHANNELS.encode(), values))
 
     def close(self) -> None:
         """Later calls raise StoreUnavailable."""

@@ -21,7 +21,13 @@ from mmo_sansio.messages.inputs import CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.resilience.byte_budget import ByteBudget
-from mmo_sansio.resilience.circuit_breaker import BreakerSettings, BreakerSnapshot, BreakerState, CircuitBreaker
+from mmo_sansio.resilience.circuit_breaker import (
+    INITIAL_SNAPSHOT,
+    BreakerSettings,
+    BreakerSnapshot,
+    BreakerState,
+    CircuitBreaker,
+)
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND, FairQueue
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Transaction
@@ -111,6 +117,8 @@ class CallbackWorker(DeliveryPool):
         self._owns_channel = owns_channel
         self._breaker_settings = evolve(breaker, permit_deadline=None)
         self._breakers: dict[str, CircuitBreaker] = {}
+        self._stored: dict[str, BreakerSnapshot] = {}
+        """What the store holds of each breaker, in the breakers' own time; a new one where nothing is said."""
         self._durations = LatencyHistogram(EXTERNAL_BUCKETS_S)
         self._stored_bodies = ByteBudget(stored_bodies_bytes)
 
@@ -119,11 +127,22 @@ class CallbackWorker(DeliveryPool):
         by = Span(self._monotonic() - self._now())
         restored = snapshot.shifted(by).clamped(self._breaker_settings, now=self._monotonic())
         self._breakers[brand] = CircuitBreaker(self._breaker_settings, restored=restored)
+        self._stored[brand] = restored
 
     def drop_breakers(self, brands: Collection[str]) -> None:
         """Forget the breakers of these brands, as another process goes on with them."""
         for brand in brands:
             self._breakers.pop(brand, None)
+            self._stored.pop(brand, None)
+
+    def unstored_breakers(self, brands: Collection[str]) -> Mapping[str, BreakerSnapshot]:
+        """Return those of these brands' breakers, in the gateway's own time, that are not stored as they are."""
+        snapshots = {brand: self._breakers[brand].snapshot() for brand in brands if brand in self._breakers}
+        return {
+            brand: self._in_gateway_time(snapshot)
+            for brand, snapshot in snapshots.items()
+            if snapshot != self._stored.get(brand, INITIAL_SNAPSHOT)
+        }
 
     def statistics(self) -> CallbackStatistics:
         """Return the present figures."""
@@ -148,9 +167,7 @@ class CallbackWorker(DeliveryPool):
         except SendForbidden:
             logger.warning("callback_released", reference=reference, brand=brand)
             return
-        reply = await retry_until_available(
-            lambda: self._record_outcome(CallbackConcluded(reference, attempt, fence, self._breaker_snapshot(breaker)))
-        )
+        reply = await retry_until_available(lambda: self._record(reference, brand, attempt, fence, breaker))
         if fence and not isinstance(reply, Applied):
             logger.warning("callback_claim_lost", reference=reference, brand=brand)
             return
@@ -193,11 +210,21 @@ class CallbackWorker(DeliveryPool):
         detail = f"{attempt.detail} Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored."
         return evolve(attempt, body=attempt.body[:SMALL_BODY_BYTES], detail=detail)
 
-    def _breaker_snapshot(self, breaker: CircuitBreaker | None) -> BreakerSnapshot | None:
-        """Return the breaker's present state in the gateway's own time: the last recorded one is the newest."""
-        if breaker is None:
-            return None
-        return breaker.snapshot().shifted(Span(self._now() - self._monotonic()))
+    async def _record(
+        self, reference: str, brand: str, attempt: DeliveryAttempt, fence: int, breaker: CircuitBreaker | None
+    ) -> object:
+        """Record an outcome, with the present state of the breaker that counted it if its successor has to know it."""
+        snapshot = None if breaker is None else breaker.snapshot()
+        if snapshot is None or not snapshot.must_be_stored_after(self._stored.get(brand, INITIAL_SNAPSHOT)):
+            return await self._record_outcome(CallbackConcluded(reference, attempt, fence))
+        stored = self._in_gateway_time(snapshot)
+        reply = await self._record_outcome(CallbackConcluded(reference, attempt, fence, stored))
+        if isinstance(reply, Applied) and self._breakers.get(brand) is breaker:
+            self._stored[brand] = snapshot
+        return reply
+
+    def _in_gateway_time(self, snapshot: BreakerSnapshot) -> BreakerSnapshot:
+        return snapshot.shifted(Span(self._now() - self._monotonic()))
 
 
 def fence_of(work: WorkItem) -> int:

@@ -235,7 +235,7 @@ class ChannelOwner:
         for brand in idle:  # From here on none of their deliveries starts.
             del self.owned.fences[brand]
         try:
-            await self.channels.release(idle)
+            await self.channels.release(idle, self.callbacks.unstored_breakers(idle))
         except StoreUnavailable:
             self.owned.fences |= idle
             raise

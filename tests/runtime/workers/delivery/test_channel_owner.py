@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.messages.inputs import CallbackConcluded
 from mmo_sansio.resilience.ownership import LEASE_DURATION, RELEASE_AGAIN_AFTER, RELEASE_COOLDOWN
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
@@ -84,6 +85,39 @@ async def test_two_nodes_let_through_what_one_breaker_lets_through(autojump_cloc
     alone = await sent_by(Node("alone", MemoryStore(MemoryState()), Receiver(NON_2XX)))
     both = await sent_by(*nodes("one", "other", receiver=Receiver(NON_2XX)))
     assert len(alone) == len(both) == 5 + 3, "five open it, then a probe every 30 s"
+
+
+@pytest.mark.spec("K5")
+async def test_a_success_is_stored_with_the_breaker_once_in_six_seconds_and_a_failure_always(
+    autojump_clock: MockClock,
+) -> None:
+    receiver, time = Receiver(), TrioClock()
+    one, other = (Node(each.name, each.store, receiver, time) for each in nodes("one", "other", receiver=receiver))
+    saved: list[object] = []
+    submit = one.callbacks._record_outcome
+
+    async def record(concluded: CallbackConcluded) -> object:
+        saved.append(concluded.breaker)
+        return await submit(concluded)
+
+    one.callbacks._record_outcome = record
+    async with running_nodes(one, other):
+        for number in range(40):
+            await one.pay(number)
+            await trio.sleep(0.3)
+        receiver.answers = NON_2XX
+        await one.pay(40)
+        receiver.answers = DELIVERED
+        await one.pay(41)
+        await recorded_outcomes(one.store, *range(42))
+        assert [each is not None for each in saved].count(True) == 4
+        assert saved[40] is not None
+        one.drain.set()
+        await other.pay(42)
+        await recorded_outcomes(other.store, 42)
+        ((_, breaker),) = (await other.store.breakers()).items()
+    counts = [(each.successes, each.failures) for each in breaker.sub_windows]
+    assert sum(successes for successes, _ in counts) == 42, "the next owner has those that were not stored, too"
 
 
 @pytest.mark.spec("K5", "K3")
