@@ -1,1 +1,7 @@
-"""Whole gateways in a simulated world: seeds, judges, and faults that they must find."""
+"""Whole gateways in simulated worlds: seeds, judges, and faults that they must find.
+
+    python -m tests.simulation SEED
+
+`play` plays seeds and makes failing plans smaller, `judges` says what must hold, `coverage` shows what happened; the
+world itself is in `mmo_trio.testing`.
+"""

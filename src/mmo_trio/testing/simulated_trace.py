@@ -1,0 +1,69 @@
+"""Keeps what happens in a simulation: a digest of all of it, counts by kind, and the latest lines for people."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn
+
+import structlog
+import trio
+from attrs import Factory, define
+
+LINES_KEPT: Final = 2_000
+"""Lines that are kept for the report of a failure; the digest has all of them."""
+
+
+@define(eq=False)
+class SimulationTrace:
+    """Two runs of one seed have the same trace, on every version of Python and in any process."""
+
+    counts: Counter[str] = Factory(Counter)
+    """How often something of each kind has happened."""
+    last_at: float = 0.0
+    """When something has happened last."""
+    lines_kept: int = LINES_KEPT
+    faults: list[str] = Factory(list)
+    """Log lines about faults of the program itself: there should be none."""
+    _digest: hashlib._Hash = Factory(hashlib.sha256)
+    _lines: deque[str] = Factory(lambda self: deque(maxlen=self.lines_kept), True)
+
+    def add(self, kind: str, *about: object) -> None:
+        """Record that something has happened now. Its texts must be the same in each run: no address of an object, and
+        no order of a set."""
+        self.counts[kind] += 1
+        self.last_at = trio.current_time()
+        line = f"{self.last_at:.6f} {kind} {' '.join(map(str, about))}"
+        self._digest.update(line.encode())
+        self._digest.update(b"\n")
+        self._lines.append(line)
+
+    def digest(self) -> str:
+        """Return the digest of all that was recorded."""
+        return self._digest.hexdigest()
+
+    def latest(self, containing: str = "") -> Sequence[str]:
+        """Return the latest lines that contain this text, the oldest first."""
+        return [each for each in self._lines if containing in each]
+
+
+@contextmanager
+def logs_in_trace(trace: SimulationTrace) -> Iterator[None]:
+    """Let the log lines of all gateways go to the trace while the block lasts: each is counted by its event, and one
+    with a `fault` is kept."""
+
+    def take(logger: Any, level: str, event: MutableMapping[str, Any]) -> NoReturn:
+        name = str(event.get("event"))
+        trace.add(f"log {name}")
+        if "fault" in event:
+            trace.faults.append(f"{name}: {event['fault']}")
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[take], wrapper_class=structlog.BoundLogger, cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

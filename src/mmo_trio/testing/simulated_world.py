@@ -1,0 +1,196 @@
+"""Runs the world of one seed: gateways over one store, operators, merchants, a network between them, and the faults of
+a plan, each in its time. What came of it is left for judges, who see what the outside saw and what the books say."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from random import Random
+from typing import Final, Protocol
+
+import trio
+from attrs import Factory, define, field
+
+from mmo_sansio.merchant import RecordsWindow, TransactionNotFound
+from mmo_sansio.values.clock import HOUR, Instant, Span, earlier, to_datetime
+from mmo_trio.service.components import Components
+from mmo_trio.settings.service import ServiceConfig
+from mmo_trio.storage.memory.store import MemoryState, open_memory
+from mmo_trio.testing.seeded_choices import SeededChoices
+from mmo_trio.testing.simulated_run import Simulation, run_simulated
+from mmo_trio.testing.simulated_trace import SimulationTrace, logs_in_trace
+from mmo_trio.testing.world_books import WorldBooks, read_books
+from mmo_trio.testing.world_faults import FaultRunner
+from mmo_trio.testing.world_files import GATEWAY_HOST, WorldMethod, merchant_name, world_config, world_directory
+from mmo_trio.testing.world_gateway import Machine, WorldGateway, WorldLife, run_gateway
+from mmo_trio.testing.world_merchant import WorldMerchant
+from mmo_trio.testing.world_operator import MTN, WorldOperator, mtn_method, open_mtn, operator_host
+from mmo_trio.testing.world_plan import WorldPlan
+from mmo_trio.testing.world_schedule import WorldSchedule
+
+DRAIN_S: Final = 120.0
+"""Seconds that the gateways have to end at last."""
+ASKED_AT_END: Final = 10
+"""How often a merchant asks about a payment at the end until it is answered."""
+ASKED_AGAIN_AFTER_S: Final = 60.0
+READINGS: Final = 3
+"""How often each merchant reads records while payments are made."""
+
+
+class WorldNetwork(Protocol):
+    """Is the network of a world."""
+
+    def now(self) -> Instant:
+        """Return true time."""
+        ...
+
+    def machine(self, name: str, address: str, host: str) -> Machine:
+        """Return a new machine with this address; names lead to all machines that have them."""
+        ...
+
+    def has_traffic(self) -> bool:
+        """Return whether any connection is open."""
+        ...
+
+
+@define(eq=False)
+class SimulatedWorld:
+    """Holds the parties of one plan while they live, and what is left of them."""
+
+    plan: WorldPlan
+    network: WorldNetwork
+    choices: SeededChoices
+    trace: SimulationTrace = Factory(SimulationTrace)
+    schedule: WorldSchedule = field(init=False)
+    memory: MemoryState = field(init=False)
+    gateways: list[WorldGateway] = Factory(list)
+    merchants: list[WorldMerchant] = Factory(list)
+    operators: dict[str, WorldOperator] = Factory(dict)
+    methods: Mapping[str, WorldMethod] = field(factory=lambda: {MTN: mtn_method()})
+    may_repeat_callbacks: bool = False
+    """Whether a process has died or may have lost its lease, so that a callback may arrive twice."""
+    had_wrong_clocks: bool = False
+    books: WorldBooks | None = None
+    """The gateway's books at the end."""
+
+    def __attrs_post_init__(self) -> None:
+        self.memory = MemoryState(is_shared=self.plan.is_store_shared)
+        self.schedule = WorldSchedule(self.trace, self.network.has_traffic, self.plan.rest_step_s)
+
+    async def run(self) -> WorldBooks:
+        """Run the plan from its beginning until everything is at rest, and return the gateway's books."""
+        config = world_config(list(self.methods.values()))
+        self._build()
+        async with trio.open_nursery() as parties:
+            for operator in self.operators.values():
+                await parties.start(operator.run)
+            for merchant in self.merchants:
+                await parties.start(merchant.receive)
+            async with trio.open_nursery() as business:
+                for gateway in self.gateways:
+                    business.start_soon(self._run_processes, config, gateway)
+                for number, at_s in enumerate(self.plan.payments):
+                    business.start_soon(self._pay, number, at_s)
+                faults = FaultRunner(self)
+                for fault in self.plan.faults:
+                    business.start_soon(faults.run, fault)
+                for merchant in self.merchants:
+                    business.start_soon(self._read_records, merchant, self.choices.of(f"{merchant.brand} reads"))
+                await self.schedule.sleep_until(self.plan.lasts_s)
+                await self._look_up_all()
+                for gateway in self.gateways:
+                    if gateway.life is not None:
+                        gateway.life.drain.set()
+                await self.schedule.sleep(DRAIN_S)
+                business.cancel_scope.cancel()
+            parties.cancel_scope.cancel()
+        async with open_memory(self.memory) as store:
+            self.books = await read_books(store, [each.brand for each in self.merchants])
+        return self.books
+
+    def _build(self) -> None:
+        network, choices = self.network, self.choices
+        for number in range(self.plan.gateways):
+            self.gateways.append(
+                WorldGateway(network.machine(f"gateway-{number}", f"41.0.0.{number + 1}", GATEWAY_HOST))
+            )
+        machine = network.machine(MTN, "41.0.1.1", operator_host(MTN))
+        self.operators[MTN] = WorldOperator(
+            MTN, open_mtn(), machine, network.now, choices.of(MTN), self.trace, self.schedule
+        )
+        for number in range(self.plan.merchants):
+            name = merchant_name(number)
+            machine = network.machine(name, f"41.0.2.{number + 1}", f"{name}.example")
+            self.merchants.append(WorldMerchant(number, machine, choices.of(name), self.trace, self.schedule))
+
+    async def _run_processes(self, config: ServiceConfig, gateway: WorldGateway) -> None:
+        """Run one process after the other on this machine."""
+        name = gateway.machine.name
+        while True:
+            life = gateway.life = WorldLife()
+            gateway.start_again = trio.Event()
+            self.trace.add("gateway_starts", name)
+            with life.scope:
+                await run_gateway(
+                    config,
+                    gateway.machine,
+                    partial(open_memory, self.memory),
+                    drain=life.drain,
+                    on_ready=partial(self._serve, gateway, life),
+                )
+            self.trace.add("gateway_ended", name)
+            gateway.life = None
+            life.ended.set()
+            await gateway.start_again.wait()
+
+    def _serve(self, gateway: WorldGateway, life: WorldLife, components: Components) -> None:
+        life.components = components
+        self.trace.add("gateway_serves", gateway.machine.name)
+
+    async def _pay(self, number: int, at_s: float) -> None:
+        await self.schedule.sleep_until(at_s)
+        await self.merchants[number % len(self.merchants)].pay(f"order-{number}", self.methods[MTN])
+
+    async def _read_records(self, merchant: WorldMerchant, random: Random) -> None:
+        """Let a merchant read records of windows that are over, and of the latest hour."""
+        first, last = self.plan.payments[0], self.plan.payments[-1] + 7_200
+        for at_s in sorted(random.uniform(first, last) for _ in range(READINGS)):
+            await self.schedule.sleep_until(at_s)
+            end = self.network.now()
+            begin = earlier(end, Span(random.choice((1, 24)) * HOUR))
+            await merchant.records(RecordsWindow(begin=to_datetime(begin), end=to_datetime(end)))
+
+    async def _look_up_all(self) -> None:
+        """Let every merchant ask about everything that was answered, and list it."""
+        for merchant in self.merchants:
+            for reference, started in merchant.started.items():
+                await self._ask(merchant, reference, partial(merchant.look_up, started.gateway_reference))
+            end = self.network.now()
+            window = RecordsWindow(begin=to_datetime(earlier(end, Span(100 * 24 * HOUR))), end=to_datetime(end))
+            await self._ask(merchant, "all", partial(merchant.records, window))
+
+    async def _ask(self, merchant: WorldMerchant, reference: str, ask: Callable[[], Awaitable[object]]) -> None:
+        for _ in range(ASKED_AT_END):
+            try:
+                if await ask() is not None:
+                    return
+            except TransactionNotFound:
+                merchant.lost.append(reference)
+                return
+            await self.schedule.sleep(ASKED_AGAIN_AFTER_S)
+
+
+def run_world(plan: WorldPlan, open_network: Callable[[Simulation], WorldNetwork]) -> SimulatedWorld:
+    """Run this plan from its beginning to its end, on a new network, and return what is left of the world.
+
+    Raises whatever ends a gateway that nobody has ended."""
+    world_directory()
+
+    async def run(simulation: Simulation) -> SimulatedWorld:
+        world = SimulatedWorld(plan, open_network(simulation), simulation.choices)
+        simulation.clock.rest_until = world.schedule.rest_until
+        with logs_in_trace(world.trace):
+            await world.run()
+        return world
+
+    return run_simulated(run, seed=plan.seed)

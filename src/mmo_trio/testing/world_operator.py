@@ -1,0 +1,180 @@
+"""Puts the simulator of an operator into a simulated world, with an account of the gateway's, and lets its messages
+meet with misfortune."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.interface import ExchangeFailed
+from mmo_sansio.values.clock import Instant
+from mmo_trio.http.client.client import HttpClient
+from mmo_trio.simulators.base import DroppedConnection, FaultScript, Simulator, json_response
+from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
+from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_trio.simulators.server import serve_simulator
+from mmo_trio.testing.simulated_trace import SimulationTrace
+from mmo_trio.testing.world_files import WorldMethod
+from mmo_trio.testing.world_gateway import Machine
+from mmo_trio.testing.world_schedule import WorldSchedule
+
+OPERATOR_PORT: Final = 443
+MTN: Final = "mtn_ug"
+_PAY_BOTH_WAYS: Final = ("direct/payin", "direct/payout")
+
+
+def operator_host(name: str) -> str:
+    """Return the name of an operator's API."""
+    return f"{name.replace('_', '-')}.example"
+
+
+def mtn_method() -> WorldMethod:
+    """Return the account with the simulated MTN MoMo of Uganda."""
+    return WorldMethod(
+        MTN,
+        "UG",
+        "UGX",
+        _PAY_BOTH_WAYS,
+        {
+            "kind": "mtn_momo",
+            "market": "mtnuganda",
+            "collection_subscription_key": COLLECTION_KEY,
+            "collection_api_user": API_USER,
+            "collection_api_key": API_KEY,
+            "disbursement_subscription_key": DISBURSEMENT_KEY,
+            "disbursement_api_user": API_USER,
+            "disbursement_api_key": API_KEY,
+            "base_url": f"https://{operator_host(MTN)}",
+        },
+    )
+
+
+def open_mtn() -> Simulator:
+    """Return the operator of that account."""
+    return MtnSimulator(market="mtnuganda", accounts=SimulatedMtnAccounts(currency="UGX"))
+
+
+@define
+class OperatorWeather:
+    """Says how often each misfortune happens at an operator at present; all are shares of 1."""
+
+    notification_lost: float = 0.0
+    notification_late: float = 0.0
+    notification_repeated: float = 0.0
+    request_lost: float = 0.0
+    """The connection is closed before anything is done."""
+    answer_lost: float = 0.0
+    """The request is carried out, and the connection closed."""
+    unavailable: float = 0.0
+    """The answer is 503, and nothing is done."""
+    rate_limited: float = 0.0
+    """The answer is 429, and nothing is done."""
+
+
+@define(eq=False)
+class WorldOperator:
+    """Runs one operator. It is never killed: its book is the truth about the money."""
+
+    name: str
+    simulator: Simulator
+    machine: Machine
+    now: Callable[[], Instant]
+    """Returns the world's time, by which operators go."""
+    random: Random
+    trace: SimulationTrace
+    schedule: WorldSchedule
+    weather: OperatorWeather = Factory(OperatorWeather)
+    notified: list[HttpRequest] = Factory(list)
+    """The notifications that were accepted, from which forgers and faulty networks repeat."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled."""
+        client = self.machine.http_client(EgressRules())
+        await serve_simulator(
+            _MisfortunateSimulator(self.simulator, self),
+            [self.machine.listen(OPERATOR_PORT)],
+            send_callback=partial(self._notify, client),
+            now=self.now,
+            task_status=task_status,
+        )
+
+    def misfortune(self, request: HttpRequest) -> HttpResponse | DroppedConnection | None:
+        """Return what a request meets with instead of the operator; None when it arrives."""
+        chance, weather = self.random.random(), self.weather
+        for share, name, reaction in (
+            (weather.request_lost, "request_lost", DroppedConnection()),
+            (weather.unavailable, "operator_unavailable", json_response(503, {})),
+            (weather.rate_limited, "operator_rate_limited", json_response(429, {})),
+        ):
+            if chance < share:
+                self.trace.add(name, self.name, request.method)
+                return reaction
+            chance -= share
+        return None
+
+    def loses_answer(self) -> bool:
+        """Return whether the answer to a request that was carried out is lost."""
+        lost = self.random.random() < self.weather.answer_lost
+        if lost:
+            self.trace.add("answer_lost", self.name)
+        return lost
+
+    async def _notify(self, client: HttpClient, request: HttpRequest) -> HttpResponse:
+        """Send a notification as the weather lets it through. Raises ExchangeFailed."""
+        weather, chance = self.weather, self.random.random()
+        if chance < weather.notification_lost:
+            self.trace.add("notification_lost", self.name)
+            raise ExchangeFailed("It was lost.", may_have_arrived=False)
+        if self.random.random() < weather.notification_late:
+            delay_s = self.random.choice((5, 60, 1_800, 40_000))
+            self.trace.add("notification_late", self.name, delay_s)
+            await self.schedule.sleep(delay_s)
+        response = await client.call_provider(request)
+        self.trace.add("notified", self.name, response.status)
+        if self.random.random() < weather.notification_repeated:
+            self.trace.add("notification_repeated", self.name)
+            await self.schedule.sleep(self.random.choice((0, 1, 600)))
+            response = await client.call_provider(request)
+        self.notified.append(request)
+        return response
+
+
+@define(eq=False)
+class _MisfortunateSimulator:
+    """Is the simulator as the network in front of it lets it appear."""
+
+    simulator: Simulator
+    operator: WorldOperator
+
+    @property
+    def faults(self) -> FaultScript:
+        return self.simulator.faults
+
+    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+        met = self.operator.misfortune(request)
+        if met is not None:
+            return met
+        response = self.simulator.handle_request(request, now=now)
+        return DroppedConnection() if self.operator.loses_answer() else response
+
+    def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
+        return self.simulator.take_due_callbacks(now=now)
+
+    def next_due_at(self) -> Instant | None:
+        return self.simulator.next_due_at()
+
+    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
+        self.simulator.on_callback_response(request, response, now=now)
+
+    def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
+        self.simulator.open_accounts(accounts)
+
+    def snapshot(self) -> Mapping[str, Any]:
+        return self.simulator.snapshot()

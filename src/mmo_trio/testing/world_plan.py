@@ -1,0 +1,115 @@
+"""Says what one seed's world is made of: how many gateways and merchants it has, what they do, and which faults occur
+when. A plan is data, so that a failing one can be made smaller, fault by fault."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from attrs import evolve, frozen
+
+from mmo_trio.testing.world_files import MERCHANTS_MAX
+
+DAY_S: Final = 86_400.0
+HOUR_S: Final = 3_600.0
+QUIET_BEFORE_END_S: Final = 3.2 * DAY_S
+"""Every fault is over so long before the end, so that every payment can end: the longest life of one is three days."""
+
+
+class FaultKind(StrEnum):
+    """Names what can go wrong in a world."""
+
+    GATEWAY_KILLED = "gateway_killed"
+    """A gateway's process ends as by `kill -9`; another one starts later."""
+    GATEWAY_RESTARTED = "gateway_restarted"
+    """A gateway drains and ends, and another process starts, as when a version is rolled out."""
+    OPERATOR_UNAVAILABLE = "operator_unavailable"
+    OPERATOR_RATE_LIMITED = "operator_rate_limited"
+    OPERATOR_LOSES_REQUESTS = "operator_loses_requests"
+    OPERATOR_LOSES_ANSWERS = "operator_loses_answers"
+    NOTIFICATIONS_LOST = "notifications_lost"
+    NOTIFICATIONS_LATE = "notifications_late"
+    NOTIFICATIONS_REPEATED = "notifications_repeated"
+    RECEIVER_DOWN = "receiver_down"
+    RECEIVER_HANGS = "receiver_hangs"
+
+
+WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
+    dict.fromkeys(FaultKind, 0.35) | {FaultKind.GATEWAY_KILLED: 0.5}
+)
+"""The share of seeds in which each kind of fault exists at all."""
+OCCURRENCES_MAX: Final = 6
+
+
+@frozen
+class WorldFault:
+    """Is one fault of a plan."""
+
+    kind: FaultKind
+    at_s: float
+    """Seconds after the beginning of the world."""
+    lasts_s: float
+    target: int
+    """Which gateway, merchant or operator it meets, by number, modulo how many there are."""
+    strength: float
+    """How bad it is, from 0 to 1: a share, or a part of the longest time."""
+
+
+@frozen
+class WorldPlan:
+    """Describes a whole world. The seed also decides all that a plan does not say, such as the order of tasks."""
+
+    seed: int
+    gateways: int
+    """More than one share a store; one may have a store of its own, as SQLite is."""
+    is_store_shared: bool
+    merchants: int
+    payments: tuple[float, ...]
+    """When each payment is begun, in seconds after the beginning of the world."""
+    lasts_s: float
+    rest_step_s: float
+    """The longest step in which time passes while nothing happens."""
+    faults: tuple[WorldFault, ...]
+
+    def without(self, left_out: Collection[int]) -> WorldPlan:
+        """Return the same plan without the faults with these numbers, the first being 0."""
+        return evolve(self, faults=tuple(each for nth, each in enumerate(self.faults) if nth not in left_out))
+
+    def with_payments(self, count: int) -> WorldPlan:
+        """Return the same plan with its first payments only."""
+        return evolve(self, payments=self.payments[:count])
+
+
+def draw_plan(
+    seed: int, *, payments: int = 200, days: float = 4.0, kinds: Collection[FaultKind] = tuple(FaultKind)
+) -> WorldPlan:
+    """Draw the plan of this seed, with this many payments in all and faults of some of these kinds.
+
+    Which kinds exist at all is drawn first, so that some worlds have many faults of few kinds."""
+    random = Random(f"{seed}/plan")
+    is_store_shared = random.random() < 0.6
+    busy_s = max(HOUR_S, days * DAY_S - QUIET_BEFORE_END_S)
+    begins = sorted(random.uniform(0.0, busy_s) for _ in range(random.choice((1, 2, 5, 20))))
+    times = sorted(random.choice(begins) + random.expovariate(1 / 120.0) for _ in range(payments))
+    faults: list[WorldFault] = []
+    for kind in FaultKind:
+        exists, count = random.random() < WEIGHTS[kind], random.randint(1, OCCURRENCES_MAX)
+        for _ in range(count):
+            at_s = max(0.0, random.choice(begins) + random.uniform(-60.0, 600.0))
+            lasts_s = random.choice((0.3, 3.0, 12.0, 40.0, 300.0, 3_000.0)) * random.uniform(0.5, 1.5)
+            fault = WorldFault(kind, at_s, lasts_s, random.randrange(60), random.random())
+            if exists and kind in kinds:
+                faults.append(fault)
+    return WorldPlan(
+        seed=seed,
+        gateways=random.choice((1, 2, 2, 3)) if is_store_shared else 1,
+        is_store_shared=is_store_shared,
+        merchants=random.randint(1, MERCHANTS_MAX),
+        payments=tuple(times),
+        rest_step_s=random.choice((120.0, 600.0, 1_800.0)),
+        lasts_s=busy_s + QUIET_BEFORE_END_S,
+        faults=tuple(sorted(faults, key=lambda each: each.at_s)),
+    )

@@ -1,0 +1,197 @@
+"""Judges of a world that has come to its end. Each sees only what the outside saw and what the books say, and names
+every violation in a sentence."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+from mmo_sansio.values.clock import DAY, from_datetime
+from mmo_sansio.values.model import Status
+from mmo_trio.testing.simulated_world import SimulatedWorld
+from mmo_trio.testing.world_books import WorldBooks
+from mmo_trio.testing.world_merchant import ReportedPayment
+
+LIFE_MAX = 3 * DAY
+"""The longest life of a payment, in microseconds."""
+DELIVERY_S = 15.0
+"""The longest that a gateway waits for a receiver."""
+
+Judge = Callable[[SimulatedWorld, WorldBooks], Iterator[str]]
+
+
+def no_answered_create_is_lost(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """P5, C12: whoever was answered finds the payment, under the reference that the answer gave."""
+    for merchant in world.merchants:
+        for reference in merchant.lost:
+            yield f"{merchant.brand} was answered for {reference}, and then it was not found"
+        for reference, started in merchant.started.items():
+            found = books.transactions.get(started.gateway_reference)
+            if found is None or found.order.merchant_reference != reference or found.order.brand != merchant.brand:
+                yield f"{merchant.brand} was answered for {reference}, which is not in the books"
+
+
+def a_reference_is_one_payment(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """C12: however often a merchant repeats a creation, it makes one payment."""
+    uses = Counter((each.order.brand, each.order.merchant_reference) for each in books.transactions.values())
+    for (brand, reference), count in uses.items():
+        if count > 1:
+            yield f"{reference} of {brand} is {count} payments"
+
+
+def money_is_asked_for_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """S6: an operator has at most one submission of each payment in its book."""
+    for operator in world.operators.values():
+        asked = Counter(each["reference"] for each in operator.simulator.snapshot()["payments"])
+        for reference, count in asked.items():
+            if count > 1:
+                yield f"{operator.name} was asked {count} times to move the money of {reference}"
+            if reference not in books.transactions:
+                yield f"{operator.name} was asked to move the money of {reference}, which is not in the books"
+
+
+def the_operators_book_equals_ours(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """S4, S5: what an operator has moved is a success, or in the suspense book; nothing else is a success."""
+    for operator in world.operators.values():
+        rows = {each["reference"]: each for each in operator.simulator.snapshot()["payments"]}
+        for reference, ours in books.transactions.items():
+            if ours.order.provider != operator.name:
+                continue
+            theirs = rows.get(reference)
+            moved = theirs is not None and theirs["result"] == "success"
+            if ours.status is Status.SUCCESS:
+                if theirs is None or not moved:
+                    yield f"{reference} is a success, and {operator.name} has moved nothing"
+                elif ours.progress.final is None or ours.progress.final.text != theirs["amount"]:
+                    yield f"{reference} is a success of {ours.progress.final}, and {theirs['amount']} was moved"
+            elif moved and reference not in books.suspense:
+                yield f"{operator.name} has moved the money of {reference}, which is {ours.progress.stage}"
+
+
+def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """S3: by three days, by true time."""
+    for reference, each in books.transactions.items():
+        ended = each.progress.completed_at
+        if ended is None:
+            yield f"{reference} is still {each.progress.stage}"
+        elif ended - each.order.created_at > LIFE_MAX and not world.had_wrong_clocks:
+            yield f"{reference} took longer than three days"
+
+
+def an_end_never_changes(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """S1, S2: who learns that a payment has ended learns the same for ever."""
+    reports: defaultdict[str, list[ReportedPayment]] = defaultdict(list)
+    for merchant in world.merchants:
+        for each in merchant.reports:
+            reports[each.transaction.gateway_reference].append(each)
+    for reference, results in reports.items():
+        ends = [each for each in results if each.transaction.has_ended]
+        for earlier, later in pairwise(ends):
+            if earlier.transaction != later.transaction:
+                yield f"{reference} was reported as {earlier.transaction.status} by {earlier.by}, and then otherwise"
+        if ends and any(each.at > ends[0].at and not each.transaction.has_ended for each in results):
+            yield f"{reference} was reported as pending after its end"
+        ours = books.transactions.get(reference)
+        if ends and (ours is None or ours.status is not ends[-1].transaction.status):
+            yield f"{reference} was reported as {ends[-1].transaction.status}, and the books say otherwise"
+
+
+def each_end_is_called_back_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """K1, K3: one outcome is on record for each end; a callback arrives twice only when a process died or lost its
+    lease between sending and recording."""
+    arrived = Counter(each.gateway_reference for merchant in world.merchants for each in merchant.received)
+    for reference, each in books.transactions.items():
+        if each.progress.stage.is_terminal and len(books.callbacks[reference]) != 1:
+            yield f"{reference} has {len(books.callbacks[reference])} recorded callbacks"
+        if arrived[reference] > 2 or (arrived[reference] == 2 and not world.may_repeat_callbacks):
+            yield f"{reference} was called back {arrived[reference]} times"
+        for recorded in books.callbacks[reference]:
+            if recorded.attempt.outcome == "delivered" and not arrived[reference]:
+                yield f"the callback of {reference} is recorded as delivered, and has not arrived"
+    for merchant in world.merchants:
+        yield from (f"{merchant.brand} can't take a callback: {each}" for each in merchant.wrong_callbacks)
+
+
+def one_node_at_a_merchant(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """K3: callbacks of one merchant come from one process at a time, unless one was killed or cut off meanwhile."""
+    if world.may_repeat_callbacks:
+        return
+    for merchant in world.merchants:
+        calls = sorted(merchant.received, key=lambda each: each.at)
+        for earlier, later in pairwise(calls):
+            ended = min(earlier.answered_at or earlier.at + DELIVERY_S, earlier.at + DELIVERY_S)
+            if earlier.sender != later.sender and later.at < ended:
+                yield f"{merchant.brand} was called by {earlier.sender} and {later.sender} at the same time"
+
+
+def the_journal_explains_each_stage(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """J1: the entries of a payment lead from its creation to its stage."""
+    for reference, each in books.transactions.items():
+        stage: str | None = None
+        for entry in books.journal[reference]:
+            if entry.stage_after is None:
+                continue
+            if entry.stage_before != stage:
+                yield f"the journal of {reference} goes on from {entry.stage_before}, and it was {stage}"
+            stage = entry.stage_after
+        if stage != each.progress.stage:
+            yield f"the journal of {reference} ends with {stage}, and it is {each.progress.stage}"
+
+
+def records_list_each_payment_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """R6, R7: a window that is over lists what was created in it, each once."""
+    for merchant in world.merchants:
+        for listed in merchant.listed:
+            counts = Counter(each.gateway_reference for each in listed.transactions)
+            yield from (
+                f"{merchant.brand} found {each} {times} times in one list"
+                for each, times in counts.items()
+                if times > 1
+            )
+            expected = {
+                each.reference
+                for each in books.transactions.values()
+                if each.order.brand == merchant.brand
+                and from_datetime(listed.window.begin) <= each.order.created_at < from_datetime(listed.window.end)
+            }
+            for missing in sorted(expected - counts.keys()):
+                yield f"{merchant.brand} did not find {missing} in a list of a window that was over"
+
+
+def nothing_is_left(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """When all is quiet there is no work, no process and no unanswered creation."""
+    yield from (f"{each.intent} was never carried out" for each in books.unfinished)
+    if books.next_wake is not None:
+        yield f"something is due at {books.next_wake}"
+    for gateway in world.gateways:
+        if gateway.life is not None:
+            yield f"{gateway.machine.name} has not ended its process"
+    for merchant in world.merchants:
+        yield from (f"{merchant.brand} does not know the outcome of {each}" for each in sorted(merchant.unclear))
+
+
+def no_part_has_a_fault(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """No log line tells of an error of the program itself."""
+    yield from (f"the log tells of a fault: {each}" for each in world.trace.faults)
+
+
+JUDGES: Sequence[Judge] = (
+    no_answered_create_is_lost,
+    a_reference_is_one_payment,
+    money_is_asked_for_once,
+    the_operators_book_equals_ours,
+    every_payment_ends,
+    an_end_never_changes,
+    each_end_is_called_back_once,
+    one_node_at_a_merchant,
+    the_journal_explains_each_stage,
+    records_list_each_payment_once,
+    nothing_is_left,
+    no_part_has_a_fault,
+)
+
+
+def judge(world: SimulatedWorld, books: WorldBooks) -> list[str]:
+    """Return every violation, with the judge's name."""
+    return [f"{each.__name__}: {found}" for each in JUDGES for found in each(world, books)]

@@ -1,0 +1,165 @@
+"""Plays seeds, judges their worlds, and makes the plan of one that fails as small as it gets."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from attrs import frozen
+
+from mmo_trio.testing.simulated_world import run_world
+from mmo_trio.testing.world_plan import WorldPlan, draw_plan
+from tests.simulation.judges import judge
+from tests.simulation.plain_network import PlainNetwork
+
+PAYMENTS = 200
+DAYS = 4.0
+SEEDS_AT_ONCE = 8
+"""Seeds that a process plays before it reports."""
+
+
+@frozen
+class Variant:
+    """Names a world: the plan of a seed, or a smaller one of the same seed."""
+
+    seed: int
+    payments: int = PAYMENTS
+    days: float = DAYS
+    left_out: tuple[int, ...] = ()
+    """The numbers of the faults that do not occur."""
+    payments_kept: int | None = None
+    """How many of the payments are made; None: all."""
+
+    def plan(self) -> WorldPlan:
+        """Return the plan."""
+        plan = draw_plan(self.seed, payments=self.payments, days=self.days).without(self.left_out)
+        return plan if self.payments_kept is None else plan.with_payments(self.payments_kept)
+
+    def command(self) -> str:
+        """Return the command that plays it again."""
+        words = [f"python -m tests.simulation {self.seed}"]
+        if (self.payments, self.days) != (PAYMENTS, DAYS):
+            words.append(f"--payments {self.payments} --days {self.days:g}")
+        if self.payments_kept is not None:
+            words.append(f"--keep {self.payments_kept}")
+        if self.left_out:
+            words.append(f"--without {','.join(map(str, self.left_out))}")
+        return " ".join(words)
+
+
+@frozen
+class Played:
+    """Is what came of a world."""
+
+    variant: Variant
+    violations: tuple[str, ...]
+    digest: str
+    counts: Counter[str]
+    seconds: float
+    """How long it took by the real clock."""
+    virtual_days: float
+
+    def report(self) -> str:
+        """Return what is wrong, and how to play it again."""
+        lines = [f"seed {self.variant.seed}: {len(self.violations)} violations", *self.violations[:20]]
+        return "\n  ".join([*lines, f"Play it again:  {self.variant.command()}"])
+
+
+def play(variant: Variant) -> Played:
+    """Play this world to its end and judge it. An error of the world itself is a violation as well."""
+    began, plan = time.perf_counter(), variant.plan()
+    try:
+        world = run_world(plan, PlainNetwork)
+    except Exception as error:  # Whatever breaks a gateway is what is looked for.
+        faults = tuple(_leaves(error))
+        return Played(variant, faults, "", Counter(), time.perf_counter() - began, 0.0)
+    assert world.books is not None
+    return Played(
+        variant,
+        tuple(judge(world, world.books)),
+        world.trace.digest(),
+        world.trace.counts,
+        time.perf_counter() - began,
+        plan.lasts_s / 86_400,
+    )
+
+
+def play_all(variants: Iterable[Variant], *, processes: int | None = None) -> Iterator[Played]:
+    """Play these worlds on all processors, in any order."""
+    parts = list(_chunks(list(variants)))
+    if len(parts) < 2 or processes == 1:
+        yield from map(play, (each for part in parts for each in part))
+        return
+    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for played in pool.map(_play_some, parts):
+            yield from played
+
+
+def shrink(failing: Variant, *, is_same: Callable[[Played], bool] | None = None) -> Variant:
+    """Return the smallest plan of this seed that is found to fail in the same way: faults are left out in halves, then
+    one by one, and payments are cut off the end."""
+    judges = {each.partition(":")[0] for each in play(failing).violations}
+
+    def fails(variant: Variant) -> bool:
+        played = play(variant)
+        return is_same(played) if is_same else bool(judges & {each.partition(":")[0] for each in played.violations})
+
+    smallest = failing
+    count = len(draw_plan(failing.seed, payments=failing.payments, days=failing.days).faults)
+    size = max(1, (count - len(failing.left_out) + 1) // 2)
+    while True:
+        changed = False
+        left = [nth for nth in range(count) if nth not in smallest.left_out]
+        for start in range(0, len(left), size):
+            fewer = tuple(sorted({*smallest.left_out, *left[start : start + size]}))
+            candidate = _with(smallest, left_out=fewer)
+            if fails(candidate):
+                smallest, changed = candidate, True
+        if size == 1 and not changed:
+            break
+        size = max(1, size // 2)
+    kept = smallest.payments_kept or smallest.payments
+    step = kept // 2
+    while step:
+        candidate = _with(smallest, payments_kept=kept - step)
+        if kept - step > 0 and fails(candidate):
+            smallest, kept = candidate, kept - step
+        else:
+            step //= 2
+    return smallest
+
+
+def _with(variant: Variant, *, left_out: tuple[int, ...] | None = None, payments_kept: int | None = None) -> Variant:
+    return Variant(
+        variant.seed,
+        variant.payments,
+        variant.days,
+        variant.left_out if left_out is None else left_out,
+        variant.payments_kept if payments_kept is None else payments_kept,
+    )
+
+
+def _play_some(variants: Sequence[Variant]) -> list[Played]:
+    return [play(each) for each in variants]
+
+
+def _chunks(variants: Sequence[Variant]) -> Iterator[Sequence[Variant]]:
+    for start in range(0, len(variants), SEEDS_AT_ONCE):
+        yield variants[start : start + SEEDS_AT_ONCE]
+
+
+def _leaves(error: BaseException) -> Iterator[str]:
+    """Yield the errors in a group of errors, with the place at which each was raised."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+        return
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" in {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    yield f"the world broke: {type(error).__name__}: {error}{where}"
