@@ -34,6 +34,8 @@ _FIELD = re.compile(rb"^(" + _NAME + rb"):([^\r]*+)", re.MULTILINE)
 divide a run of blanks."""
 _FRAMING_FIELD = re.compile(rb"^(content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE)
 _LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
+_KEEP_ALIVE = re.compile(rb"^keep-alive:[^\r]*?\btimeout=([0-9]{1,6})\b", re.IGNORECASE | re.MULTILINE)
+_CLOSES = re.compile(rb"^connection:[^\r]*\bclose\b", re.IGNORECASE | re.MULTILINE)
 
 
 class ResponseHeadError(Exception):
@@ -69,6 +71,18 @@ class FinalResponseHead:
         """Return the fields of the head."""
         lines = self.raw[self.raw.index(b"\n") + 1 :]
         return tuple([(name.lower(), value.strip(b" \t")) for name, value in _FIELD.findall(lines)])
+
+    @property
+    def announced_idle_s(self) -> int | None:
+        """Return for how many seconds the server announces that it keeps the connection open for another request
+        (`Keep-Alive: timeout=5`, RFC 2068 section 19.7.1.1); None when it announces nothing or closes, and when only
+        the close would end the body."""
+        announced = _KEEP_ALIVE.search(self.raw)
+        if announced is None or isinstance(self.framing, BodyEnd):
+            return None
+        if self.raw.startswith(b"HTTP/1.0") or _CLOSES.search(self.raw):
+            return None
+        return int(announced[1])
 
 
 class ResponseHeadReader:

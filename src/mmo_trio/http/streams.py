@@ -44,6 +44,10 @@ class TransportStream(trio.abc.Stream):
     def close(self) -> None:
         """Close at once and interrupt all calls; a second call does nothing."""
 
+    def is_silent(self) -> bool:
+        """Tell whether the connection is certainly open and holds nothing unread."""
+        return False
+
     async def send_all_now(self, data: bytes) -> None:
         """Send all of it and begin at once, for callers that have just checked their permission."""
         rest = self.try_send(data)
@@ -109,6 +113,16 @@ class PlainStream(TransportStream):
                 pass
             except OSError as error:
                 raise trio.BrokenResourceError from error
+
+    def is_silent(self) -> bool:
+        """Tell whether the connection is open and holds nothing unread."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
     async def aclose(self) -> None:
         """Close at once."""

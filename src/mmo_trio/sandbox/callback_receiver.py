@@ -31,6 +31,9 @@ REMEMBERED_REFERENCES_MAX: Final = 100_000
 """Number of gatewayReferences by which repeats are recognised; the oldest are dropped beyond it."""
 DEFAULT_PORT: Final = 8443
 """Where `mmo listen` listens without --port, and where results of the demo brand's offline deposits go."""
+LIMITS: Final = ListenerLimits()
+KEEP_ALIVE: Final = ((b"keep-alive", b"timeout=%d" % LIMITS.short_idle_timeout_s),)
+"""Announces how long an idle connection stays open at least, so that the gateway keeps it for the next callback."""
 DOCS_URL: Final = "about:blank"
 """Base of the problem type URIs in the receiver's own responses."""
 
@@ -112,7 +115,7 @@ async def receive_callbacks(
     await serve_http(
         _CallbackReceiverHandler(expected_keys, on_request, forward),
         listeners,
-        limits=ListenerLimits(),
+        limits=LIMITS,
         error_docs_url=DOCS_URL,
         mint_request_id=request_id_generator(),
         drain=drain or trio.Event(),
@@ -168,7 +171,7 @@ class _CallbackReceiverHandler:
             self._accepted_references[reference] = None
             if len(self._accepted_references) > REMEMBERED_REFERENCES_MAX:
                 self._accepted_references.popitem(last=False)
-        return HttpResponse(answer.status)
+        return HttpResponse(answer.status, KEEP_ALIVE)
 
 
 def _readable_path(head: RequestHead) -> str:

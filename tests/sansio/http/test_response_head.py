@@ -158,3 +158,24 @@ def test_any_bytes_are_a_head_an_error_or_a_wait_for_more(first: bytes, second: 
     with suppress(ResponseHeadError):
         if reader.receive(b"HTTP/1.1 200 " + first) is None:
             reader.receive(second)
+
+
+@pytest.mark.parametrize(
+    ("head", "seconds"),
+    [
+        (b"HTTP/1.1 204 OK\r\nKeep-Alive: timeout=5, max=3\r\n\r\n", 5),
+        (b"HTTP/1.1 204 OK\r\nkeep-alive: max=3; timeout=75\r\nConnection: Keep-Alive\r\n\r\n", 75),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nKeep-Alive: timeout=0\r\n\r\n", 0),
+        (b"HTTP/1.1 204 OK\r\n\r\n", None),
+        (b"HTTP/1.1 204 OK\r\nKeep-Alive: max=3\r\n\r\n", None),
+        (b"HTTP/1.1 204 OK\r\nX-Keep-Alive: timeout=5\r\n\r\n", None),
+        (b"HTTP/1.1 204 OK\r\nKeep-Alive: timeout=1234567\r\n\r\n", None),
+        (b"HTTP/1.1 204 OK\r\nKeep-Alive: timeout=5\r\nConnection: foo,CLOSE\r\n\r\n", None),
+        (b"HTTP/1.0 204 OK\r\nKeep-Alive: timeout=5\r\nConnection: keep-alive\r\n\r\n", None),
+        (b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\n\r\n", None),
+    ],
+)
+def test_a_server_announces_how_long_it_keeps_an_idle_connection(head: bytes, seconds: int | None) -> None:
+    final = read(head)
+    assert final is not None
+    assert final.announced_idle_s == seconds

@@ -49,7 +49,7 @@ class ConnectionUse(Enum):
     """Says on which connections the requests of a situation travel."""
 
     OF_THEIR_OWN = "of_their_own"
-    """Each request has its own connection, as with the gateway."""
+    """Each request has its own connection, as with the gateway where an endpoint announces no `Keep-Alive`."""
     KEPT = "kept"
     """The next request is sent on the same connection, unless the endpoint has closed it."""
     WITH_SILENT = "with_silent"

@@ -28,6 +28,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.http.response_head import ResponseHeadError
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_trio.http.client.exchange import TRANSPORT_ERRORS, ClientExchange, ForbiddenAddress, MaySend
+from mmo_trio.http.client.kept_connections import KeptConnections
 from mmo_trio.http.client.name_lookup import NameLookups, Resolver, SystemResolver
 from mmo_trio.http.client.nat64 import Nat64Prefixes
 from mmo_trio.http.client.outside_network import OutsideNetwork, SystemNetwork
@@ -53,7 +54,8 @@ def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
 
 
 class HttpClient:
-    """Calls servers, each time on a connection of its own; any number of tasks may share one."""
+    """Calls servers; any number of tasks may share one. Each call has a connection of its own, unless a merchant's
+    receiver has announced that it keeps one for the next (see `mmo_trio.http.client.kept_connections`)."""
 
     def __init__(
         self,
@@ -70,6 +72,7 @@ class HttpClient:
         self._network = network or SystemNetwork(tls_context() if context is None else context)
         self._names = NameLookups(SystemResolver() if resolver is None else resolver)
         self._nat64 = Nat64Prefixes(self._names)
+        self._kept = KeptConnections()
 
     async def deliver(
         self,
@@ -85,7 +88,12 @@ class HttpClient:
         place of the `brand`. The attempt records every failure; nothing is raised but SendForbidden, when `may_send`
         forbids sending after the connection is secured."""
         exchange = await self.exchange(
-            request, skip_egress_rules=False, lookup_owner=brand, may_send=may_send, deadline_s=deadline_s
+            request,
+            skip_egress_rules=False,
+            lookup_owner=brand,
+            may_send=may_send,
+            may_reuse=True,
+            deadline_s=deadline_s,
         )
         return to_attempt(exchange, url=request.target.decode("utf-8", "replace"))
 
@@ -110,6 +118,7 @@ class HttpClient:
         skip_egress_rules: bool,
         lookup_owner: str | None = None,
         may_send: MaySend = lambda: True,
+        may_reuse: bool = False,
         deadline_s: float = DELIVERY_TIMEOUT_S,
         body_bytes_max: int = RESPONSE_BODY_BYTES_MAX,
     ) -> ExchangeResult:
@@ -117,7 +126,8 @@ class HttpClient:
 
         Raises nothing that others cause, and SendForbidden when `may_send` forbids it. `skip_egress_rules`: the URL
         comes from the configuration, so that any address is allowed, and http too (K7). The look-up takes a place of
-        the `lookup_owner`, by default of the host itself."""
+        the `lookup_owner`, by default of the host itself. `may_reuse`: the request may travel on a connection that was
+        kept for this owner."""
         started = trio.current_time()
         try:
             target = self._parse_target(request.target, skip_egress_rules=skip_egress_rules)
@@ -134,7 +144,15 @@ class HttpClient:
         with trio.move_on_after(deadline_s):
             try:
                 owner = target.host if lookup_owner is None else lookup_owner
-                await attempt.run(request, self._names, self._nat64, self._network, lookup_owner=owner)
+                await attempt.run(
+                    request,
+                    self._names,
+                    self._nat64,
+                    self._network,
+                    self._kept,
+                    lookup_owner=owner,
+                    may_reuse=may_reuse,
+                )
             except ForbiddenAddress as error:
                 failure, detail = ExchangeFailure.FORBIDDEN, str(error)
             except ResponseHeadError as error:
@@ -148,6 +166,8 @@ class HttpClient:
             return ResponseReceived(head.status, head.headers, body, attempt.is_body_complete, duration_ms)
         if failure is ExchangeFailure.TIMEOUT:
             detail = f"{attempt.step} wasn't over after the {deadline_s:g} s that all may take."
+        if attempt.has_kept_connection:
+            detail += " The connection had served an earlier request."
         return NoResponseReceived(failure, detail, attempt.may_have_arrived, duration_ms)
 
 

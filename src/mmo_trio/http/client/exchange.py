@@ -1,4 +1,5 @@
-"""Sends one request on a connection of its own, and receives as much of its response as arrives.
+"""Sends one request, on a connection of its own or on one that was kept, and receives as much of its response as
+arrives.
 
 A deadline may end an exchange in any state, so it keeps in itself what it knows: its current step, whether the request
 may have arrived, the head once it is whole, the body so far."""
@@ -20,6 +21,7 @@ from mmo_sansio.http.ip_rules import Address, address_error, nat64_error, unmap_
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
 from mmo_trio.http.client.connect import connect
+from mmo_trio.http.client.kept_connections import KeptConnection, KeptConnections, ReceiverKey, may_keep
 from mmo_trio.http.client.name_lookup import NameLookups
 from mmo_trio.http.client.nat64 import Nat64Prefixes
 from mmo_trio.http.client.outside_network import OutsideNetwork, SecuredStream
@@ -78,6 +80,8 @@ class ClientExchange:
         self._skip_egress_rules = skip_egress_rules
         self.step = "Writing the request"
         """The current step, to begin a sentence: `Connecting failed`."""
+        self.has_kept_connection = False
+        """Whether the connection served an earlier request."""
         self.may_have_arrived = False
         """False only while it is certain that no byte of the request left (S6)."""
         self.head: FinalResponseHead | None = None
@@ -93,15 +97,46 @@ class ClientExchange:
         names: NameLookups,
         nat64: Nat64Prefixes,
         network: OutsideNetwork,
+        kept: KeptConnections,
         *,
         lookup_owner: str,
+        may_reuse: bool,
     ) -> None:
         """Send the request and receive the response until it ends, breaks off or is large enough. The `lookup_owner`
-        is the one whose place the look-up takes.
+        is the one whose place the look-up takes. `may_reuse`: a connection of the same owner may be used again.
 
         Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an error cannot undo
         it: look at `head` first."""
         data = request_bytes(request, self._target)
+        target = self._target
+        key: ReceiverKey | None = (lookup_owner, target.scheme, target.host, target.port) if may_reuse else None
+        connection = None if key is None else kept.take(key)
+        self.has_kept_connection = connection is not None
+        if connection is None:
+            connection = await self._open(names, nat64, network, lookup_owner)
+        stream, is_kept = connection.stream, False
+        try:
+            if not self._may_send():
+                raise SendForbidden
+            await _check_deadline()
+            self.step = "Sending the request"
+            self.may_have_arrived = True
+            await stream.send_all_now(data)
+            self.step = "Waiting for the answer"
+            self.head = await _receive_head(stream)
+            has_excess = await self._receive_body(stream, self.head)
+            if not self.has_kept_connection and stream is not connection.transport:
+                network.mark_answered(stream, target.host, target.port)
+            if key is not None and self.is_body_complete and not has_excess and may_keep(self.head):
+                is_kept = kept.keep(key, connection)
+        finally:
+            if not is_kept:
+                connection.transport.close()
+
+    async def _open(
+        self, names: NameLookups, nat64: Nat64Prefixes, network: OutsideNetwork, lookup_owner: str
+    ) -> KeptConnection:
+        """Return a new connection to a checked address; its server has proved itself."""
         self.step = "Looking up the name"
         addresses = await self._resolve(names, nat64, lookup_owner)
         self.step = "Connecting"
@@ -112,19 +147,10 @@ class ClientExchange:
             if self._target.scheme == "https":
                 self.step = "The TLS handshake"
                 stream = await network.start_tls(tcp, self._target.host, self._target.port)
-            if not self._may_send():
-                raise SendForbidden
-            await _check_deadline()
-            self.step = "Sending the request"
-            self.may_have_arrived = True
-            await stream.send_all_now(data)
-            self.step = "Waiting for the answer"
-            self.head = await _receive_head(stream)
-            await self._receive_body(stream, self.head)
-            if stream is not tcp:
-                network.mark_answered(stream, self._target.host, self._target.port)
-        finally:
+            return KeptConnection(stream, tcp, trio.current_time())
+        except BaseException:
             tcp.close()
+            raise
 
     async def _resolve(self, names: NameLookups, nat64: Nat64Prefixes, lookup_owner: str) -> list[Address]:
         if self._target.address is not None:
@@ -154,17 +180,18 @@ class ClientExchange:
         if _parse_address_cached(peer) not in addresses and not self._skip_egress_rules:
             raise ForbiddenAddress(f"The connection led to {peer}, which was not checked.")
 
-    async def _receive_body(self, stream: SecuredStream, head: FinalResponseHead) -> None:
+    async def _receive_body(self, stream: SecuredStream, head: FinalResponseHead) -> bool:
+        """Receive the body, and return whether more arrived than belongs to it."""
         body, count = response_body(head), 0
         while True:
             for piece in body.read_available():
                 self.body += piece[: self._body_bytes_max - len(self.body)]
                 count += 1
                 if len(self.body) == self._body_bytes_max or count == BODY_PIECES_MAX:
-                    return
+                    return True
             if body.is_complete:
                 self.is_body_complete = True
-                return
+                return body.has_excess
             body.receive(await stream.receive_some(RECEIVE_BYTES))
 
 

@@ -19,6 +19,8 @@ class PlainBody:
         self._remaining = length
         self._unread = initial_data
         self.is_complete = False
+        self.has_excess = False
+        """Whether more arrived than belongs to the body."""
 
     def receive(self, data: bytes) -> None:
         """Add bytes that arrived, b"" at the end of the connection; raises ResponseBodyError when the end is too
@@ -33,6 +35,7 @@ class PlainBody:
         """Yield the bytes that are new."""
         piece = self._unread[: self._remaining]
         if self._remaining is not None:
+            self.has_excess = len(self._unread) > self._remaining
             self._remaining -= len(piece)
             self.is_complete = self._remaining == 0
         if piece:
@@ -41,6 +44,9 @@ class PlainBody:
 
 class ChunkedResponseBody:
     """Decodes a chunked body; trailer fields are dropped."""
+
+    has_excess = True
+    """What arrived after the last chunk is not distinguished."""
 
     def __init__(self, initial_data: bytes) -> None:
         self._decoder = ChunkedBody(has_trailers=True)

@@ -46,6 +46,11 @@ class TlsStream:
             except ssl.SSLEOFError:
                 return b""
 
+    @property
+    def has_unread(self) -> bool:
+        """Tell whether more has arrived than was read."""
+        return bool(self._incoming.pending or self.tls.pending())
+
     async def _exchange_records(self) -> None:
         await self._flush()
         data = await self._tcp.receive_some(RECORD_BYTES_MAX)

@@ -1,6 +1,6 @@
 """Caches TLS sessions: a second handshake with the same server needs no certificates (RFC 8446 section 2.2).
 
-Every request has a connection of its own, so without the cache each would cost both sides a full handshake."""
+Most requests have a connection of their own, so without the cache each would cost both sides a full handshake."""
 
 from __future__ import annotations
 

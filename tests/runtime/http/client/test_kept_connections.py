@@ -1,0 +1,197 @@
+"""Connections that are kept for the next callback (K2, K3, K7): when they are, and what is checked before."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_trio.http.client import kept_connections
+from mmo_trio.http.client.client import HttpClient
+from mmo_trio.http.client.exchange import SendForbidden
+from tests.support.hostile_receivers import (
+    PRIVATE,
+    FixedResolver,
+    ReceiverConnection,
+    callback_to,
+    running_receiver,
+    server_context,
+    trusting_context,
+)
+
+KEEPS = b"HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=5, max=100\r\n\r\n"
+
+
+class Keeper:
+    """Answers one request after the other on each connection; counts both."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._answers = answers or (KEEPS,)
+        self.answered = 0
+
+    async def behave(self, visit: ReceiverConnection) -> None:
+        await visit.start_tls()
+        while True:
+            await visit.read_request()
+            self.answered += 1
+            await visit.write(self._answers[min(self.answered, len(self._answers)) - 1])
+
+
+def a_client() -> HttpClient:
+    return HttpClient(rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
+
+
+async def delivered(client: HttpClient, url: str, *, brand: str = "acme") -> None:
+    with trio.fail_after(30):
+        attempt = await client.deliver(callback_to(url), brand=brand)
+    assert attempt.outcome is DeliveryOutcome.DELIVERED, attempt
+
+
+@pytest.mark.spec("K3")
+async def test_the_next_callback_travels_on_the_connection_that_its_receiver_keeps() -> None:
+    client, keeper = a_client(), Keeper()
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        for _ in range(5):
+            await delivered(client, receiver.url)
+        assert (receiver.connections, len(receiver.requests)) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\nConnection: keep-alive\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=1\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\nKeep-Alive: max=5\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=5\r\nConnection: close\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=5\r\nConnection: x, Close\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\nKeep-Alive: timeout=5\r\nConnection: keep-alive\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nKeep-Alive: timeout=5\r\n\r\nxx",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nKeep-Alive: timeout=5\r\n\r\n0\r\n\r\n",
+    ],
+    ids=["silence", "no time", "short", "no timeout", "closes", "closes too", "http 1.0", "excess", "chunked"],
+)
+async def test_no_connection_is_kept_whose_receiver_does_not_promise_it(answer: bytes) -> None:
+    client, keeper = a_client(), Keeper(answer)
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        for _ in range(2):
+            await delivered(client, receiver.url)
+        assert receiver.connections == 2
+
+
+async def test_no_connection_is_kept_after_another_answer_than_2xx() -> None:
+    client, keeper = a_client(), Keeper(KEEPS.replace(b"204 No Content", b"503 Busy\r\nContent-Length: 0"), KEEPS)
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        with trio.fail_after(30):
+            attempt = await client.deliver(callback_to(receiver.url), brand="acme")
+        assert attempt.outcome is DeliveryOutcome.NON_2XX
+        await delivered(client, receiver.url)
+        assert receiver.connections == 2
+
+
+@pytest.mark.spec("K7")
+async def test_each_brand_has_connections_of_its_own() -> None:
+    client, keeper = a_client(), Keeper()
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        for brand in ("acme", "shop", "acme", "shop"):
+            await delivered(client, receiver.url, brand=brand)
+        assert receiver.connections == 2
+
+
+@pytest.mark.spec("K3")
+async def test_a_connection_that_its_receiver_has_closed_meanwhile_is_replaced() -> None:
+    async def closes_early(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
+        await visit.read_request()
+        await visit.write(KEEPS)
+        visit.socket.socket.close()
+
+    client = a_client()
+    async with running_receiver(closes_early, server_context()) as receiver:
+        for _ in range(3):
+            await delivered(client, receiver.url)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert (receiver.connections, len(receiver.requests)) == (3, 3)
+
+
+@pytest.mark.spec("K3")
+async def test_a_kept_connection_on_which_something_waits_is_replaced() -> None:
+    async def chatters(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
+        await visit.read_request()
+        await visit.write(KEEPS)
+        await visit.write(KEEPS)
+        await trio.sleep_forever()
+
+    client = a_client()
+    async with running_receiver(chatters, server_context()) as receiver:
+        for _ in range(2):
+            await delivered(client, receiver.url)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert receiver.connections == 2
+
+
+@pytest.mark.spec("K3")
+async def test_a_request_that_meets_the_close_is_not_sent_again() -> None:
+    async def leaves_the_second(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
+        await visit.read_request()
+        await visit.write(KEEPS)
+        await visit.read_request()
+
+    client = a_client()
+    async with running_receiver(leaves_the_second, server_context()) as receiver:
+        await delivered(client, receiver.url)
+        with trio.fail_after(30):
+            attempt = await client.deliver(callback_to(receiver.url), brand="acme")
+        assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
+        assert "had served an earlier request" in attempt.detail
+        assert (receiver.connections, len(receiver.requests)) == (1, 2)
+
+
+@pytest.mark.spec("K3")
+async def test_sending_on_a_kept_connection_needs_permission_too() -> None:
+    client, keeper = a_client(), Keeper()
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        await delivered(client, receiver.url)
+        with trio.fail_after(30), pytest.raises(SendForbidden):
+            await client.deliver(callback_to(receiver.url), brand="acme", may_send=lambda: False)
+        assert len(receiver.requests) == 1
+
+
+@pytest.mark.spec("K7")
+@pytest.mark.parametrize("limit", ["IDLE_S", "AGE_MAX_S"])
+async def test_an_idle_or_old_connection_is_replaced(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, keeper = a_client(), Keeper()
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        await delivered(client, receiver.url)
+        monkeypatch.setattr(kept_connections, limit, 0.0)
+        await delivered(client, receiver.url)
+        assert receiver.connections == 2
+
+
+async def test_idle_connections_are_closed_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_connections, "IDLE_S", 0.01)
+    client, ended = a_client(), trio.Event()
+
+    async def waits_for_the_end(visit: ReceiverConnection) -> None:
+        await visit.start_tls()
+        await visit.read_request()
+        await visit.write(KEEPS)
+        await visit.socket.receive_some()
+        ended.set()
+
+    async with running_receiver(waits_for_the_end, server_context()) as receiver:
+        await delivered(client, receiver.url)
+        with trio.fail_after(30):
+            await ended.wait()
+
+
+async def test_there_is_a_most_of_idle_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_connections, "KEPT_MAX", 2)
+    client, keeper = a_client(), Keeper()
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        for brand in ("one", "two", "three", "three", "two", "one"):
+            await delivered(client, receiver.url, brand=brand)
+        assert receiver.connections == 4
