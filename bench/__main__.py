@@ -15,7 +15,7 @@ import time
 import traceback
 from pathlib import Path
 
-from bench import machine, report
+from bench import machine, report, summary
 from bench.options import Options
 from bench.plot import plot
 from bench.servers import HERE
@@ -70,11 +70,14 @@ def measure(name: str, arguments: argparse.Namespace) -> None:
         outcome = SUITE[name](Options(Path(folder), *amounts))
     about = f"{machine.describe()}; load: {machine.load_generator()}"
     report.save(outcome, arguments.to / "results", machine=about, on=f"{dt.date.today()}")
-    if outcome.series:
-        (arguments.to / "rising.svg").write_text(plot(outcome.series))
     saved = report.load(arguments.to / "results", SUITE)
     (arguments.to / "RESULTS.md").write_text(report.page(saved))
-    print(report.section(next(each for each in saved if each["name"] == name)))
+    plotted = summary.worst(saved)
+    if plotted is not None:
+        (arguments.to / "rising.svg").write_text(plot(plotted["series"]))
+    if arguments.to == HERE and {*summary.NAMES} <= {each["name"] for each in saved}:
+        summary.main()
+    print(report.section(next(each for each in saved if report.is_of(each, outcome))))
 
 
 if __name__ == "__main__":

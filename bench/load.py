@@ -69,9 +69,11 @@ def read_result(printed: str) -> LoadResult:
     raise ValueError(f"no RESULT in {printed!r}")
 
 
-def round_of(server: Server, asked: Requests, *, seconds: int, run: str, connections: int = CONNECTIONS) -> LoadResult:
-    """Run one round, with wrk if it is installed, and wait until the server is idle. No request may
-    fail."""
+def round_of(
+    server: Server, asked: Requests, *, seconds: int, run: str, connections: int = CONNECTIONS, pause_s: float = 0.3
+) -> LoadResult:
+    """Run one round, with wrk if it is installed, and wait until the server has been idle for three pauses. No request
+    may fail."""
     before = _cpu(server)
     if machine.wrk() is None:
         child = start(server, asked, seconds=seconds, run=run, connections=connections)
@@ -90,7 +92,7 @@ def round_of(server: Server, asked: Requests, *, seconds: int, run: str, connect
         machine.spread(child.pid)
     measured = finish(child)
     assert measured.bad == 0, f"{server.name} refused {measured.bad} of {measured.requests}"
-    machine.wait_until_quiet(server.pid)
+    machine.wait_until_quiet(server.pid, pause_s=pause_s)
     used, database_used = (after - was for after, was in zip(_cpu(server), before, strict=True))
     return with_cpu(measured, used, database_used)
 

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 SERVER_CORE, LOAD_CORE = 0, 1
-"""The server has the first core; load and database share the second."""
+"""The server has the first core; load and database share the second, unless the database is free on both."""
 
 QUIET_SHARE = 0.08
 """A process that uses less of its core than this is idle."""
@@ -86,13 +86,13 @@ def resident_kib(pid: int) -> int:
     raise AssertionError("Linux tells every process's resident memory")
 
 
-def wait_until_quiet(pid: int, *, timeout_s: float = 60.0) -> None:
-    """Return once a process is idle, or after the timeout, so that it does not disturb the next
+def wait_until_quiet(pid: int, *, pause_s: float = 0.3, timeout_s: float = 60.0) -> None:
+    """Return once a process was idle in three pauses, or after the timeout, so that it does not disturb the next
     round."""
     until, quiet = time.monotonic() + timeout_s, 0
     while quiet < 3 and time.monotonic() < until:
         before, begin = cpu_s(pid), time.monotonic()
-        time.sleep(0.3)
+        time.sleep(pause_s)
         share = (cpu_s(pid) - before) / (time.monotonic() - begin)
         quiet = quiet + 1 if share <= QUIET_SHARE else 0
 

@@ -9,7 +9,7 @@ from html import escape
 WIDTH, HEIGHT = 460, 320
 LEFT, TOP, RIGHT, BOTTOM = 64, 44, 16, 48
 LEGEND = 26
-COLOURS = ("#0b7285", "#e8590c", "#6741d9", "#2b8a3e", "#a61e4d")
+COLOURS = ("#0b7285", "#e8590c", "#6741d9", "#2b8a3e", "#a61e4d", "#495057")
 
 Series = Mapping[str, Mapping[str, Sequence[float]]]
 Scale = Callable[[float], float]

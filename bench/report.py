@@ -4,24 +4,28 @@ goals."""
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import Factory, asdict, frozen
+from tests.support.postgres_programs import chosen
 
 from bench.load import LoadResult, median, ratio
-from bench.servers import Server
+from bench.servers import HERE, Server
 
 Cells = Sequence[str]
+RESULTS = HERE / "results"
 
 INTRODUCTION = """\
 # Measured
 
 `nox -s bench` runs everything in turn and writes this page; `nox -s bench -- NAME` runs one. The
 server that is measured has the first core of the machine, load generator and database share the
-second. Ratios, taken between rounds side by side, are the message: the machine's own speed comes
-and goes.
+second, unless a table says that the database is free on both. Ratios, taken between rounds side by
+side, are the message: the machine's own speed comes and goes. `MMO_TEST_POSTGRES` chooses the
+PostgreSQL, and the interpreter that runs the benchmarks runs every server as well.
 """
 
 
@@ -54,6 +58,18 @@ class Goal:
 
 
 @frozen
+class Comparison:
+    """Holds how many times as fast as each rival a server of ours is."""
+
+    place: str
+    """Where the rivals' database runs."""
+    server: str
+    connections: int
+    to_fastapi: float
+    to_raw: float
+
+
+@frozen
 class Outcome:
     """Holds the outcome of one benchmark."""
 
@@ -65,6 +81,9 @@ class Outcome:
     goals: Sequence[Goal] = ()
     series: Mapping[str, Mapping[str, Sequence[float]]] = Factory(dict)
     """The series of the plot: by server, lists of equal length by figure."""
+    comparisons: Sequence[Comparison] = ()
+    setting: str = ""
+    """What may differ between outcomes with the same name: the versions of Python and PostgreSQL."""
     notes: Sequence[str] = ()
     """Missing parts, with reasons."""
 
@@ -74,18 +93,37 @@ def save(outcome: Outcome, folder: Path, *, machine: str, on: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     saved = asdict(outcome) | {"machine": machine, "on": on}
     text = json.dumps(saved, indent=1, ensure_ascii=False)
-    (folder / f"{outcome.name}.json").write_text(text + "\n")
+    file_name(folder, outcome).write_text(text + "\n")
+
+
+def file_name(folder: Path, outcome: Outcome) -> Path:
+    """Return where an outcome is saved."""
+    suffix = "".join(each if each.isalnum() or each == "." else "_" for each in outcome.setting)
+    return folder / f"{outcome.name}{'-' * bool(suffix)}{suffix}.json"
+
+
+def setting() -> str:
+    """Return the versions of Python and PostgreSQL that are measured."""
+    programs = chosen()
+    return f"Python {'.'.join(platform.python_version_tuple()[:2])}, PostgreSQL {programs.name}"
 
 
 def load(folder: Path, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the saved outcomes with these names, in this order."""
-    files = [folder / f"{name}.json" for name in names]
+    """Return the saved outcomes with these names in this order, those with one name in that of their settings."""
+    files = [file for name in names for file in (folder / f"{name}.json", *sorted(folder.glob(f"{name}-*.json")))]
     return [json.loads(file.read_text()) for file in files if file.exists()]
+
+
+def is_of(saved: Mapping[str, Any], outcome: Outcome) -> bool:
+    """Return whether this is the saved form of an outcome."""
+    return (saved["name"], saved.get("setting", "")) == (outcome.name, outcome.setting)
 
 
 def page(saved: Sequence[Mapping[str, Any]]) -> str:
     """Return the text of RESULTS.md."""
     parts = [INTRODUCTION, *_machines(saved), *_goals(saved)]
+    if any(each["name"] == "rising" for each in saved):
+        parts.append("![Throughput and latency by number of connections](rising.svg)\n")
     for each in saved:
         parts.append(section(each))
     return "\n".join(parts)
@@ -93,12 +131,10 @@ def page(saved: Sequence[Mapping[str, Any]]) -> str:
 
 def section(saved: Mapping[str, Any]) -> str:
     """Return the section of one benchmark."""
-    parts = [f"## {saved['title']}\n", f"{saved['how']}\n"]
+    parts = [f"## {saved['title']}{_of(saved)}\n", f"{saved['how']}\n"]
     for table in saved["tables"]:
         parts += [f"**{table['caption']}**\n", markdown(table["columns"], table["rows"])]
         parts.append(f"\nLimited by: {table['limited_by']}\n")
-    if saved["name"] == "rising":
-        parts.append("![Throughput and latency against rising load](rising.svg)\n")
     parts += [f"{note}\n" for note in saved["notes"]]
     return "\n".join(parts)
 
@@ -126,10 +162,14 @@ def _goals(saved: Sequence[Mapping[str, Any]]) -> list[str]:
             goal = Goal(**results)
             bound = "at most" if goal.at_most else "at least"
             asked, seen = (f"{_number(value)}{goal.unit}" for value in (goal.asked, goal.seen))
-            rows.append([goal.what, f"{bound} {asked}", seen, "yes" if goal.is_met else "**no**"])
+            rows.append([f"{goal.what}{_of(each)}", f"{bound} {asked}", seen, "yes" if goal.is_met else "**no**"])
     if not rows:
         return []
     return ["## What was asked\n", markdown(["figure", "asked", "seen", "met"], rows)]
+
+
+def _of(saved: Mapping[str, Any]) -> str:
+    return f" ({saved['setting']})" if saved.get("setting") else ""
 
 
 def _number(value: float) -> str:

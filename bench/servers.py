@@ -76,12 +76,20 @@ class Server:
 
 @frozen
 class Database:
-    """Holds a PostgreSQL server on the second core, with default settings: full durability."""
+    """Holds a PostgreSQL server with default settings: full durability."""
 
     pid: int
     uri: str
     programs: Path
     """The folder of its programs."""
+
+    def place(self, *, is_spread: bool) -> None:
+        """Put its processes, and those that they will start, on both cores or on the load's."""
+        for each in machine.family(self.pid):
+            if is_spread:
+                machine.spread(each)
+            else:
+                machine.pin(each, machine.LOAD_CORE)
 
     def fresh(self, name: str, schema: Path | None = None) -> str:
         """Create an empty database and return its connection string."""
@@ -121,12 +129,9 @@ def postgres(folder: Path, *, is_spread: bool = False, settings: Mapping[str, st
     server.create()
     server.start()
     try:
-        for each in machine.family(server.pid):
-            if is_spread:
-                machine.spread(each)
-            else:
-                machine.pin(each, machine.LOAD_CORE)
-        yield Database(server.pid, server.socket_url, Path(server.programs.path("psql")).parent)
+        database = Database(server.pid, server.socket_url, Path(server.programs.path("psql")).parent)
+        database.place(is_spread=is_spread)
+        yield database
     finally:
         server.stop()
 

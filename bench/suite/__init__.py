@@ -24,7 +24,6 @@ from bench.suite import (
     retention,
     rising,
     slow_readers,
-    small_loads,
     snapshot,
     waits,
 )
@@ -32,7 +31,6 @@ from bench.suite import (
 SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "creates": creates.run,
     "rising": rising.run,
-    "small_loads": small_loads.run,
     "look_ups": look_ups.run,
     "records": records.run,
     "slow_readers": slow_readers.run,

@@ -76,8 +76,8 @@ def run(options: Options) -> Outcome:
     creates_only = [each for each in results[:-2] if not each[0].name.endswith(WHOLE)]
     goals: list[Goal] = []
     for server, mine in creates_only:
-        goals.append(Goal(f"{server.name} : FastAPI", 1.5, ratio(mine, fastapi), " x"))
-        goals.append(Goal(f"{server.name} : raw ASGI (an aim)", 1.0, ratio(mine, raw), " x"))
+        goals.append(Goal(f"{server.name} : FastAPI", 2.0, ratio(mine, fastapi), " x"))
+        goals.append(Goal(f"{server.name} : raw ASGI", 1.0, ratio(mine, raw), " x"))
     return Outcome(
         "creates",
         "Creates over HTTP",
@@ -106,9 +106,7 @@ def workers(folder: Path, turns: int, seconds: int) -> Table:
     rounds: dict[str, list[tuple[Server, LoadResult]]] = {}
     by_pgbench = []
     with ExitStack() as stack:
-        database = stack.enter_context(servers.postgres(folder))
-        for pid in machine.family(database.pid):
-            machine.spread(pid)
+        database = stack.enter_context(servers.postgres(folder, is_spread=True))
         statements = database.fresh("statements")
         servers.migrate(servers.configured(folder / "statements", statements))
         nodes = [stack.enter_context(servers.node(folder / f"{count}", database, workers=count)) for count in WORKERS]

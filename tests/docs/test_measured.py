@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 from attrs import evolve
-from bench import report
+from bench import report, summary
 from bench.generator import LoadCounts, creates, drive, look_ups, percentile
 from bench.load import LoadResult, median, ratio, read_result
 from bench.plot import plot
-from bench.report import Goal, Outcome, Table
+from bench.report import Comparison, Goal, Outcome, Table
 from bench.suite import SUITE
 
 GOOD = b"HTTP/1.1 204 No Content\r\n\r\n"
@@ -124,6 +124,72 @@ def test_the_page_shows_the_stored_results(tmp_path: Path) -> None:
 def test_the_page_of_results_is_current(root: Path) -> None:
     stored = report.load(root / "bench" / "results", SUITE)
     assert (root / "bench" / "RESULTS.md").read_text(encoding="utf-8") == report.page(stored)
+
+
+def test_outcomes_of_several_settings_are_kept_beside_each_other(tmp_path: Path) -> None:
+    for setting in (
+        "Python 3.13, PostgreSQL debian15",
+        "Python 3.11, PostgreSQL wheel18",
+        "Python 3.11, PostgreSQL wheel18",
+    ):
+        report.save(evolve(OUTCOME, setting=setting), tmp_path, machine="a machine", on="2026-11-21")
+    saved = report.load(tmp_path, SUITE)
+    assert [each["setting"] for each in saved] == [
+        "Python 3.11, PostgreSQL wheel18",
+        "Python 3.13, PostgreSQL debian15",
+    ]
+    assert report.is_of(saved[1], evolve(OUTCOME, setting="Python 3.13, PostgreSQL debian15"))
+    page = report.page(saved)
+    assert "## Creates (Python 3.11, PostgreSQL wheel18)" in page
+    assert "| ratio (Python 3.13, PostgreSQL debian15) | at least 1.5 x | 2 x | yes |" in page
+
+
+def test_the_readme_names_the_worst_ratio_of_all_settings(tmp_path: Path) -> None:
+    for python, ratios in (("3.11", (2.5, 1.25, 1.75)), ("3.13", (2.25, 1.5, 1.9))):
+        report.save(risen(f"Python {python}, PostgreSQL debian15", *ratios), tmp_path, machine="", on="")
+    for name, goal in (
+        ("look_ups", Goal("look-ups : FastAPI", 3.0, 3.25)),
+        ("life", Goal("whole lives", 1000, 1234.0)),
+    ):
+        report.save(evolve(OUTCOME, name=name, goals=[goal]), tmp_path, machine="", on="")
+    saved = report.load(tmp_path, summary.NAMES)
+    text = " ".join(summary.performance(saved).split())
+    for expected in (
+        "accepts 1,200 to 4,100 payments a second",
+        "at least 2.25 times the rate of a FastAPI service",
+        "with fewer at least 1.25 times",
+        "at least 1.75 times the rate of the least that an ASGI",
+        "Python 3.11 with PostgreSQL debian15, Python 3.13 with PostgreSQL debian15",
+        "3.2 times as many look-ups",
+        "at a rate of 1,200 a second",
+    ):
+        assert expected in text
+    worst = summary.worst(saved)
+    assert worst is not None
+    assert worst["setting"] == "Python 3.11, PostgreSQL debian15"
+    page = summary.replace("# A\n\n## Performance\n\nOld.\n\n## Status\n\nNew.\n", saved)
+    assert page == f"# A\n\n## Performance\n\n{summary.performance(saved)}## Status\n\nNew.\n"
+
+
+def risen(setting: str, many: float, few: float, floor: float) -> Outcome:
+    """Return the outcome of two servers with these ratios."""
+    servers = {"slow": 1_200.0, "fast": 4_100.0}
+    series = {
+        name: {"connections": [4.0, 64.0], "per_s": [300.0, per_s], "p50_ms": [1.0, 9.0], "p99_ms": [2.0, 90.0]}
+        for name, per_s in servers.items()
+    }
+    comparisons = [
+        Comparison("free", name, connections, ratio, floor)
+        for name in servers
+        for connections, ratio in ((4, few), (64, many))
+    ]
+    theirs = {"FastAPI": series["fast"] | {"per_s": [9_000.0, 9_000.0]}}
+    return Outcome("rising", "Rising", "So.", [], series=series | theirs, comparisons=comparisons, setting=setting)
+
+
+def test_the_section_of_the_readme_is_current(root: Path) -> None:
+    stored = report.load(root / "bench" / "results", summary.NAMES)
+    assert f"## Performance\n\n{summary.performance(stored)}" in (root / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_plot_has_a_line_for_each_server_and_figure() -> None:
