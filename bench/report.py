@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,14 +99,15 @@ def save(outcome: Outcome, folder: Path, *, machine: str, on: str) -> None:
 
 def file_name(folder: Path, outcome: Outcome) -> Path:
     """Return where an outcome is saved."""
-    suffix = "".join(each if each.isalnum() or each == "." else "_" for each in outcome.setting)
+    suffix = re.sub(r"[^\w.]+", "_", outcome.setting).strip("_")
     return folder / f"{outcome.name}{'-' * bool(suffix)}{suffix}.json"
 
 
 def setting() -> str:
     """Return the versions of Python and PostgreSQL that are measured."""
     programs = chosen()
-    return f"Python {'.'.join(platform.python_version_tuple()[:2])}, PostgreSQL {programs.name}"
+    package = programs.name.rstrip("0123456789")
+    return f"Python {'.'.join(platform.python_version_tuple()[:2])}, PostgreSQL {programs.major} ({package})"
 
 
 def load(folder: Path, names: Iterable[str]) -> list[dict[str, Any]]:
