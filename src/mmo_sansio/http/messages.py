@@ -39,6 +39,12 @@ class RequestHead:
         values = self.values(name)
         return values[0] if values else None
 
+    def with_target(self, target: bytes) -> RequestHead:
+        """Return the head of the same request for another resource; what was found in its fields is kept."""
+        other = RequestHead(self.method, target, self.headers)
+        object.__setattr__(other, "_values", self._values)
+        return other
+
     @cached_property
     def _values(self) -> dict[bytes, tuple[bytes, ...]]:
         """Holds the values of each field, as several parts of the gateway ask for some."""

@@ -31,6 +31,9 @@ HEADS_CACHED: Final = 512
 CACHED_HEAD_BYTES_MAX: Final = 2048
 """Bytes of the largest head that is cached; larger ones are parsed each time."""
 
+_PLAIN_READ: Final = re.compile(rb"GET (/[!-\"$-~]*+) HTTP/1\.1\r\n")
+"""The request line of a GET whose target is in origin-form and has no fragment: no field is judged by such a target."""
+
 
 @frozen
 class ParsedHead:
@@ -91,8 +94,7 @@ class RequestReader:
             return None
         end += len(END_OF_HEAD)
         head, self._buffer, self._scanned_bytes = self._buffer[:end], self._buffer[end:], 0
-        parse = _parse_head_cached if len(head) <= CACHED_HEAD_BYTES_MAX else _parse_head
-        parsed = parse(head, self._limits)
+        parsed = _parse_any_head(head, self._limits)
         self._pending_body = _ChunkedRequestBody() if parsed.body_length is None else parsed.body_length
         return parsed
 
@@ -122,6 +124,19 @@ class RequestReader:
             return False
         self._buffer = self._buffer[self._pending_body :]
         return True
+
+
+def _parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
+    """Parse a whole head, or take what is known of an equal one; raises ProblemError for one that must be rejected."""
+    if len(head) > CACHED_HEAD_BYTES_MAX:
+        return _parse_head(head, limits)
+    matched = _PLAIN_READ.match(head)
+    if matched is None or len(head) > limits.head_bytes or len(matched[1]) > limits.target_bytes:
+        return _parse_head_cached(head, limits)
+    known = _parse_read_cached(head[matched.end() :], limits)
+    return ParsedHead(
+        known.head.with_target(matched[1]), known.version, known.keep_alive, known.expects_continue, known.body_length
+    )
 
 
 def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
@@ -154,6 +169,13 @@ def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
 
 _parse_head_cached = lru_cache(maxsize=HEADS_CACHED)(_parse_head)
 """Caches heads: a client repeats the same head but for the length of its body."""
+
+
+@lru_cache(maxsize=HEADS_CACHED)
+def _parse_read_cached(fields: bytes, limits: HeadLimits) -> ParsedHead:
+    """Parse the fields of a plain GET and cache them, as a client that looks many payments up repeats all but the
+    target; raises ProblemError."""
+    return _parse_head(b"GET / HTTP/1.1\r\n" + fields, limits)
 
 
 class _ChunkedRequestBody:

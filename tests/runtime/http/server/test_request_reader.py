@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.http.request_head import HeadLimits
-from mmo_sansio.values.problems import ProblemError
+from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.http.server.request_reader import CHUNKS_MAX, RequestReader
 
 HOST = b"Host: h\r\n"
@@ -50,6 +52,71 @@ def test_the_same_head_again_brings_its_own_body(bodies: list[bytes]) -> None:
     head = b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n"
     wire = b"".join(head % len(body) + body for body in bodies)
     assert everything_in(RequestReader(HeadLimits()), [wire]) == [(b"/x", body) for body in bodies]
+
+
+def head_or_problem(wire: bytes, limits: HeadLimits) -> RequestHead | Problem:
+    reader = RequestReader(limits)
+    reader.receive(wire)
+    try:
+        parsed = reader.next_head()
+    except ProblemError as error:
+        return error.problem
+    assert parsed is not None
+    assert parsed.body_length == (3 if b"Content-Length" in wire else 0)
+    assert parsed.keep_alive == (b"close" not in wire)
+    return parsed.head
+
+
+TARGETS = (
+    b"/",
+    b"/a?b=c%20",
+    b"/a#b",
+    b"*",
+    b"http://h/a",
+    b"http://other/a",
+    b"a",
+    b"/" + b"x" * 60,
+    b"/" + b"x" * 90,
+    b"/\xff",
+)
+FIELDS = (
+    HOST,
+    b"",
+    HOST + HOST,
+    HOST + b"X-A: 1\r\nX-A: 2\r\n",
+    HOST + b"Connection: close\r\n",
+    HOST + b"Content-Length: 3\r\n",
+    HOST + b"Upgrade: h2c\r\n",
+    HOST + b"X:\x00\r\n",
+    HOST + b"X: " + b"y" * 80 + b"\r\n",
+    HOST * 5,
+)
+
+
+@pytest.mark.parametrize("fields", FIELDS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_read_whose_fields_are_known_is_parsed_as_if_it_were_the_first(target: bytes, fields: bytes) -> None:
+    limits = HeadLimits(target_bytes=70, head_bytes=130, fields=3)
+    head_or_problem(b"GET /first HTTP/1.1\r\n" + fields + b"\r\n", limits)
+    again = head_or_problem(b"GET " + target + b" HTTP/1.1\r\n" + fields + b"\r\n", limits)
+    # A HEAD is parsed whole each time; it is one byte longer.
+    whole = head_or_problem(b"HEAD " + target + b" HTTP/1.1\r\n" + fields + b"\r\n", evolve(limits, head_bytes=131))
+    if isinstance(again, RequestHead):
+        assert whole == evolve(again, method="HEAD")
+    else:
+        assert isinstance(whole, Problem)
+        assert whole == evolve(again, detail=again.detail.replace("130", "131"))
+
+
+def test_the_fields_of_reads_are_parsed_once_for_all_targets() -> None:
+    reader = RequestReader(HeadLimits())
+    reader.receive(b"".join(b"GET /%d HTTP/1.1\r\nHost: once\r\nX-Api-Key: key\r\n\r\n" % number for number in (1, 2)))
+    first, second = reader.next_head(), reader.next_head()
+    assert first is not None
+    assert second is not None
+    assert (first.head.target, second.head.target) == (b"/1", b"/2")
+    assert second.head.value(b"x-api-key") == b"key"
+    assert second.head.headers is first.head.headers
 
 
 def test_a_head_says_how_its_connection_goes_on() -> None:
