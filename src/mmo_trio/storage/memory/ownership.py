@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-
-import trio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
-from mmo_sansio.values.clock import SECOND, MonotonicInstant
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.state import MemoryState
-
-
-def store_time() -> MonotonicInstant:
-    """Return the time of the store's own clock: Trio's, which a test may move."""
-    return MonotonicInstant(round(trio.current_time() * SECOND))
 
 
 class MemoryChannelOwnership:
     """See :class:`mmo_trio.storage.interface.store.ChannelOwnership`."""
 
-    def __init__(self, memory: MemoryState) -> None:
+    def __init__(self, memory: MemoryState, pause: Callable[[], Awaitable[None]]) -> None:
         self._state: MemoryState | None = memory
-        self.lease_number = memory.ownership.renew(None, now=store_time())
+        self._pause = pause
+        self.lease_number = memory.ownership.renew(None, now=memory.clock())
 
     async def renew_lease(self) -> int:
         memory = await self._open_state()
-        self.lease_number = memory.ownership.renew(self.lease_number, now=store_time())
+        self.lease_number = memory.ownership.renew(self.lease_number, now=memory.clock())
         return self.lease_number
 
     async def end_lease(self) -> None:
         (await self._open_state()).ownership.end_lease(self.lease_number)
 
     async def counts(self) -> OwnershipCounts:
-        return (await self._open_state()).ownership.counts(now=store_time())
+        memory = await self._open_state()
+        return memory.ownership.counts(now=memory.clock())
 
     async def claim(
         self,
@@ -47,7 +41,7 @@ class MemoryChannelOwnership:
     ) -> Sequence[Channel]:
         memory = await self._open_state()
         if end_leases:
-            memory.ownership.end_expired_leases(now=store_time())
+            memory.ownership.end_expired_leases(now=memory.clock())
         waiting = dict.fromkeys(_brand_of_callback(memory, intent) for intent in _open_callbacks(memory))
         wanted = [brand for brand in waiting if brand not in excluding]
         return memory.ownership.claim(self.lease_number, wanted, known=known)
@@ -87,7 +81,7 @@ class MemoryChannelOwnership:
             self._state = None
 
     async def _open_state(self) -> MemoryState:
-        await trio.lowlevel.checkpoint()
+        await self._pause()
         if self._state is None:
             raise StoreUnavailable("the store is closed")
         return self._state
@@ -95,7 +89,11 @@ class MemoryChannelOwnership:
 
 def _open_callbacks(memory: MemoryState) -> Sequence[DeliverCallback]:
     """Return the callbacks that are waiting, in the order of their creation."""
-    return [each for each in memory.ledger.intents.values() if isinstance(each, DeliverCallback)]
+    return [
+        each
+        for key, each in memory.ledger.intents.items()
+        if isinstance(each, DeliverCallback) and key not in memory.locked_intents
+    ]
 
 
 def _brand_of_callback(memory: MemoryState, intent: DeliverCallback) -> str:

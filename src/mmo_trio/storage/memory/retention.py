@@ -21,7 +21,6 @@ from mmo_trio.storage.interface.retention import (
     RetentionDuty,
     RetentionStep,
 )
-from mmo_trio.storage.memory.ownership import store_time
 from mmo_trio.storage.memory.state import MemoryState
 from mmo_trio.storage.shared.payment_index import position_of
 from mmo_trio.storage.shared.personal_rows import mask_callback, mask_line, mask_proposal, mask_suspense_entry
@@ -36,8 +35,8 @@ class MemoryRetentionStore:
     _memory: Callable[[], Awaitable[MemoryState]] = field(alias="memory")
 
     async def take_lease(self, holder: str, duration: Span) -> bool:
-        state = (await self._memory()).retention
-        now = store_time()
+        memory = await self._memory()
+        state, now = memory.retention, memory.clock()
         if state.holder not in ("", holder) and state.held_until >= now:
             return False
         state.holder, state.held_until = holder, now + duration

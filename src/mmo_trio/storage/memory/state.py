@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from attrs import Factory, define, evolve
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
 
-from mmo_sansio.messages.changes import BreakerSaved, CallbackRecorded, JournalEntry, SuspenseRecorded
-from mmo_sansio.messages.intents import IntentKey
+import trio
+from attrs import Factory, define, evolve, field
+
+from mmo_sansio.messages.changes import (
+    BreakerSaved,
+    CallbackRecorded,
+    JournalEntry,
+    SuspenseRecorded,
+    TransactionAdvanced,
+    TransactionCreated,
+)
+from mmo_sansio.messages.intents import IntentKey, PollProvider
+from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import OwnershipModel
-from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant
+from mmo_sansio.values.model import Brand, Transaction
 from mmo_trio.storage.interface.admin_types import (
     AuditRow,
     BrandHold,
@@ -65,6 +77,11 @@ class MemoryRetentionState:
     archive: ArchiveHead = EMPTY_ARCHIVE
 
 
+def store_time() -> MonotonicInstant:
+    """Return the time of the store's own clock: Trio's, which a test may move."""
+    return MonotonicInstant(round(trio.current_time() * SECOND))
+
+
 @define
 class MemoryState:
     """The state of a store in memory. To open it again is what a restart is to other stores."""
@@ -74,6 +91,8 @@ class MemoryState:
     ledger: Ledger = Factory(Ledger)
     claims: dict[IntentKey, int] = Factory(dict)
     """Claimed durable intents and the numbers of their leases; 0 for a store that is not shared."""
+    locked_intents: set[IntentKey] = Factory(set)
+    """Durable intents of a commit in progress: claims leave them out."""
     ownership: OwnershipModel = Factory(OwnershipModel)
     journal: list[JournalEntry] = Factory(list)
     callbacks: list[CallbackRecorded] = Factory(list)
@@ -90,11 +109,45 @@ class MemoryState:
     brand_holds: dict[str, BrandHold] = Factory(dict)
     admin: MemoryAdminState = Factory(MemoryAdminState)
     retention: MemoryRetentionState = Factory(MemoryRetentionState)
+    clock: Callable[[], MonotonicInstant] = store_time
+    """The store's own clock."""
+    wakes: list[tuple[Instant, str]] = field(init=False)
+    """When each pending payment wakes, the earliest first."""
+
+    def __attrs_post_init__(self) -> None:
+        wakes = ((each.progress.wake_at, each.reference) for each in self.ledger.transactions.values())
+        self.wakes = sorted((at, reference) for at, reference in wakes if at is not None)
+
+    def apply(self, decisions: Sequence[Decision], holder: int) -> None:
+        """Store a batch of decisions, whose durable intents the holder of this lease has claimed."""
+        for decision in decisions:
+            self.ledger.apply(decision.changes, decision.intents)
+            self.claims.update(
+                ((intent.gateway_reference, intent.kind), holder)
+                for intent in decision.intents
+                if not isinstance(intent, PollProvider)
+            )
+            for change in decision.changes:
+                record_change(self, change)
+
+    def record_wake(self, before: Transaction | None, now: Transaction) -> None:
+        """Record when a payment wakes that is new or has moved."""
+        was, wakes = None if before is None else before.progress.wake_at, self.wakes
+        if was is not None:
+            place = bisect_left(wakes, (was, now.reference))
+            if wakes[place : place + 1] == [(was, now.reference)]:
+                del wakes[place]
+        if now.progress.wake_at is not None:
+            insort(wakes, (now.progress.wake_at, now.reference))
 
 
 def record_change(memory: MemoryState, change: object) -> None:
-    """Record what staff read and decisions don't."""
+    """Record what decisions do not look at: what staff read, and when payments wake."""
     match change:
+        case TransactionCreated(transaction):
+            memory.record_wake(None, transaction)
+        case TransactionAdvanced(before, now):
+            memory.record_wake(before, now)
         case JournalEntry():
             memory.journal.append(change)
         case CallbackRecorded():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice, takewhile
 
 import trio
 from attrs import evolve
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, PollProvider
+from mmo_sansio.messages.intents import DeliverCallback, DurableIntent
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
@@ -29,9 +30,9 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.memory.admin import MemoryAdminStore
-from mmo_trio.storage.memory.ownership import MemoryChannelOwnership, store_time
+from mmo_trio.storage.memory.ownership import MemoryChannelOwnership
 from mmo_trio.storage.memory.retention import MemoryRetentionStore
-from mmo_trio.storage.memory.state import MemoryState, record_change
+from mmo_trio.storage.memory.state import MemoryState
 from mmo_trio.storage.shared.payment_index import position_of
 from mmo_trio.storage.shared.records_size import count_fitting
 
@@ -53,18 +54,20 @@ class MemoryStore:
 
     batches_in_flight = 1
 
-    def __init__(self, memory: MemoryState) -> None:
+    def __init__(self, memory: MemoryState, pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint) -> None:
+        """Each call first waits for `pause`."""
         self._state: MemoryState | None = memory
+        self._pause = pause
         self.admin = MemoryAdminStore(self._open_state)
         self.retention = MemoryRetentionStore(self._open_state)
-        self.ownership = MemoryChannelOwnership(memory) if memory.is_shared else None
+        self.ownership = MemoryChannelOwnership(memory, pause) if memory.is_shared else None
         if not memory.is_shared:
             memory.claims.clear()
             memory.configurations_in_use.clear()
 
     async def _open_state(self) -> MemoryState:
         """Return the state, as long as the store is open."""
-        await trio.lowlevel.checkpoint()
+        await self._pause()
         if self._state is None:
             raise StoreUnavailable("the store is closed")
         return self._state
@@ -77,15 +80,7 @@ class MemoryStore:
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         memory = await self._open_state()
         decisions = decide(memory.ledger.working_set(reads))
-        for decision in decisions:
-            memory.ledger.apply(decision.changes, decision.intents)
-            memory.claims.update(
-                ((intent.gateway_reference, intent.kind), self._holder)
-                for intent in decision.intents
-                if not isinstance(intent, PollProvider)
-            )
-            for change in decision.changes:
-                record_change(memory, change)
+        memory.apply(decisions, self._holder)
         return decisions
 
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
@@ -105,28 +100,28 @@ class MemoryStore:
 
     async def next_wake(self) -> Instant | None:
         memory = await self._open_state()
-        wakes = _pending_wakes(memory)
-        return min((at for at, each in wakes if self._is_in_share(memory, each)), default=None)
+        return next((at for at, each in memory.wakes if self._is_in_share(memory, each)), None)
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         memory = await self._open_state()
-        due = sorted(
-            (at, reference)
-            for at, reference in _pending_wakes(memory)
-            if at <= now and (at <= now - OVERDUE_AFTER or self._is_in_share(memory, reference))
+        due = (
+            reference
+            for at, reference in takewhile(lambda wake: wake[0] <= now, memory.wakes)
+            if at <= now - OVERDUE_AFTER or self._is_in_share(memory, reference)
         )
-        return [reference for _, reference in due[:limit]]
+        return list(islice(due, limit))
 
     def _is_in_share(self, memory: MemoryState, reference: str) -> bool:
         """Return whether this process has to wake this payment."""
         if self.ownership is None:
             return True
-        return is_in_wake_share(reference, self._holder, memory.ownership.alive(now=store_time()))
+        return is_in_wake_share(reference, self._holder, memory.ownership.alive(now=memory.clock()))
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         memory = await self._open_state()
         ledger = memory.ledger
-        free = [key for key, intent in ledger.intents.items() if self._is_unclaimed(memory, intent)][:limit]
+        unclaimed = (key for key, intent in ledger.intents.items() if self._is_unclaimed(memory, intent))
+        free = list(islice((key for key in unclaimed if key not in memory.locked_intents), limit))
         memory.claims.update((key, self._holder) for key in free)
         return [WorkItem(ledger.intents[key], ledger.transactions[key[0]]) for key in free]
 
@@ -227,7 +222,7 @@ class MemoryStore:
 
     async def serving_processes(self) -> Sequence[ServingProcess]:
         memory = await self._open_state()
-        alive = memory.ownership.alive(now=store_time()) if memory.is_shared else (self._holder,)
+        alive = memory.ownership.alive(now=memory.clock()) if memory.is_shared else (self._holder,)
         unknown = ServingProcess("a process that has not said its name", None)
         return [memory.configurations_in_use.get(holder, unknown) for holder in alive]
 
@@ -239,12 +234,6 @@ class MemoryStore:
             self.ownership.close()
         self._state = None
         await trio.lowlevel.checkpoint()
-
-
-def _pending_wakes(memory: MemoryState) -> Iterable[tuple[Instant, str]]:
-    for each in memory.ledger.transactions.values():
-        if each.progress.wake_at is not None:
-            yield each.progress.wake_at, each.reference
 
 
 def _matches(transaction: Transaction, query: ListRecords) -> bool:
