@@ -1,0 +1,109 @@
+"""Simulates the machine of a store: it does each thing at its time, whatever becomes of the process that has asked for
+it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
+
+import outcome
+import trio
+from attrs import Factory, define
+
+from mmo_trio.system.parking import ParkingSpot
+
+T = TypeVar("T")
+
+
+@define(eq=False)
+class StoreMachine:
+    """Runs actions at times of Trio's clock; of several at one time, in the order in which they were given."""
+
+    _waiting: list[tuple[float, int, Callable[[], None]]] = Factory(list)
+    """A heap."""
+    _given: int = 0
+    _pause: trio.CancelScope = Factory(trio.CancelScope)
+    """The pause until the next action."""
+
+    def after(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Run this once the delay has passed."""
+        at = trio.current_time() + delay_s
+        self._given += 1
+        heappush(self._waiting, (at, self._given, action))
+        if at < self._pause.deadline:
+            self._pause.deadline = at
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run actions until cancelled."""
+        task_status.started()
+        waiting = self._waiting
+        while True:
+            self._pause = trio.CancelScope(deadline=waiting[0][0] if waiting else math.inf)
+            with self._pause:
+                await trio.sleep_forever()
+            while waiting and waiting[0][0] <= trio.current_time():
+                heappop(waiting)[2]()
+
+
+@define(eq=False)
+class StoreCall(ParkingSpot[T], Generic[T]):
+    """A call on its way through a store: its caller sleeps until it is answered, once."""
+
+    process: str
+    name: str
+    """What is called, for the trace."""
+    deadline: float
+    """When the caller gives up, by Trio's clock."""
+    carry: Callable[[StoreCall[T], outcome.Outcome[T]], None] | None = None
+    """How the reply reaches the caller; None for at once."""
+    is_dropped: bool = False
+    """Whether it does not arrive any more."""
+    is_answered: bool = False
+    _has_reply: bool = False
+    _result: outcome.Outcome[T] | None = None
+
+    def reply(self, result: outcome.Outcome[T]) -> None:
+        """Send the store's reply on its way to the caller; only the first one counts."""
+        if not self._has_reply:
+            self._has_reply = True
+            if self.carry is None:
+                self.answer(result)
+            else:
+                self.carry(self, result)
+
+    def answer(self, result: outcome.Outcome[T]) -> None:
+        """Wake the caller with this result, unless it has been answered before."""
+        if not self.is_answered:
+            self.is_answered = True
+            if not self.unpark(result):
+                self._result = result
+
+    async def result(self) -> T:
+        """Return or raise the answer; the caller's cancellation waits for it."""
+        return self._result.unwrap() if self._result is not None else await shielded(self.park)
+
+
+async def shielded(work: Callable[[], Awaitable[T]]) -> T:
+    """Run work that has a deadline; a cancellation from outside waits for its end."""
+    try:
+        with trio.CancelScope(shield=True):
+            result = await work()
+    finally:
+        await trio.lowlevel.checkpoint_if_cancelled()
+    return result
+
+
+def run_at_once(call: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a call that never waits."""
+    try:
+        call.send(None)
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+    raise AssertionError("the call has waited")
+
+
+async def no_pause() -> None:
+    """Do not wait."""

@@ -1,0 +1,127 @@
+"""Simulates transactions of a server that several processes share: what they lock, and what lets their commits fail.
+
+The rules are those of `mmo_trio.storage.postgres`: payments that a batch may move are locked from its load to its end,
+what another has locked is left out, and a commit fails when what it was decided from has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from enum import Enum
+
+from attrs import Factory, define
+
+from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, IntentKey
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
+from mmo_sansio.values.clock import Instant
+from mmo_trio.storage.memory.state import MemoryState
+from mmo_trio.storage.shared.net_effect import NetEffect
+
+IDLE_SESSION_S = 5.0
+"""Seconds after which the server ends a session that has begun a transaction and says nothing more."""
+
+
+class TransactionStage(Enum):
+    """Says how far a transaction of the server has come."""
+
+    OPEN = "open"
+    COMMITTING = "committing"
+    COMMITTED = "committed"
+    VOID = "void"
+    """It has stored nothing, and never will."""
+
+
+@define(eq=False)
+class ServerTransaction:
+    """One attempt of a process to commit a batch."""
+
+    number: int
+    process: str
+    holder: int
+    """The number of the lease under which the process claims intents."""
+    idle_until: float
+    """When the server ends its session, by Trio's clock, unless it is used before."""
+    is_writer: bool = False
+    """Whether readers of records wait for its end."""
+    stage: TransactionStage = TransactionStage.OPEN
+    locked: frozenset[str] = frozenset()
+    """The gatewayReferences that it has locked."""
+    keys: frozenset[Hashable] = frozenset()
+    """The keys of rows that its commit writes."""
+    concluded: frozenset[IntentKey] = frozenset()
+    uses: Mapping[ReferenceKey, ReferenceUse] = Factory(dict)
+    """The newest use of each merchantReference, as it was loaded."""
+    fences: Mapping[IntentKey, int] = Factory(dict)
+    """The fences of durable intents, as they were loaded."""
+    decisions: Sequence[Decision] = ()
+    """What its commit writes."""
+    at_end: list[Callable[[], None]] = Factory(list)
+    """What waits for its end."""
+
+    @property
+    def holds_locks(self) -> bool:
+        """Tell whether others may have to wait for it, or leave out what it has locked."""
+        return self.is_writer or bool(self.locked)
+
+    def load(self, memory: MemoryState, reads: Reads, locks: Mapping[str, ServerTransaction]) -> Ledger:
+        """Return the working set; lock what may move, as far as no other transaction has locked it."""
+        movable = reads.transactions.difference(reference for reference, _ in reads.intents)
+        stored = movable & memory.ledger.transactions.keys()
+        taken = frozenset(each for each in stored if each in locks)
+        self.locked = stored - taken
+        ledger = memory.ledger.working_set(reads)
+        ledger.locked = taken
+        self.uses = dict(ledger.references)
+        self.fences = {key: fence_of_intent(intent) for key, intent in ledger.intents.items()}
+        return ledger
+
+    def conflict(self, memory: MemoryState, effect: NetEffect, horizon: Instant) -> str | None:
+        """Return what has changed since the load; None when the batch can be stored."""
+        return next(self._conflicts(memory.ledger, effect, horizon), None)
+
+    def _conflicts(self, ledger: Ledger, effect: NetEffect, horizon: Instant) -> Iterator[str]:
+        if effect.created:
+            if not self.is_writer and horizon > min(each.order.created_at for each in effect.created.values()):
+                yield "horizon"
+            if effect.created.keys() & ledger.transactions.keys():
+                yield "transaction"
+        for use in effect.references:
+            key = (use.brand, use.merchant_reference)
+            if ledger.references.get(key) != self.uses.get(key):
+                yield "reference"
+        for deposit in effect.deposits:
+            if (deposit.provider, deposit.provider_reference) in ledger.deposits:
+                yield "deposit"
+        for reference, (was, _) in effect.advanced.items():
+            found = ledger.transactions.get(reference)
+            if found is None or found.progress.version != was.progress.version:
+                yield "version"
+        for claim_key, (version, _) in effect.claims.items():
+            claim = ledger.claims.get(claim_key)
+            if (0 if claim is None else claim.version) != version:
+                yield "claim"
+        for intent_key in effect.concluded & self.fences.keys():
+            intent = ledger.intents.get(intent_key)
+            if intent is None or fence_of_intent(intent) > self.fences[intent_key]:
+                yield "intent"
+        for usage_key, added in effect.usage.items():
+            count = ledger.usage.get(usage_key, UsageCount(added.share.day, 0)).plus(added.share)
+            if added.limit is not None and count.amount > added.limit:
+                yield "limit"
+
+
+def fence_of_intent(intent: DurableIntent) -> int:
+    """Return the fence of the last claim of an intent; 0 where it has none."""
+    return intent.fence if isinstance(intent, DeliverCallback) else 0
+
+
+def keys_of(effect: NetEffect) -> frozenset[Hashable]:
+    """Return the keys of the rows that a batch writes: of two batches with a common key one waits for the other."""
+    keys: set[Hashable] = set()
+    keys.update(("transaction", reference) for reference in (*effect.created, *effect.advanced))
+    keys.update(("reference", each.brand, each.merchant_reference) for each in effect.references)
+    keys.update(("deposit", each.provider, each.provider_reference) for each in effect.deposits)
+    keys.update(("claim", key) for key in effect.claims)
+    keys.update(("intent", key) for key in (*effect.concluded, *effect.scheduled))
+    keys.update(("usage", key) for key in effect.usage)
+    return frozenset(keys)
