@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import trio
 from attrs import define
 
+from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.ownership import MemoryChannelOwnership
@@ -73,8 +74,8 @@ class SimulatedChannelOwnership:
         claim = partial(self.rows.claim_callbacks, capacity, known=known, already_claimed=already_claimed)
         return await self._call_rows("claim_callbacks", claim)
 
-    async def release(self, fences: Mapping[str, int]) -> None:
-        await self._call_rows("release", partial(self.rows.release, fences))
+    async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
+        await self._call_rows("release", partial(self.rows.release, fences, breakers))
 
     async def _call_rows(self, name: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Call under the lease that this process has now, whenever the statement arrives."""
