@@ -40,7 +40,7 @@ async def one_file(faults: StoreFaults) -> AsyncIterator[OpenStore]:
 
 @asynccontextmanager
 async def one_server(faults: StoreFaults) -> AsyncIterator[OpenStore]:
-    """Start an empty server."""
+    """Start an empty server, which several processes use."""
     names = itertools.count(1)
     async with a_server(faults, seed=7) as server:
         yield lambda: open_shared_store(server, f"gateway {next(names)}")
