@@ -10,7 +10,7 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, Suspense
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
 from mmo_trio.storage.postgres.brand_statements import BrandStatement, InsertStatement, group_by_brand
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
-from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK
+from mmo_trio.storage.postgres.records_horizon import CHECK_CREATION
 from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
@@ -18,7 +18,6 @@ from mmo_trio.storage.shared.payment_index import provider_receipt_key
 from mmo_trio.storage.sql.columns import UPSERT_USAGE, callback_body_rows, order_columns, progress_columns, usage_rows
 from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim, serialize_order
 
-_CHECK_HORIZON = PreparedStatement("SELECT still_so(at <= %s::bigint) FROM horizon")
 _INSERT_TRANSACTIONS = InsertStatement("""
     INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,
         msisdn, reconciliation_reference, order_row, status, version, progress, object)
@@ -130,6 +129,10 @@ _DELETE_INTENTS = BrandStatement(
     SELECT still_so(count(*) >= %s::bigint) FROM gone
     """,
 )
+_INSERT_INTENTS = InsertStatement("""
+    INSERT INTO intents (brand, gateway_reference, kind, holder)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
+""")
 _UPSERT_INTENTS = InsertStatement("""
     INSERT INTO intents (brand, gateway_reference, kind, holder)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
@@ -166,7 +169,8 @@ _INSERT_COUNTS = InsertStatement("""
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::integer[], %s::integer[])
 """)
 _UPSERT_USAGE = InsertStatement(
-    UPSERT_USAGE.format(source="SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])")
+    UPSERT_USAGE.format(source="SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])"),
+    is_joinable=False,  # What it adds up is checked by the next statement.
 )
 _CHECK_USAGE = BrandStatement("""
     SELECT still_so(bool_and(u.amount <= new.most))
@@ -200,8 +204,7 @@ def batch_statements(
     """
     if effect.created:
         if not is_horizon_held:
-            yield ACQUIRE_WRITER_LOCK
-            yield _CHECK_HORIZON.bind(min(each.order.created_at for each in effect.created.values()))
+            yield CHECK_CREATION.bind(min(each.order.created_at for each in effect.created.values()))
         yield from _creation_statements(effect, loaded, is_distributed=is_distributed)
     if effect.advanced:
         moved = [
@@ -344,10 +347,15 @@ def _intent_statements(
             counted = sum((reference, kind) in fences for _, reference, kind, _ in group)
             yield from _DELETE_INTENTS.bind_rows(group, counted, is_distributed=is_distributed)
     if effect.scheduled:
-        scheduled = [
-            (transactions[reference].order.brand, reference, kind, holder) for reference, kind in effect.scheduled
-        ]
-        yield from _UPSERT_INTENTS.bind_rows(scheduled, is_distributed=is_distributed)
+        inserted: list[tuple[object, ...]] = []
+        upserted: list[tuple[object, ...]] = []
+        for reference, kind in effect.scheduled:
+            # Nobody has scheduled anything for a payment that is new.
+            rows = inserted if reference in effect.created else upserted
+            rows.append((transactions[reference].order.brand, reference, kind, holder))
+        for statement, rows in ((_INSERT_INTENTS, inserted), (_UPSERT_INTENTS, upserted)):
+            if rows:
+                yield from statement.bind_rows(rows, is_distributed=is_distributed)
 
 
 def _journal_row(entry: JournalEntry) -> tuple[object, ...]:

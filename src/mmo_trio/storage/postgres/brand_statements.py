@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
+from mmo_trio.storage.postgres.joined_statements import JoinableStatement
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 
 R = TypeVar("R", bound=Sequence[Any])
@@ -53,34 +54,40 @@ class BrandStatement:
 class InsertStatement:
     """An INSERT of rows, written as `SELECT * FROM unnest(...)`, one array for each column.
 
-    Into a distributed table it inserts VALUES: rows of a SELECT would be copied, for which Citus always commits in two
-    phases.
+    A single row is inserted as VALUES, which costs the server less. Into a distributed table it always inserts VALUES:
+    rows of a SELECT would be copied, for which Citus always commits in two phases. `is_joinable`: whether it may run in
+    any order among others of a batch.
     """
 
-    def __init__(self, sql: str) -> None:
-        self.on_one_server = PreparedStatement(sql)
+    def __init__(self, sql: str, *, is_joinable: bool = True) -> None:
+        self.on_one_server = _prepare(sql, is_joinable)
         self._sql = sql
+        self._is_joinable = is_joinable
         (arrays,) = _ROWS.findall(sql)
         self._row = f"({arrays.replace('[]', '')})"
 
     def bind_rows(self, rows: Iterable[Sequence[Any]], *, is_distributed: bool) -> Iterator[BoundStatement]:
         """Yield the statement for these rows, or several of numbers of rows that recur."""
-        if not is_distributed:
-            yield self.on_one_server.bind_rows(rows)
-            return
         left = list(rows)
+        if not is_distributed and len(left) > 1:
+            yield self.on_one_server.bind_rows(left)
+            return
         while left:
             count = min(1 << (len(left).bit_length() - 1), INSERTED_ROWS_MAX)
             yield self._of_rows(count).bind(*(value for row in left[:count] for value in row))
             del left[:count]
 
     def _of_rows(self, count: int) -> PreparedStatement:
-        return _insert_values(self._sql, self._row, count)
+        return _insert_values(self._sql, self._row, count, self._is_joinable)
 
 
 @cache
-def _insert_values(sql: str, row: str, count: int) -> PreparedStatement:
-    return PreparedStatement(_ROWS.sub(f"VALUES {', '.join([row] * count)}", sql))
+def _insert_values(sql: str, row: str, count: int, is_joinable: bool) -> PreparedStatement:
+    return _prepare(_ROWS.sub(f"VALUES {', '.join([row] * count)}", sql), is_joinable)
+
+
+def _prepare(sql: str, is_joinable: bool) -> PreparedStatement:
+    return JoinableStatement.of(sql) if is_joinable else PreparedStatement(sql)
 
 
 def group_by_brand(rows: Iterable[R]) -> dict[str, list[R]]:

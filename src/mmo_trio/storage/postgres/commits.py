@@ -17,6 +17,7 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, S
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.connections import Backoff, call_with_retry
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
+from mmo_trio.storage.postgres.joined_statements import JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
@@ -29,12 +30,13 @@ _RESOLUTION_SHARE = 0.3
 """The share of a caller's timeout that is reserved to find out whether a commit took place."""
 
 _BEGIN = PreparedStatement("BEGIN")
-_INSERT_COMMIT_RECORD = PreparedStatement("INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)")
+_INSERT_COMMIT_RECORD = JoinableStatement.of("INSERT INTO batches (id, stamp) VALUES (%s::uuid, %s::bigint)")
 _INSERT_BRAND_COMMIT_RECORD = PreparedStatement(
     "INSERT INTO brand_batches (brand, id, stamp) VALUES (%s::text, %s::uuid, %s::bigint)"
 )
 _COMMIT = PreparedStatement("COMMIT")
 _ROLLBACK = PreparedStatement("ROLLBACK")
+_joiner = StatementJoiner()
 
 _RESOLVE_COMMIT = """
     INSERT INTO batches (id, stamp, is_void) VALUES (%s, 0, true)
@@ -123,7 +125,7 @@ class Commit(Generic[T]):
 
     async def begin(self, connection: PostgresConnection, stamp: Instant) -> None:
         """Run BEGIN and write the commit's row."""
-        await execute_pipeline(connection, self._begin_statements(stamp))
+        await execute_pipeline(connection, [_BEGIN.bind(), self._record(stamp)])
 
     async def end(self, connection: PostgresConnection, result: T) -> None:
         """Run COMMIT, for this result."""
@@ -132,10 +134,27 @@ class Commit(Generic[T]):
             await execute_pipeline(connection, [_COMMIT.bind()])
 
     async def run_whole_transaction(
-        self, connection: PostgresConnection, stamp: Instant, statements: Iterable[BoundStatement], result: T
+        self,
+        connection: PostgresConnection,
+        stamp: Instant,
+        statements: Iterable[BoundStatement],
+        result: T,
+        *,
+        may_join: bool = True,
     ) -> None:
-        """Run everything from BEGIN, or what follows it, to COMMIT in one round trip, for this result."""
-        every = [*self._begin_statements(stamp), *statements, _COMMIT.bind()]
+        """Run everything from BEGIN, or what follows it, to COMMIT in one round trip, for this result.
+
+        What can be joined to one statement is one, if it `may_join`; unless it follows BEGIN, it is a transaction by
+        itself.
+        """
+        every = [self._record(stamp), *statements]
+        joined = _joiner.join(every) if may_join else None
+        if joined is not None:
+            every = [joined]
+        if self.has_begun:
+            every = [*every, _COMMIT.bind()]
+        elif joined is None:
+            every = [_BEGIN.bind(), *every, _COMMIT.bind()]
         self.results.append(result)
         with require_confirmation(connection):
             await execute_pipeline(connection, every)
@@ -145,12 +164,10 @@ class Commit(Generic[T]):
         """Return what its row is found by."""
         return CommitKey(self.id, self.brand)
 
-    def _begin_statements(self, stamp: Instant) -> Sequence[BoundStatement]:
+    def _record(self, stamp: Instant) -> BoundStatement:
         if self.brand is not None:
-            record = _INSERT_BRAND_COMMIT_RECORD.bind(self.brand, self.id, stamp)
-        else:
-            record = _INSERT_COMMIT_RECORD.bind(self.id, stamp)
-        return [record] if self.has_begun else [_BEGIN.bind(), record]
+            return _INSERT_BRAND_COMMIT_RECORD.bind(self.brand, self.id, stamp)
+        return _INSERT_COMMIT_RECORD.bind(self.id, stamp)
 
 
 class CommitInDoubt(OutcomeUnknown):

@@ -18,6 +18,7 @@ from attrs import define
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.postgres.errors import require_confirmation
+from mmo_trio.storage.postgres.joined_statements import JoinableStatement
 from mmo_trio.storage.postgres.pipeline import PreparedStatement
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
@@ -27,6 +28,9 @@ WRITER_LOCK = (0x4D4D4F, 1)
 ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)").bind(
     *WRITER_LOCK
 )
+CHECK_CREATION = JoinableStatement.of(check="check_creation(%s::bigint)")
+"""Takes the same lock, then fails where something would be created below the horizon. It may be part of a statement
+that creates: its own look at the horizon comes after the lock."""
 
 _ADVANCE_HORIZON = """
     WITH wanted AS (

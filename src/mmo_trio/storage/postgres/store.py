@@ -210,7 +210,9 @@ class PostgresStore(SqlStore):
                     is_horizon_held=is_horizon_held,
                     is_distributed=self._is_distributed,
                 )
-                await commit.run_whole_transaction(connection, batch.latest_stamp, statements, decisions)
+                await commit.run_whole_transaction(
+                    connection, batch.latest_stamp, statements, decisions, may_join=not self._is_distributed
+                )
             return decisions
 
         try:
