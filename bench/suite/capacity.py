@@ -19,7 +19,7 @@ from bench.options import Options
 from bench.report import Outcome, Table
 from bench.suite.life import MERCHANTS, LifeResult, live_on
 from bench.suite.waits import Watched, median_of, watch
-from mmo_trio.storage.postgres import batch_load, batch_statements, commits, records_horizon
+from mmo_trio.storage.postgres import batch_load, batch_statements, claim_statements, commits, records_horizon
 from mmo_trio.storage.postgres.brand_statements import BrandStatement, InsertStatement
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 
@@ -57,7 +57,8 @@ def _beginning(text: str) -> str:
 
 
 _SENT_WITH_ANOTHER = tuple(
-    {*_beginnings(batch_load, batch_statements, commits, records_horizon)} - {"COMMIT", _beginning(_HORIZON)}
+    {*_beginnings(batch_load, batch_statements, claim_statements, commits, records_horizon)}
+    - {"COMMIT", _beginning(_HORIZON)}
 )
 """The statements of a batch, but for one of its load and one of its commit."""
 
