@@ -52,11 +52,13 @@ class _Messages:
 
     buffer: bytearray = Factory(bytearray)
     has_begun: bool = False
-    commits: set[bytes] = Factory(set)
-    """Names of prepared statements that are a COMMIT."""
+    statements: dict[bytes, bytes] = Factory(dict)
+    """Prepared statements by their names."""
+    is_in_transaction: bool = False
+    """Whether the client has sent BEGIN, and neither COMMIT nor ROLLBACK since."""
 
     def split(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """Whole messages, each with whether it runs a COMMIT."""
+        """Whole messages, each with whether it runs a COMMIT, or a batch that is a transaction by itself."""
         self.buffer += data
         found = []
         while (message := self._next()) is not None:
@@ -78,10 +80,15 @@ class _Messages:
     def _commits(self, message: bytes) -> bool:
         if message[:1] == b"P":  # Parse: name, statement
             name, statement = message[5:].split(b"\0")[:2]
-            if statement == b"COMMIT":
-                self.commits.add(name)
-        if message[:1] == b"B":  # Bind: portal, name
-            return message[5:].split(b"\0")[1] in self.commits
+            self.statements[name] = statement
+        elif message[:1] == b"Q" and message[5:].startswith(b"ROLLBACK"):
+            self.is_in_transaction = False
+        elif message[:1] == b"B":  # Bind: portal, name
+            statement = self.statements.get(message[5:].split(b"\0")[1], b"")
+            if statement in {b"BEGIN", b"COMMIT", b"ROLLBACK"}:
+                self.is_in_transaction = statement == b"BEGIN"
+                return statement == b"COMMIT"
+            return not self.is_in_transaction and statement.startswith(b"WITH ") and b"INTO batches" in statement
         return False
 
 
@@ -147,7 +154,7 @@ async def _forward_requests(proxy: DatabaseProxy, client: trio.SocketStream, ser
 
 
 async def _cut(cut: Cut, rest: bytes, client: trio.SocketStream, server: trio.SocketStream) -> None:
-    """`rest` begins with the COMMIT and ends, at the latest, with the client's whole pipeline."""
+    """`rest` begins with what commits and ends, at the latest, with the client's whole pipeline."""
     if cut is Cut.BEFORE:
         return
     with trio.CancelScope(shield=True):  # The other direction ends when it finds the client gone.

@@ -1,4 +1,4 @@
-"""The claims of deposits that a batch changes, as statements: pure."""
+"""Writes the claims of deposits that a batch changes, as statements: pure."""
 
 from __future__ import annotations
 
