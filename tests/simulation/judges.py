@@ -3,13 +3,15 @@ every violation in a sentence."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from mmo_sansio.values.clock import DAY, from_datetime
+from mmo_sansio.values.clock import DAY, SECOND, from_datetime
 from mmo_sansio.values.model import Status
 from mmo_trio.testing.simulated_world import SimulatedWorld
+from mmo_trio.testing.virtual_clock import TRUE_TIME_AT_START
 from mmo_trio.testing.world_books import WorldBooks
 from mmo_trio.testing.world_merchant import ReportedPayment
 
@@ -17,6 +19,13 @@ LIFE_MAX = 3 * DAY
 """The longest life of a payment, in microseconds."""
 DELIVERY_S = 15.0
 """The longest that a gateway waits for a receiver."""
+
+TAKEN = 204
+"""The status with which a merchant takes a callback."""
+DISTURBED_BEFORE_S, DISTURBED_AFTER_S = 600.0, 600.0
+"""A payment counts as undisturbed when no fault lasts within so many seconds before and after its creation."""
+UNDISTURBED_S = 60.0
+"""The longest that an undisturbed payment takes."""
 
 Judge = Callable[[SimulatedWorld, WorldBooks], Iterator[str]]
 
@@ -79,6 +88,19 @@ def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str
             yield f"{reference} took longer than three days"
 
 
+def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """What no fault is near of ends as its operator decides, in a minute, and its callback arrives."""
+    called = {each.gateway_reference: each.at for merchant in world.merchants for each in merchant.received}
+    for reference, each in books.transactions.items():
+        begun_s = (each.order.created_at - TRUE_TIME_AT_START) / SECOND
+        if not world.plan.is_quiet(begun_s - DISTURBED_BEFORE_S, begun_s + DISTURBED_AFTER_S):
+            continue
+        if each.status is not Status.SUCCESS:
+            yield f"{reference} has failed with {each.progress.error_code}, and nothing was wrong"
+        elif called.get(reference, math.inf) > begun_s + UNDISTURBED_S:
+            yield f"{reference} was not called back in a minute, and nothing was wrong"
+
+
 def an_end_never_changes(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """S1, S2: who learns that a payment has ended learns the same for ever."""
     reports: defaultdict[str, list[ReportedPayment]] = defaultdict(list)
@@ -100,15 +122,17 @@ def an_end_never_changes(world: SimulatedWorld, books: WorldBooks) -> Iterator[s
 def each_end_is_called_back_once(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """K1, K3: one outcome is on record for each end; a callback arrives twice only when a process died or lost its
     lease between sending and recording."""
-    arrived = Counter(each.gateway_reference for merchant in world.merchants for each in merchant.received)
+    received = [each for merchant in world.merchants for each in merchant.received]
+    arrived = Counter(each.gateway_reference for each in received)
+    taken = {each.gateway_reference for each in received if each.status == TAKEN}
     for reference, each in books.transactions.items():
         if each.progress.stage.is_terminal and len(books.callbacks[reference]) != 1:
             yield f"{reference} has {len(books.callbacks[reference])} recorded callbacks"
         if arrived[reference] > 2 or (arrived[reference] == 2 and not world.may_repeat_callbacks):
             yield f"{reference} was called back {arrived[reference]} times"
         for recorded in books.callbacks[reference]:
-            if recorded.attempt.outcome == "delivered" and not arrived[reference]:
-                yield f"the callback of {reference} is recorded as delivered, and has not arrived"
+            if recorded.attempt.outcome == "delivered" and reference not in taken:
+                yield f"the callback of {reference} is recorded as delivered, and was not taken"
     for merchant in world.merchants:
         yield from (f"{merchant.brand} can't take a callback: {each}" for each in merchant.wrong_callbacks)
 
@@ -182,6 +206,7 @@ JUDGES: Sequence[Judge] = (
     money_is_asked_for_once,
     the_operators_book_equals_ours,
     every_payment_ends,
+    an_undisturbed_payment_succeeds_soon,
     an_end_never_changes,
     each_end_is_called_back_once,
     one_node_at_a_merchant,

@@ -17,6 +17,7 @@ from mmo_trio.testing.world_schedule import WorldSchedule
 
 HANGS_MAX_S: Final = 40.0
 """The longest that a receiver hangs; a gateway waits for 15 s."""
+FORGERIES_MAX: Final = 20
 SHARE_MAX: Final = 0.7
 """The largest share of messages that a fault affects, so that something gets through."""
 
@@ -64,6 +65,8 @@ class FaultRunner:
                     await self._kill(fault)
                 case FaultKind.GATEWAY_RESTARTED:
                     await self._restart(fault)
+                case FaultKind.NOTIFICATIONS_FORGED:
+                    await self._forge(fault)
                 case _:
                     self._adjust()
                     await schedule.sleep(fault.lasts_s)
@@ -88,6 +91,16 @@ class FaultRunner:
         life.drain.set()
         await life.ended.wait()
         gateway.start_again.set()
+
+    async def _forge(self, fault: WorldFault) -> None:
+        """Forge results of payments, half of which exist."""
+        operators = list(self.world.operators.values())
+        operator = operators[fault.target % len(operators)]
+        for _ in range(1 + round(fault.strength * FORGERIES_MAX)):
+            known = [each.gateway_reference for merchant in self.world.merchants for each in merchant.started.values()]
+            reference = operator.random.choice(known[-10:] or ["01M3250V0AWP6N2Y6A31RYKF8Y"])
+            await operator.forge(reference, operator.random.choice(("SUCCESSFUL", "FAILED", "PENDING")))
+            await self.world.schedule.sleep(operator.random.uniform(0.0, 2.0))
 
     def _adjust(self) -> None:
         """Bring the parties into the state that the lasting faults ask for."""

@@ -91,6 +91,8 @@ class ReceivedCallback:
     """Trio's time."""
     answered_at: float | None = None
     """When the merchant answered; None while it has not."""
+    status: int = 0
+    """The status of its answer."""
 
 
 @define
@@ -278,7 +280,7 @@ class WorldMerchant:
         if self.mood.hangs_s:
             self.trace.add("receiver_hangs", self.brand)
             await self.schedule.sleep(self.mood.hangs_s)
-        callback.answered_at = trio.current_time()
+        callback.answered_at, callback.status = trio.current_time(), status
         return HttpResponse(status)
 
 

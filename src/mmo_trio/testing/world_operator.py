@@ -3,6 +3,7 @@ meet with misfortune."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -125,6 +126,23 @@ class WorldOperator:
         if lost:
             self.trace.add("answer_lost", self.name)
         return lost
+
+    async def forge(self, reference: str, result: str) -> None:
+        """Send what somebody might who knows the address for notifications: a result of this payment that the operator
+        has not reported, in the form of its latest notification. Nothing is sent before there was one."""
+        if not self.notified:
+            return
+        genuine = self.notified[-1]
+        document = {**json.loads(genuine.body), "externalId": reference, "status": result}
+        target = genuine.target.rpartition(b"/")[0] + b"/" + reference.encode()
+        self.trace.add("notification_forged", self.name, reference, result)
+        try:
+            client = self.machine.http_client(EgressRules())
+            await client.call_provider(
+                HttpRequest(genuine.method, target, genuine.headers, json.dumps(document).encode())
+            )
+        except ExchangeFailed:
+            self.trace.add("forgery_lost", self.name)
 
     async def _notify(self, client: HttpClient, request: HttpRequest) -> HttpResponse:
         """Send a notification as the weather lets it through. Raises ExchangeFailed."""

@@ -33,6 +33,8 @@ class FaultKind(StrEnum):
     NOTIFICATIONS_LOST = "notifications_lost"
     NOTIFICATIONS_LATE = "notifications_late"
     NOTIFICATIONS_REPEATED = "notifications_repeated"
+    NOTIFICATIONS_FORGED = "notifications_forged"
+    """Somebody who knows the address sends results that no operator has reported."""
     RECEIVER_DOWN = "receiver_down"
     RECEIVER_HANGS = "receiver_hangs"
 
@@ -77,6 +79,10 @@ class WorldPlan:
     def without(self, left_out: Collection[int]) -> WorldPlan:
         """Return the same plan without the faults with these numbers, the first being 0."""
         return evolve(self, faults=tuple(each for nth, each in enumerate(self.faults) if nth not in left_out))
+
+    def is_quiet(self, begin_s: float, end_s: float) -> bool:
+        """Return whether no fault lasts in this time."""
+        return all(each.at_s > end_s or each.at_s + each.lasts_s < begin_s for each in self.faults)
 
     def with_payments(self, count: int) -> WorldPlan:
         """Return the same plan with its first payments only."""
