@@ -8,10 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from mmo_sansio.values.clock import DAY, SECOND, from_datetime
+from mmo_sansio.values.clock import DAY, from_datetime
 from mmo_sansio.values.model import Status
 from mmo_trio.testing.simulated_world import SimulatedWorld
-from mmo_trio.testing.virtual_clock import TRUE_TIME_AT_START
 from mmo_trio.testing.world_books import WorldBooks
 from mmo_trio.testing.world_merchant import ReportedPayment
 
@@ -91,14 +90,16 @@ def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str
 def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """What no fault is near of ends as its operator decides, in a minute, and its callback arrives."""
     called = {each.gateway_reference: each.at for merchant in world.merchants for each in merchant.received}
-    for reference, each in books.transactions.items():
-        begun_s = (each.order.created_at - TRUE_TIME_AT_START) / SECOND
-        if not world.plan.is_quiet(begun_s - DISTURBED_BEFORE_S, begun_s + DISTURBED_AFTER_S):
-            continue
-        if each.status is not Status.SUCCESS:
-            yield f"{reference} has failed with {each.progress.error_code}, and nothing was wrong"
-        elif called.get(reference, math.inf) > begun_s + UNDISTURBED_S:
-            yield f"{reference} was not called back in a minute, and nothing was wrong"
+    for merchant in world.merchants:
+        for reference, started in merchant.started.items():
+            begun_at = merchant.begun_at[reference]
+            if not world.plan.is_quiet(begun_at - DISTURBED_BEFORE_S, begun_at + DISTURBED_AFTER_S):
+                continue
+            each = books.transactions[started.gateway_reference]
+            if each.status is not Status.SUCCESS:
+                yield f"{each.reference} has failed with {each.progress.error_code}, and nothing was wrong"
+            elif called.get(each.reference, math.inf) > begun_at + UNDISTURBED_S:
+                yield f"{each.reference} was not called back in a minute, and nothing was wrong"
 
 
 def an_end_never_changes(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:

@@ -14,7 +14,6 @@ from attrs import frozen
 from mmo_trio.testing.simulated_world import run_world
 from mmo_trio.testing.world_plan import WorldPlan, draw_plan
 from tests.simulation.judges import judge
-from tests.simulation.plain_network import PlainNetwork
 
 PAYMENTS = 200
 DAYS = 4.0
@@ -73,7 +72,7 @@ def play(variant: Variant) -> Played:
     """Play this world to its end and judge it. An error of the world itself is a violation as well."""
     began, plan = time.perf_counter(), variant.plan()
     try:
-        world = run_world(plan, PlainNetwork)
+        world = run_world(plan)
     except Exception as error:  # Whatever breaks a gateway is what is looked for.
         faults = tuple(_leaves(error))
         return Played(variant, faults, "", Counter(), time.perf_counter() - began, 0.0)

@@ -24,7 +24,7 @@ class SimulationTrace:
     """How often something of each kind has happened."""
     last_at: float = 0.0
     """When something has happened last."""
-    lines_kept: int = LINES_KEPT
+    lines_kept: int = Factory(lambda: LINES_KEPT)
     faults: list[str] = Factory(list)
     """Log lines about faults of the program itself: there should be none."""
     _digest: hashlib._Hash = Factory(hashlib.sha256)
@@ -33,9 +33,13 @@ class SimulationTrace:
     def add(self, kind: str, *about: object) -> None:
         """Record that something has happened now. Its texts must be the same in each run: no address of an object, and
         no order of a set."""
-        self.counts[kind] += 1
         self.last_at = trio.current_time()
-        line = f"{self.last_at:.6f} {kind} {' '.join(map(str, about))}"
+        self.add_routine(kind, *about)
+
+    def add_routine(self, kind: str, *about: object) -> None:
+        """Record what happens also when the world is at rest; see `add`."""
+        self.counts[kind] += 1
+        line = f"{trio.current_time():.6f} {kind} {' '.join(map(str, about))}"
         self._digest.update(line.encode())
         self._digest.update(b"\n")
         self._lines.append(line)

@@ -4,9 +4,10 @@ a plan, each in its time. What came of it is left for judges, who see what the o
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 from attrs import Factory, define, field
@@ -15,16 +16,19 @@ from mmo_sansio.merchant import RecordsWindow, TransactionNotFound
 from mmo_sansio.values.clock import HOUR, Instant, Span, earlier, to_datetime
 from mmo_trio.service.components import Components
 from mmo_trio.settings.service import ServiceConfig
+from mmo_trio.storage.interface.store import Store, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.memory.store import MemoryState, open_memory
-from mmo_trio.testing.seeded_choices import SeededChoices
+from mmo_trio.testing.network.machines import SimulatedMachine, SimulatedNetwork
+from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_run import Simulation, run_simulated
 from mmo_trio.testing.simulated_trace import SimulationTrace, logs_in_trace
 from mmo_trio.testing.world_books import WorldBooks, read_books
 from mmo_trio.testing.world_faults import FaultRunner
 from mmo_trio.testing.world_files import GATEWAY_HOST, WorldMethod, merchant_name, world_config, world_directory
-from mmo_trio.testing.world_gateway import Machine, WorldGateway, WorldLife, run_gateway
+from mmo_trio.testing.world_gateway import WorldGateway, WorldLife, run_gateway
 from mmo_trio.testing.world_merchant import WorldMerchant
 from mmo_trio.testing.world_operator import MTN, WorldOperator, mtn_method, open_mtn, operator_host
+from mmo_trio.testing.world_party import WorldParty
 from mmo_trio.testing.world_plan import WorldPlan
 from mmo_trio.testing.world_schedule import WorldSchedule
 
@@ -33,24 +37,10 @@ DRAIN_S: Final = 120.0
 ASKED_AT_END: Final = 10
 """How often a merchant asks about a payment at the end until it is answered."""
 ASKED_AGAIN_AFTER_S: Final = 60.0
+RESTART_AFTER_S: Final = 1.0
+"""Seconds until a process that has ended is followed by the next one."""
 READINGS: Final = 3
 """How often each merchant reads records while payments are made."""
-
-
-class WorldNetwork(Protocol):
-    """Is the network of a world."""
-
-    def now(self) -> Instant:
-        """Return true time."""
-        ...
-
-    def machine(self, name: str, address: str, host: str) -> Machine:
-        """Return a new machine with this address; names lead to all machines that have them."""
-        ...
-
-    def has_traffic(self) -> bool:
-        """Return whether any connection is open."""
-        ...
 
 
 @define(eq=False)
@@ -58,11 +48,12 @@ class SimulatedWorld:
     """Holds the parties of one plan while they live, and what is left of them."""
 
     plan: WorldPlan
-    network: WorldNetwork
-    choices: SeededChoices
+    simulation: Simulation
     trace: SimulationTrace = Factory(SimulationTrace)
+    network: SimulatedNetwork = field(init=False)
     schedule: WorldSchedule = field(init=False)
     memory: MemoryState = field(init=False)
+    machines: list[SimulatedMachine] = Factory(list)
     gateways: list[WorldGateway] = Factory(list)
     merchants: list[WorldMerchant] = Factory(list)
     operators: dict[str, WorldOperator] = Factory(dict)
@@ -70,12 +61,24 @@ class SimulatedWorld:
     may_repeat_callbacks: bool = False
     """Whether a process has died or may have lost its lease, so that a callback may arrive twice."""
     had_wrong_clocks: bool = False
+    is_over: bool = False
+    """Whether no gateway is started any more."""
     books: WorldBooks | None = None
     """The gateway's books at the end."""
 
     def __attrs_post_init__(self) -> None:
+        simulation = self.simulation
+        self.network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"), self._record)
         self.memory = MemoryState(is_shared=self.plan.is_store_shared)
-        self.schedule = WorldSchedule(self.trace, self.network.has_traffic, self.plan.rest_step_s)
+        self.schedule = WorldSchedule(self.trace, self.has_traffic, self.plan.rest_step_s)
+
+    def now(self) -> Instant:
+        """Return the world's true time."""
+        return self.simulation.clock.true_time()
+
+    def has_traffic(self) -> bool:
+        """Return whether any connection is open."""
+        return any(each.ends for each in self.machines)
 
     async def run(self) -> WorldBooks:
         """Run the plan from its beginning until everything is at rest, and return the gateway's books."""
@@ -83,21 +86,24 @@ class SimulatedWorld:
         self._build()
         async with trio.open_nursery() as parties:
             for operator in self.operators.values():
-                await parties.start(operator.run)
+                parties.start_soon(operator.party.process.run, operator.run)
             for merchant in self.merchants:
-                await parties.start(merchant.receive)
+                parties.start_soon(merchant.party.process.run, merchant.receive)
             async with trio.open_nursery() as business:
                 for gateway in self.gateways:
-                    business.start_soon(self._run_processes, config, gateway)
+                    business.start_soon(self._run_processes, config, gateway, business)
                 for number, at_s in enumerate(self.plan.payments):
                     business.start_soon(self._pay, number, at_s)
                 faults = FaultRunner(self)
                 for fault in self.plan.faults:
                     business.start_soon(faults.run, fault)
                 for merchant in self.merchants:
-                    business.start_soon(self._read_records, merchant, self.choices.of(f"{merchant.brand} reads"))
+                    business.start_soon(
+                        self._read_records, merchant, self.simulation.choices.of(f"{merchant.brand} reads")
+                    )
                 await self.schedule.sleep_until(self.plan.lasts_s)
                 await self._look_up_all()
+                self.is_over = True
                 for gateway in self.gateways:
                     if gateway.life is not None:
                         gateway.life.drain.set()
@@ -109,43 +115,68 @@ class SimulatedWorld:
         return self.books
 
     def _build(self) -> None:
-        network, choices = self.network, self.choices
+        names, choices = self.network.names, self.simulation.choices
         for number in range(self.plan.gateways):
-            self.gateways.append(
-                WorldGateway(network.machine(f"gateway-{number}", f"41.0.0.{number + 1}", GATEWAY_HOST))
-            )
-        machine = network.machine(MTN, "41.0.1.1", operator_host(MTN))
+            self.gateways.append(WorldGateway(self._machine(f"gateway-{number}", f"41.0.0.{number + 1}")))
+        names.set_addresses(GATEWAY_HOST, [each.machine.addresses[0] for each in self.gateways])
+        party = self._party(MTN, "41.0.1.1", operator_host(MTN))
         self.operators[MTN] = WorldOperator(
-            MTN, open_mtn(), machine, network.now, choices.of(MTN), self.trace, self.schedule
+            MTN, open_mtn(), party, self.now, choices.of(MTN), self.trace, self.schedule
         )
         for number in range(self.plan.merchants):
             name = merchant_name(number)
-            machine = network.machine(name, f"41.0.2.{number + 1}", f"{name}.example")
-            self.merchants.append(WorldMerchant(number, machine, choices.of(name), self.trace, self.schedule))
+            party = self._party(name, f"41.0.2.{number + 1}", f"{name}.example")
+            self.merchants.append(WorldMerchant(number, party, choices.of(name), self.trace, self.schedule))
 
-    async def _run_processes(self, config: ServiceConfig, gateway: WorldGateway) -> None:
+    def _party(self, name: str, address: str, host: str) -> WorldParty:
+        process = SimulatedProcess(name, self._machine(name, address), self.simulation.tasks)
+        self.network.names.set_addresses(host, [address])
+        return WorldParty(host, process, self.simulation.choices.of(f"{name} chooses addresses"))
+
+    def _machine(self, name: str, address: str) -> SimulatedMachine:
+        machine = self.network.add_machine(name, address)
+        self.machines.append(machine)
+        return machine
+
+    def _record(self, event: str, /, **details: object) -> None:
+        """Record what happens in the network."""
+        kind = details.pop("kind", "")
+        self.trace.add(f"{event} {kind}".strip(), *details.values())
+
+    async def _run_processes(self, config: ServiceConfig, gateway: WorldGateway, nursery: trio.Nursery) -> None:
         """Run one process after the other on this machine."""
-        name = gateway.machine.name
+        name, starts = gateway.machine.name, 0
+        gateway.may_start.set()
         while True:
-            life = gateway.life = WorldLife()
-            gateway.start_again = trio.Event()
+            await gateway.may_start.wait()
+            starts += 1
+            process = SimulatedProcess(f"{name}, process {starts}", gateway.machine, self.simulation.tasks)
+            gateway.life = WorldLife(process)
             self.trace.add("gateway_starts", name)
-            with life.scope:
-                await run_gateway(
-                    config,
-                    gateway.machine,
-                    partial(open_memory, self.memory),
-                    drain=life.drain,
-                    on_ready=partial(self._serve, gateway, life),
-                )
-            self.trace.add("gateway_ended", name)
+            nursery.start_soon(process.run, partial(self._run_process, config, gateway, gateway.life))
+            await process.ended.wait()
             gateway.life = None
-            life.ended.set()
-            await gateway.start_again.wait()
+            self.trace.add("gateway_ended", name)
+            if self.is_over:
+                return
+            await self.schedule.sleep(RESTART_AFTER_S)
 
-    def _serve(self, gateway: WorldGateway, life: WorldLife, components: Components) -> None:
-        life.components = components
-        self.trace.add("gateway_serves", gateway.machine.name)
+    async def _run_process(
+        self, config: ServiceConfig, gateway: WorldGateway, life: WorldLife, process: SimulatedProcess
+    ) -> None:
+        """Run a gateway. One that cannot start because of its store ends, and is started again like any other."""
+
+        def serve(components: Components) -> None:
+            life.components = components
+            self.trace.add("gateway_serves", gateway.machine.name)
+
+        try:
+            await run_gateway(config, process, self._open_store, drain=life.drain, on_ready=serve)
+        except (StoreUnavailable, StoreUnusable) as error:
+            self.trace.add("gateway_cannot_start", gateway.machine.name, type(error).__name__)
+
+    def _open_store(self, process: SimulatedProcess) -> AbstractAsyncContextManager[Store]:
+        return open_memory(self.memory)
 
     async def _pay(self, number: int, at_s: float) -> None:
         await self.schedule.sleep_until(at_s)
@@ -156,7 +187,7 @@ class SimulatedWorld:
         first, last = self.plan.payments[0], self.plan.payments[-1] + 7_200
         for at_s in sorted(random.uniform(first, last) for _ in range(READINGS)):
             await self.schedule.sleep_until(at_s)
-            end = self.network.now()
+            end = self.now()
             begin = earlier(end, Span(random.choice((1, 24)) * HOUR))
             await merchant.records(RecordsWindow(begin=to_datetime(begin), end=to_datetime(end)))
 
@@ -165,7 +196,7 @@ class SimulatedWorld:
         for merchant in self.merchants:
             for reference, started in merchant.started.items():
                 await self._ask(merchant, reference, partial(merchant.look_up, started.gateway_reference))
-            end = self.network.now()
+            end = self.now()
             window = RecordsWindow(begin=to_datetime(earlier(end, Span(100 * 24 * HOUR))), end=to_datetime(end))
             await self._ask(merchant, "all", partial(merchant.records, window))
 
@@ -180,14 +211,14 @@ class SimulatedWorld:
             await self.schedule.sleep(ASKED_AGAIN_AFTER_S)
 
 
-def run_world(plan: WorldPlan, open_network: Callable[[Simulation], WorldNetwork]) -> SimulatedWorld:
-    """Run this plan from its beginning to its end, on a new network, and return what is left of the world.
+def run_world(plan: WorldPlan) -> SimulatedWorld:
+    """Run this plan from its beginning to its end, and return what is left of the world.
 
     Raises whatever ends a gateway that nobody has ended."""
     world_directory()
 
     async def run(simulation: Simulation) -> SimulatedWorld:
-        world = SimulatedWorld(plan, open_network(simulation), simulation.choices)
+        world = SimulatedWorld(plan, simulation)
         simulation.clock.rest_until = world.schedule.rest_until
         with logs_in_trace(world.trace):
             await world.run()

@@ -30,8 +30,8 @@ class VirtualClock(trio.abc.Clock):
     waiting_for_idle: Sized = ()
     """The tasks that wait until no other can run, as tests do."""
     rest_until: Callable[[float, float], float] = lambda now, deadline: deadline
-    """Returns until when nothing that matters happens, given the time now and that of the next event or deadline: that,
-    or a later time, to which the clock jumps then."""
+    """Returns until when no deadline matters, given the time now and that of the next one: that one, or a later time,
+    to which the clock jumps unless an event comes first."""
     on_stall: Callable[[], None] = lambda: None
     """Called when nothing will ever happen again; it makes a task runnable."""
     _now: float = field(default=0.0, init=False)
@@ -61,18 +61,12 @@ class VirtualClock(trio.abc.Clock):
         """Call this after so many seconds; see `call_at`."""
         self.call_at(self._now + delay_s, event)
 
-    def _pass_rest(self, deadline: float) -> float:
-        """Return the deadline, or the end of a rest, which no event may interrupt."""
-        first_event = self._events[0][0] if self._events else math.inf
-        until = self.rest_until(self._now, min(deadline, first_event))
-        return max(deadline, min(until, first_event)) if until > deadline else deadline
-
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Let events happen until a task can run, or else jump to the deadline; return 0, as nobody waits really."""
         if self.waiting_for_idle:
             return IDLE_WAIT_S
         events = self._events
-        deadline = self._pass_rest(deadline)
+        deadline = max(deadline, self.rest_until(self._now, deadline))
         while events and events[0][0] <= deadline:
             at, _, event = heappop(events)
             if at > self._now:

@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 import trio
 from attrs import Factory, define, frozen
 
-from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import NoResponseReceived
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
@@ -47,9 +46,10 @@ from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
+from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_trace import SimulationTrace
 from mmo_trio.testing.world_files import API_PORT, GATEWAY_HOST, WorldMethod, merchant_key, merchant_name
-from mmo_trio.testing.world_gateway import Machine
+from mmo_trio.testing.world_party import WorldParty
 from mmo_trio.testing.world_schedule import WorldSchedule
 
 RECEIVER_PORT: Final = 443
@@ -110,11 +110,13 @@ class WorldMerchant:
     """Runs one merchant. It is never killed, and forgets nothing."""
 
     number: int
-    machine: Machine
+    party: WorldParty
     random: Random
     trace: SimulationTrace
     schedule: WorldSchedule
     mood: ReceiverMood = Factory(ReceiverMood)
+    begun_at: dict[str, float] = Factory(dict)
+    """When each creation was begun, by merchantReference: Trio's time."""
     started: dict[str, StartedPayment] = Factory(dict)
     """The payments that a creation has answered for, by merchantReference."""
     rejected: dict[str, str] = Factory(dict)
@@ -146,21 +148,21 @@ class WorldMerchant:
         """How the merchant asks the gateway."""
         return ApiAccess(f"http://{GATEWAY_HOST}:{API_PORT}", merchant_key(self.number))
 
-    async def receive(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def receive(self, process: SimulatedProcess) -> None:
         """Receive callbacks until cancelled."""
         await serve_http(
             _Receiver(self),
-            [self.machine.listen(RECEIVER_PORT)],
+            [self.party.listen(RECEIVER_PORT)],
             limits=ListenerLimits(),
             error_docs_url="about:blank",
             mint_request_id=request_id_generator(),
             drain=trio.Event(),
-            task_status=task_status,
         )
 
     async def pay(self, reference: str, method: WorldMethod) -> None:
         """Create a payment under this reference, and go on until the outcome of the creation is known."""
-        client, payment = self.machine.http_client(EgressRules()), self._new_payment(reference, method)
+        client, payment = self.party.http_client(), self._new_payment(reference, method)
+        self.begun_at[reference] = trio.current_time()
         self.unclear.add(reference)
         is_first_attempt = True
         for _ in range(CREATION_RETRIES):
@@ -181,17 +183,17 @@ class WorldMerchant:
 
     async def look_up(self, gateway_reference: str) -> TransactionObject | None:
         """Return the payment as a look-up tells it; None when there was no answer. Raises TransactionNotFound."""
-        client = self.machine.http_client(EgressRules())
+        client = self.party.http_client()
         return await self._look_up(client, look_up_request(self.access, gateway_reference))
 
     async def look_up_by_reference(self, reference: str) -> TransactionObject | None:
         """Return the newest payment under this reference; None when there was no answer. Raises TransactionNotFound."""
-        client = self.machine.http_client(EgressRules())
+        client = self.party.http_client()
         return await self._look_up(client, reference_look_up_request(self.access, reference))
 
     async def records(self, window: RecordsWindow) -> list[TransactionObject] | None:
         """Return all transactions of a window, page by page; None when an answer did not come."""
-        client, found = self.machine.http_client(EgressRules()), list[TransactionObject]()
+        client, found = self.party.http_client(), list[TransactionObject]()
         request = records_request(self.access, window)
         while True:
             try:
@@ -232,9 +234,10 @@ class WorldMerchant:
                 return result
 
     async def _send(self, client: HttpClient, request: HttpRequest) -> Answer:
-        result = await client.exchange(
-            request, skip_egress_rules=True, deadline_s=REQUEST_TIMEOUT_S, body_bytes_max=8 * 1024 * 1024
-        )
+        with self.schedule.activity():
+            result = await client.exchange(
+                request, skip_egress_rules=True, deadline_s=REQUEST_TIMEOUT_S, body_bytes_max=8 * 1024 * 1024
+            )
         if isinstance(result, NoResponseReceived) or not result.is_complete:
             self.trace.add("no_answer", self.brand, result)
             return NoAnswer("nothing came")

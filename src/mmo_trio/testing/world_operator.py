@@ -9,10 +9,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-import trio
 from attrs import Factory, define
 
-from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import Instant
@@ -21,9 +19,10 @@ from mmo_trio.simulators.base import DroppedConnection, FaultScript, Simulator, 
 from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
 from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.simulators.server import serve_simulator
+from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_trace import SimulationTrace
 from mmo_trio.testing.world_files import WorldMethod
-from mmo_trio.testing.world_gateway import Machine
+from mmo_trio.testing.world_party import WorldParty
 from mmo_trio.testing.world_schedule import WorldSchedule
 
 OPERATOR_PORT: Final = 443
@@ -85,7 +84,7 @@ class WorldOperator:
 
     name: str
     simulator: Simulator
-    machine: Machine
+    party: WorldParty
     now: Callable[[], Instant]
     """Returns the world's time, by which operators go."""
     random: Random
@@ -95,15 +94,14 @@ class WorldOperator:
     notified: list[HttpRequest] = Factory(list)
     """The notifications that were accepted, from which forgers and faulty networks repeat."""
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, process: SimulatedProcess) -> None:
         """Serve until cancelled."""
-        client = self.machine.http_client(EgressRules())
+        client = self.party.http_client()
         await serve_simulator(
             _MisfortunateSimulator(self.simulator, self),
-            [self.machine.listen(OPERATOR_PORT)],
+            [self.party.listen(OPERATOR_PORT)],
             send_callback=partial(self._notify, client),
             now=self.now,
-            task_status=task_status,
         )
 
     def misfortune(self, request: HttpRequest) -> HttpResponse | DroppedConnection | None:
@@ -137,12 +135,15 @@ class WorldOperator:
         target = genuine.target.rpartition(b"/")[0] + b"/" + reference.encode()
         self.trace.add("notification_forged", self.name, reference, result)
         try:
-            client = self.machine.http_client(EgressRules())
-            await client.call_provider(
-                HttpRequest(genuine.method, target, genuine.headers, json.dumps(document).encode())
-            )
+            client = self.party.http_client()
+            body = json.dumps(document).encode()
+            await self._call(client, HttpRequest(genuine.method, target, genuine.headers, body))
         except ExchangeFailed:
             self.trace.add("forgery_lost", self.name)
+
+    async def _call(self, client: HttpClient, request: HttpRequest) -> HttpResponse:
+        with self.schedule.activity():
+            return await client.call_provider(request)
 
     async def _notify(self, client: HttpClient, request: HttpRequest) -> HttpResponse:
         """Send a notification as the weather lets it through. Raises ExchangeFailed."""
@@ -154,12 +155,12 @@ class WorldOperator:
             delay_s = self.random.choice((5, 60, 1_800, 40_000))
             self.trace.add("notification_late", self.name, delay_s)
             await self.schedule.sleep(delay_s)
-        response = await client.call_provider(request)
+        response = await self._call(client, request)
         self.trace.add("notified", self.name, response.status)
         if self.random.random() < weather.notification_repeated:
             self.trace.add("notification_repeated", self.name)
             await self.schedule.sleep(self.random.choice((0, 1, 600)))
-            response = await client.call_provider(request)
+            response = await self._call(client, request)
         self.notified.append(request)
         return response
 

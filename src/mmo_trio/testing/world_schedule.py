@@ -7,7 +7,8 @@ any case, and payments, notifications and faults are never passed over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from heapq import heappop, heappush
 
 import trio
@@ -17,6 +18,8 @@ from mmo_trio.testing.simulated_trace import SimulationTrace
 
 QUIET_S = 3.0
 """Seconds in which nothing has happened before the world counts as at rest."""
+SHORT_WAIT_S = 0.05
+"""A task that waits for less than this is at work: for a name, or for a statement."""
 
 
 @define(eq=False)
@@ -27,7 +30,9 @@ class WorldSchedule:
     has_traffic: Callable[[], bool]
     """Tells whether any connection is open."""
     rest_step_s: float = 600.0
-    """The longest step while the world is at rest, in seconds; 0: there are none."""
+    """The longest step while the world is at rest, in seconds."""
+    _active: int = 0
+    """Exchanges of merchants and operators that have begun and not ended."""
     _moments: list[float] = Factory(list)
 
     async def sleep_until(self, at: float) -> None:
@@ -39,10 +44,19 @@ class WorldSchedule:
         """Sleep for so long; see `sleep_until`."""
         await self.sleep_until(trio.current_time() + seconds)
 
+    @contextmanager
+    def activity(self) -> Iterator[None]:
+        """Let no time be passed over while the block lasts."""
+        self._active += 1
+        try:
+            yield
+        finally:
+            self._active -= 1
+
     def rest_until(self, now: float, deadline: float) -> float:
         """Return until when nothing happens, as no task can run before the `deadline`; the deadline itself unless the
         world is at rest."""
-        if not self.rest_step_s or now - self.trace.last_at < QUIET_S or self.has_traffic():
+        if self._active or deadline - now < SHORT_WAIT_S or now - self.trace.last_at < QUIET_S or self.has_traffic():
             return deadline
         moments = self._moments
         while moments and moments[0] <= now:
