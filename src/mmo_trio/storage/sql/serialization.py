@@ -22,6 +22,7 @@ from mmo_trio.storage.interface.store import StoreCorrupt
 CHECKSUM_BYTES = 8
 """Bytes before the content of a row."""
 _encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_json_string = json.encoder.encode_basestring_ascii
 
 
 def with_checksum(content: bytes) -> bytes:
@@ -40,69 +41,77 @@ def without_checksum(row: bytes) -> bytes:
 def serialize_order(order: model.Order) -> bytes:
     """Return an order as its row."""
     requested, party, page = order.requested, order.party, order.page
+    paged = "null"
+    if page is not None:
+        urls = f"{_text(page.success_redirect_url)},{_text(page.error_redirect_url)}"
+        paged = f"[{_json_string(page.token)},{page.closes_at},{urls}]"
+    usage = [f"[{_json_string(each.counter)},{each.day},{each.amount}]" for each in order.usage]
     return with_checksum(
-        _encode_json(
-            (
-                order.gateway_reference,
-                order.brand,
-                order.type,
-                order.flow,
-                order.method,
-                order.country,
-                order.provider,
-                order.provider_title,
-                requested.minor,
-                requested.currency,
-                (party.id, party.msisdn, party.first_name, party.last_name, party.email),
-                order.merchant_reference,
-                order.reconciliation_reference,
-                order.labels,
-                order.result_url,
-                order.created_at,
-                order.expires_at,
-                order.display_qr_url,
-                page and (page.token, page.closes_at, page.success_redirect_url, page.error_redirect_url),
-                order.scenario,
-                order.api_key_id,
-                order.utc_offset,
-                [(each.counter, each.day, each.amount) for each in order.usage],
-            )
-        ).encode()
+        f"[{_json_string(order.gateway_reference)}"
+        f",{_json_string(order.brand)}"
+        f",{_json_string(order.type)}"
+        f",{_json_string(order.flow)}"
+        f",{_json_string(order.method)}"
+        f",{_json_string(order.country)}"
+        f",{_json_string(order.provider)}"
+        f",{_json_string(order.provider_title)}"
+        f",{requested.minor}"
+        f",{_json_string(requested.currency)}"
+        f",[{_json_string(party.id)},{_json_string(party.msisdn)},{_text(party.first_name)},{_text(party.last_name)}"
+        f",{_text(party.email)}]"
+        f",{_text(order.merchant_reference)}"
+        f",{_text(order.reconciliation_reference)}"
+        f",{_text(order.labels)}"
+        f",{_text(order.result_url)}"
+        f",{order.created_at}"
+        f",{order.expires_at}"
+        f",{_text(order.display_qr_url)}"
+        f",{paged}"
+        f",{_text(order.scenario)}"
+        f",{_text(order.api_key_id)}"
+        f",{order.utc_offset}"
+        f",[{','.join(usage)}]]".encode("ascii")
     )
 
 
 def serialize_progress(progress: model.Progress) -> bytes:
     """Return what happened so far as its row."""
-    data, final = progress.provider_data, progress.final
+    data, qr = progress.provider_data, progress.qr
+    reported = "null"
+    if data is not None:
+        reported = (
+            f"[{_json_string(data.name)},{_json_string(data.title)},{_money(data.fee)},{_text(data.party_data)}"
+            f",{_text(data.error_code)},{_text(data.error_message)}]"
+        )
     return with_checksum(
-        _encode_json(
-            (
-                progress.stage,
-                progress.version,
-                progress.wake_at,
-                progress.polls,
-                progress.provider_reference,
-                data
-                and (
-                    data.name,
-                    data.title,
-                    _serialize_money(data.fee),
-                    data.party_data,
-                    data.error_code,
-                    data.error_message,
-                ),
-                _serialize_money(final),
-                progress.completed_at,
-                progress.completion_source,
-                progress.error_code,
-                progress.error_message,
-                progress.submitted_at,
-                progress.hint,
-                progress.qr and (progress.qr.payload, progress.qr.image),
-                progress.submissions,
-            )
-        ).encode()
+        f"[{_json_string(progress.stage)}"
+        f",{progress.version}"
+        f",{_number(progress.wake_at)}"
+        f",{progress.polls}"
+        f",{_text(progress.provider_reference)}"
+        f",{reported}"
+        f",{_money(progress.final)}"
+        f",{_number(progress.completed_at)}"
+        f",{_text(progress.completion_source)}"
+        f",{_text(progress.error_code)}"
+        f",{_text(progress.error_message)}"
+        f",{_number(progress.submitted_at)}"
+        f",{_text(progress.hint)}"
+        f",{'null' if qr is None else f'[{_text(qr.payload)},{_text(qr.image)}]'}"
+        f",{progress.submissions}]".encode("ascii")
     )
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else _json_string(value)
+
+
+def _number(value: int | None) -> str:
+    return "null" if value is None else str(value)
+
+
+def _money(amount: Money | None) -> str:
+    return "null" if amount is None else f"[{amount.minor},{_json_string(amount.currency)}]"
 
 
 def parse_transaction(order: bytes, progress: bytes) -> model.Transaction:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.values.clock import Span
 from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
@@ -25,6 +26,7 @@ from mmo_sansio.values.model import (
     Party,
     Progress,
     ProviderData,
+    QrCode,
     ReferenceReuse,
     ReusePolicy,
     Source,
@@ -66,6 +68,7 @@ orders = st.builds(
     scenario=maybe_texts,
     usage=st.lists(st.builds(UsageShare, texts, st.integers(0, 9), st.integers(1, 9)), max_size=2).map(tuple),
     api_key_id=maybe_texts,
+    utc_offset=st.integers(-(10**9), 10**9),
 )
 progresses = st.builds(
     Progress,
@@ -81,6 +84,10 @@ progresses = st.builds(
     completion_source=st.none() | st.sampled_from(Source),
     error_code=st.none() | st.sampled_from(ErrorCode),
     error_message=maybe_texts,
+    submitted_at=st.none() | instants,
+    hint=maybe_texts,
+    qr=st.none() | st.builds(QrCode, maybe_texts, maybe_texts),
+    submissions=st.integers(0, 9),
 )
 transactions = st.builds(Transaction, orders, progresses)
 
@@ -134,6 +141,9 @@ def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
     assert type(back.progress.stage) is Stage
     row = (serialize_object(transaction), order, progress)
     assert object_of_row(row) == transaction_object(transaction)
+    for each in (order, progress):
+        content = serialization.without_checksum(each)
+        assert content == json.dumps(json.loads(content), separators=(",", ":")).encode(), "other bytes than JSON's own"
 
 
 @pytest.mark.finding("security-2")
@@ -143,7 +153,7 @@ def test_an_order_of_a_version_that_did_not_record_the_key_is_read(transaction: 
     row = json.loads(serialization.without_checksum(serialization.serialize_order(transaction.order)))
     older = serialization.with_checksum(json.dumps(row[:20]).encode())
     back = serialization.parse_transaction(older, serialization.serialize_progress(transaction.progress))
-    assert back.order == evolve(transaction.order, api_key_id=None, usage=())
+    assert back.order == evolve(transaction.order, api_key_id=None, usage=(), utc_offset=Span(0))
 
 
 @settings(max_examples=60)
