@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Final
 
 from attrs import evolve
 
@@ -34,6 +37,9 @@ from mmo_trio.storage.sql.serialization import (
     serialize_order,
 )
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+
+ROWS_PER_STATEMENT: Final = 16
+"""Rows that one statement inserts at most: each number of rows is a statement of its own, which stays prepared."""
 
 _SELECT_TRANSACTIONS = """
     SELECT order_row, progress FROM json_each(?) AS wanted
@@ -115,14 +121,31 @@ def _fetch_by_keys(
     return connection.execute(statement, (json.dumps(list(keys)),)) if keys else ()
 
 
+def _insert_rows(connection: sqlite3.Connection, beginning: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert these rows in their order, several with each statement.
+
+    Python gives up its lock for every step of a statement, and a thread that is busy takes it: with a step for each
+    row, a batch would wait for the requests that arrive meanwhile instead of for the disk."""
+    for start in range(0, len(rows), ROWS_PER_STATEMENT):
+        some = rows[start : start + ROWS_PER_STATEMENT]
+        statement = _insert_statement(beginning, len(some[0]), len(some))
+        connection.execute(statement, [*chain.from_iterable(some)])
+
+
+@lru_cache(maxsize=8 * ROWS_PER_STATEMENT)
+def _insert_statement(beginning: str, columns: int, rows: int) -> str:
+    row = f"({', '.join('?' * columns)})"
+    return f"{beginning} VALUES {', '.join([row] * rows)}"
+
+
 def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
     """Write each row of the batch. Raises AssertionError when a transaction isn't in the version of its decision."""
     if effect.created:
-        connection.executemany(
+        _insert_rows(
+            connection,
             "INSERT INTO transactions (gateway_reference, brand, type, method, created_at,"
             " page_token, msisdn, reconciliation_reference, order_row, wake_at, provider_receipt,"
-            " status, version, progress, object)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " status, version, progress, object)",
             [
                 (*order_columns(each), *_search_columns(each), *progress_columns(each))
                 for each in effect.created.values()
@@ -144,9 +167,9 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
             [(each.order.created_at, serialize_order(each.order), id) for id, each in effect.redated.items()],
         )
     if effect.references:
-        connection.executemany(
-            "INSERT OR REPLACE INTO reference_uses"
-            " (brand, merchant_reference, gateway_reference, at, earlier) VALUES (?, ?, ?, ?, ?)",
+        _insert_rows(
+            connection,
+            "INSERT OR REPLACE INTO reference_uses (brand, merchant_reference, gateway_reference, at, earlier)",
             [
                 (each.brand, each.merchant_reference, each.gateway_reference, each.at, each.earlier.value)
                 for each in effect.references
@@ -184,8 +207,9 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             [(reference, kind.value) for reference, kind in effect.concluded],
         )
     if effect.scheduled:
-        connection.executemany(
-            "INSERT OR REPLACE INTO intents (gateway_reference, kind, is_held) VALUES (?, ?, ?)",
+        _insert_rows(
+            connection,
+            "INSERT OR REPLACE INTO intents (gateway_reference, kind, is_held)",
             [(reference, kind.value, int(is_claimed)) for reference, kind in effect.scheduled],
         )
     if effect.breakers:
@@ -204,10 +228,10 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
 def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
     """Write what staff read and decisions don't."""
     if effect.journal:
-        connection.executemany(
-            "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before,"
-            " stage_after, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            map(journal_columns, effect.journal),
+        _insert_rows(
+            connection,
+            "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail)",
+            [*map(journal_columns, effect.journal)],
         )
     for entry in effect.suspense:
         _write_suspense(connection, entry)

@@ -25,6 +25,7 @@ from mmo_trio.storage.conformance.driver import NOON, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.sqlite import SqliteStore, connection, migrations, open_sqlite
+from mmo_trio.storage.sqlite.batches import ROWS_PER_STATEMENT
 from mmo_trio.storage.sqlite.writer import SqliteWriter
 
 
@@ -34,6 +35,24 @@ def _grant(store: SqliteStore, *, timeout_s: float) -> None:
 
 async def creates(store: SqliteStore, *numbers: int) -> None:
     await submit_batch(store, *((creation(number), later(NOON, Span(number))) for number in numbers))
+
+
+async def test_every_row_of_a_batch_is_stored_once_and_in_order_whatever_its_size(tmp_path: Path) -> None:
+    sizes = (1, ROWS_PER_STATEMENT - 1, ROWS_PER_STATEMENT, ROWS_PER_STATEMENT + 1, 3 * ROWS_PER_STATEMENT + 5)
+    async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
+        first = 0
+        for size in sizes:
+            await creates(store, *range(first, first + size))
+            first += size
+        writer = store._writer.connection
+        assert writer is not None
+        wanted = [(reference(number),) for number in range(first)]
+        for table in ("transactions", "journal", "intents"):
+            rows = writer.execute(f"SELECT gateway_reference FROM {table} ORDER BY id").fetchall()
+            assert rows == wanted
+        uses = writer.execute("SELECT gateway_reference FROM reference_uses ORDER BY at").fetchall()
+        assert uses == wanted
+        assert not await store.integrity_errors()
 
 
 @pytest.mark.spec("C6")
