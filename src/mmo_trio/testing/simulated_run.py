@@ -23,6 +23,7 @@ from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.system.call_thread import CallThread
 from mmo_trio.testing.machine_clock import CURRENT_MACHINE
 from mmo_trio.testing.seeded_choices import SeededChoices, seeded_randomness
+from mmo_trio.testing.sleepers import Sleepers
 from mmo_trio.testing.task_order import SeededTaskQueue
 from mmo_trio.testing.virtual_clock import VirtualClock
 
@@ -98,6 +99,7 @@ def _simulated_sources(simulation: Simulation) -> Iterator[None]:
         replaced: list[tuple[object, Mapping[str, Any]]] = [
             (time, _time_functions(simulation.clock)),
             (trio_run, {"_r": simulation.choices.of("reversal of batches"), "_ALLOW_DETERMINISTIC_SCHEDULING": False}),
+            (trio, _sleep_functions(simulation.clock.sleepers)),
             (trio.to_thread, {"run_sync": _run_in_task}),
             (CallThread, {"run": _call_in_task}),
             (threading.Thread, {"start": _refuse_thread}),
@@ -133,6 +135,11 @@ def _time_functions(clock: VirtualClock) -> dict[str, Callable[..., float]]:
         "clock_gettime": clock_seconds,
         "clock_gettime_ns": clock_nanoseconds,
     }
+
+
+def _sleep_functions(sleepers: Sleepers) -> dict[str, Callable[..., Awaitable[object]]]:
+    """Return the functions of Trio with which a task sleeps."""
+    return {"sleep": sleepers.sleep, "sleep_until": sleepers.sleep_until, "sleep_forever": sleepers.sleep_forever}
 
 
 async def _run_in_task(call: Callable[..., T], *args: object, **_: object) -> T:

@@ -14,6 +14,7 @@ import trio
 from attrs import define, field
 
 from mmo_sansio.values.clock import SECOND, Instant
+from mmo_trio.testing.sleepers import Sleepers
 
 TRUE_TIME_AT_START: Final = Instant(1_767_225_600 * SECOND)
 """2026-01-01T00:00:00Z, when the true time of every simulation begins."""
@@ -32,6 +33,7 @@ class VirtualClock(trio.abc.Clock):
     rest_until: Callable[[float, float], float] = lambda now, deadline: deadline
     """Returns until when no deadline matters, given the time now and that of the next one: that one, or a later time,
     to which the clock jumps unless an event comes first."""
+    sleepers: Sleepers = field(factory=Sleepers)
     on_stall: Callable[[], None] = lambda: None
     """Called when nothing will ever happen again; it makes a task runnable."""
     _now: float = field(default=0.0, init=False)
@@ -66,6 +68,7 @@ class VirtualClock(trio.abc.Clock):
         if self.waiting_for_idle:
             return IDLE_WAIT_S
         events = self._events
+        deadline = min(deadline, self.sleepers.next_at())
         deadline = max(deadline, self.rest_until(self._now, deadline))
         while events and events[0][0] <= deadline:
             at, _, event = heappop(events)
@@ -78,4 +81,5 @@ class VirtualClock(trio.abc.Clock):
             self.on_stall()
         elif deadline > self._now:
             self._now = deadline
+        self.sleepers.wake_due(self._now)
         return 0.0

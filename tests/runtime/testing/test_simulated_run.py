@@ -141,3 +141,34 @@ def test_a_machine_has_a_wall_clock_that_steps_and_a_boot_clock_that_begins_anew
         assert again.boot_id() != first.boot_id
 
     run_simulated(step, seed=0)
+
+
+def test_sleeping_is_that_of_trio() -> None:
+    async def sleep(simulation: Simulation) -> list[float]:
+        woken: list[float] = []
+
+        async def nap(seconds: float) -> None:
+            await trio.sleep(seconds)
+            woken.append(trio.current_time())
+
+        async with trio.open_nursery() as nursery:
+            for seconds in (3, 1, 2, 0):
+                nursery.start_soon(nap, seconds)
+            with trio.move_on_after(1.5) as scope:
+                await trio.sleep_until(10)
+            assert scope.cancelled_caught
+            with trio.move_on_at(2.5) as scope:
+                await trio.sleep_forever()
+            assert scope.cancelled_caught
+        assert trio.current_time() == 3
+        with pytest.raises(ValueError, match="non-negative"):
+            await trio.sleep(-1)
+        await trio.sleep_until(1)
+        with trio.CancelScope() as cancelled:
+            cancelled.cancel()
+            await trio.sleep_until(0)
+            woken.append(-1)
+        return woken
+
+    assert run_simulated(sleep, seed=0) == [0, 1, 2, 3]
+    assert trio.sleep.__module__ == "trio"
