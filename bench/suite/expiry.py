@@ -78,9 +78,8 @@ def run(options: Options) -> Outcome:
                 f"{calm.p50_ms:.1f}, {calm.p99_ms:.1f}",
             ]
         ],
-        "the server's core: two decisions for each, and rounds of 500 between which it rests, so"
-        " that others get their"
-        " turn.",
+        "the server's core: two decisions for each, in rounds of 64, each of which waits for the one before it, so"
+        " that others get their turn in between.",
     )
     return Outcome(
         "expiry",

@@ -19,15 +19,16 @@ from mmo_trio.storage.interface.store import WorkItem
 
 logger = structlog.get_logger(__name__)
 
-ROUND_SIZE_MAX = 128
-"""Transactions that are woken, and intents that are claimed, in one round: half of an engine's batch, so that other
-inputs are decided in between."""
+ROUND_SIZE_MAX = 64
+"""Transactions that are woken, and intents that are claimed, in one round: a quarter of an engine's batch. A round is
+enqueued once the one before it is decided, so that other inputs wait for one round and are decided with the next."""
 
 SCAN_INTERVAL_S = 1.0
 """Seconds between two searches for abandoned work; the maximum between two for due work."""
 
 SCAN_INTERVAL_MIN_S = 0.02
-"""The minimum between two rounds, so that a transaction that can't be woken costs little."""
+"""The minimum between two rounds of which the second finds the same again, so that a transaction that can't be woken
+costs little. After a full round of others the next one follows at once."""
 
 RETRY_DELAY_S = 1.0
 """Seconds before the next round when the store can't serve."""
@@ -60,6 +61,8 @@ class Scheduler:
     _wake_up: trio.Event = Factory(trio.Event)
     _next_claim_at: float = -math.inf
     """Trio's time of the next search for abandoned work."""
+    _woken_last: frozenset[str] = frozenset()
+    """References of the transactions that the last round has woken."""
 
     def wake_up(self) -> None:
         """Start the next round now, as the clock has moved or something is due sooner."""
@@ -86,16 +89,19 @@ class Scheduler:
         """
         count = 0
         while True:
-            woken = await self._wake_due(until)
+            woken = len(await self._wake_due(until))
             count += woken
             if woken < ROUND_SIZE_MAX:
                 return count
 
     async def _run_round(self) -> float:
         """Wake and claim once, and return the seconds until the next round."""
-        woken = await self._wake_due(self.now())
+        before, self._woken_last = self._woken_last, frozenset()
+        self._woken_last = woken = await self._wake_due(self.now())
         claimed = await self._claim_abandoned()
-        return SCAN_INTERVAL_MIN_S if ROUND_SIZE_MAX in (woken, claimed) else await self._pause_s()
+        if len(woken) == ROUND_SIZE_MAX:
+            return 0.0 if before.isdisjoint(woken) else SCAN_INTERVAL_MIN_S
+        return SCAN_INTERVAL_MIN_S if claimed == ROUND_SIZE_MAX else await self._pause_s()
 
     async def _claim_abandoned(self) -> int:
         """Claim a round of abandoned work if it is time, and return the number of intents."""
@@ -115,8 +121,8 @@ class Scheduler:
             return self.scan_interval_s
         return min(max((at - self.now()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s)
 
-    async def _wake_due(self, until: Instant) -> int:
-        """Wake one round of due transactions in the order of their times, and return their number. Raises the first
+    async def _wake_due(self, until: Instant) -> frozenset[str]:
+        """Wake one round of due transactions in the order of their times, and return their references. Raises the first
         error once all have been tried."""
         due = await self.store.due(until, limit=ROUND_SIZE_MAX)
         pending = [self.enqueue(TransactionWoke(reference)) for reference in due]
@@ -128,4 +134,4 @@ class Scheduler:
                 errors.append(error)
         if errors:
             raise errors[0]
-        return len(due)
+        return frozenset(due)

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from mmo_sansio.messages.inputs import Input, TransactionWoke
 from mmo_sansio.messages.intents import SubmitToProvider
+from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.testing import a_create_payment, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
@@ -133,8 +134,29 @@ async def test_several_rounds_follow_each_other_without_a_long_pause(
         await world.create(number, pending_for=clock.SECOND)
     await trio.sleep(10)
     async with running(world):
-        await trio.sleep(0.5)
+        await trio.sleep(scheduler_module.SCAN_INTERVAL_MIN_S / 2)
         assert len(world.woken_references) == 10
+
+
+@pytest.mark.spec("S3")
+async def test_rounds_in_which_the_same_transaction_is_due_again_cause_little_load(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @define
+    class Defers(SchedulerWorld):
+        def enqueue(self, input_: Input) -> PendingInput:
+            pending = PendingInput(input_)
+            pending.complete(outcome.Value(Ignored("It is not due any more.")))
+            return pending
+
+    monkeypatch.setattr(scheduler_module, "ROUND_SIZE_MAX", 3)
+    world = Defers()
+    for number in range(3):
+        await world.create(number, pending_for=clock.SECOND)
+    await trio.sleep(10)
+    async with running(world):
+        await trio.sleep(1)
+        assert 10 < world.queries <= 2 + 1 / scheduler_module.SCAN_INTERVAL_MIN_S
 
 
 @pytest.mark.spec("S3")
