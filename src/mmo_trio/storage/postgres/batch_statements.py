@@ -25,18 +25,19 @@ _INSERT_TRANSACTIONS = InsertStatement("""
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[],
         %s::text[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bytea[], %s::bytea[])
 """)
-_UPDATE_TRANSACTIONS = BrandStatement("""
-    WITH moved AS (
-        UPDATE transactions AS t SET status = new.status, version = new.version,
-            progress = new.progress, object = new.object
-        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::integer[], %s::bytea[], %s::bytea[])
-            AS new (brand, gateway_reference, was, status, version, progress, object)
-        WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
-            AND coalesce(t.version, t.version_before) = new.was [AND t.brand = ($1)[1]]
-        RETURNING 1
-    )
-    SELECT still_so(count(*) = %s::bigint) FROM moved
-""")
+_UPDATE_TRANSACTIONS = BrandStatement(
+    """
+    UPDATE transactions AS t SET status = new.status, version = new.version,
+        progress = new.progress, object = new.object
+    FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::integer[], %s::bytea[], %s::bytea[])
+        AS new (brand, gateway_reference, was, status, version, progress, object)
+    WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
+        AND coalesce(t.version, t.version_before) = new.was [AND t.brand = ($1)[1]]
+    RETURNING 1
+    """,
+    check="still_so({rows} = %s::bigint)",
+    is_joinable=True,
+)
 _REDATE_TRANSACTIONS = BrandStatement("""
     UPDATE transactions AS t SET created_at = new.created_at, order_row = new.order_row
     FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bytea[])
@@ -48,18 +49,24 @@ _INSERT_WAKES = InsertStatement("""
     SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])
 """)
 # `= ANY` lets an index find the rows, also while the planner takes the table for nearly empty; see _DELETE_INTENTS.
-_UPDATE_WAKES = BrandStatement("""
+_UPDATE_WAKES = BrandStatement(
+    """
     UPDATE wakes AS w SET created_at = new.created_at, wake_at = new.wake_at
     FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
         AS new (brand, gateway_reference, was, created_at, wake_at)
     WHERE w.wake_at = new.was AND w.gateway_reference = new.gateway_reference AND w.brand = new.brand
         AND w.wake_at = ANY ($3) [AND w.brand = ($1)[1]]
-""")
-_DELETE_WAKES = BrandStatement("""
+    """,
+    is_joinable=True,
+)
+_DELETE_WAKES = BrandStatement(
+    """
     DELETE FROM wakes AS w USING unnest(%s::text[], %s::text[], %s::bigint[]) AS old (brand, gateway_reference, was)
     WHERE w.wake_at = old.was AND w.gateway_reference = old.gateway_reference AND w.brand = old.brand
         AND w.wake_at = ANY ($3) [AND w.brand = ($1)[1]]
-""")
+    """,
+    is_joinable=True,
+)
 _INSERT_RECEIPTS = InsertStatement("""
     INSERT INTO receipts (brand, gateway_reference, receipt)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[])
@@ -82,30 +89,26 @@ _INSERT_DEPOSITS = PreparedStatement("""
 # dead rows that a long snapshot keeps. So rows of such tables are looked up one by one, and changed by their place.
 _DELETE_INTENTS = BrandStatement(
     """
-    WITH gone AS (
-        DELETE FROM intents AS i
-        USING unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
-            AS old (brand, gateway_reference, kind, fence)
-        WHERE i.brand = old.brand AND i.gateway_reference = old.gateway_reference AND i.kind = old.kind
-            AND i.fence <= old.fence [AND i.brand = ($1)[1]]
-        RETURNING 1
-    )
-    SELECT still_so(count(*) >= %s::bigint) FROM gone
+    DELETE FROM intents AS i
+    USING unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
+        AS old (brand, gateway_reference, kind, fence)
+    WHERE i.brand = old.brand AND i.gateway_reference = old.gateway_reference AND i.kind = old.kind
+        AND i.fence <= old.fence [AND i.brand = ($1)[1]]
+    RETURNING 1
     """,
     on_one_server="""
-    WITH gone AS (
-        DELETE FROM intents AS i
-        USING unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
-                AS old (brand, gateway_reference, kind, fence)
-            CROSS JOIN LATERAL (
-                SELECT ctid FROM intents
-                WHERE gateway_reference = old.gateway_reference AND kind = old.kind AND brand = old.brand LIMIT 1
-            ) AS found
-        WHERE i.ctid = found.ctid AND i.fence <= old.fence
-        RETURNING 1
-    )
-    SELECT still_so(count(*) >= %s::bigint) FROM gone
+    DELETE FROM intents AS i
+    USING unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
+            AS old (brand, gateway_reference, kind, fence)
+        CROSS JOIN LATERAL (
+            SELECT ctid FROM intents
+            WHERE gateway_reference = old.gateway_reference AND kind = old.kind AND brand = old.brand LIMIT 1
+        ) AS found
+    WHERE i.ctid = found.ctid AND i.fence <= old.fence
+    RETURNING 1
     """,
+    check="still_so({rows} >= %s::bigint)",
+    is_joinable=True,
 )
 _INSERT_INTENTS = InsertStatement("""
     INSERT INTO intents (brand, gateway_reference, kind, holder)

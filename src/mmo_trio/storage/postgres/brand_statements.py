@@ -20,6 +20,8 @@ INSERTED_ROWS_MAX = 64
 """Rows that one INSERT adds to a distributed table."""
 
 _FOR_SHARDS = re.compile(r"\[(?=AND |WHERE )([^\n]*)\](?=[\s)]|$)")
+_ARRAYS = re.compile(r"unnest\(((?:%s::\w+\[\](?:,\s*)?)+)\)")
+_REPEATED = re.compile(r"\s+AND [\w.]+ = ANY \(\$\d+\)")
 _ROWS = re.compile(r"SELECT \* FROM unnest\(([^)]*)\)")
 
 
@@ -28,27 +30,51 @@ class BrandStatement:
 
     A condition in brackets, such as `[AND t.brand = ($1)[1]]`, is part of it only where tables are distributed: there
     all rows have one brand, and the planner finds the shard by it. `on_one_server` is a form that only one server plans
-    well.
+    well. With `check` it ends with RETURNING 1, and the expression, in which `{rows}` is the number of its rows, fails
+    if something has changed.
+
+    One that `is_joinable`, see `joined_statements`, has a form for a single row, in which each array is one value. A
+    condition such as `AND t.at = ANY ($3)`, which repeats another one for the planner, is not part of that.
     """
 
-    def __init__(self, sql: str, *, on_one_server: str | None = None) -> None:
-        self.on_one_server = PreparedStatement(on_one_server or _FOR_SHARDS.sub("", sql))
-        self.on_shards = PreparedStatement(_FOR_SHARDS.sub(r"\1", sql))
+    def __init__(
+        self, sql: str, *, on_one_server: str | None = None, check: str = "", is_joinable: bool = False
+    ) -> None:
+        whole = on_one_server or _FOR_SHARDS.sub("", sql)
+        self.on_one_server = _with_check(whole, check)
+        self.on_shards = _with_check(_FOR_SHARDS.sub(r"\1", sql), check)
+        single = _ARRAYS.sub(_single_row, _REPEATED.sub("", whole))
+        self._of_one_row = JoinableStatement.of(single, check) if is_joinable else None
 
     def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any, is_distributed: bool) -> Iterator[BoundStatement]:
         """Yield the statement for these rows, or for each brand's."""
         if not is_distributed:
-            yield self.on_one_server.bind_rows(rows, *extra)
+            yield self._bind_on_one_server(list(rows), *extra)
             return
         for same_brand in group_by_brand(rows).values():
             yield self.on_shards.bind_rows(same_brand, *extra)
 
     def bind_counted_rows(self, rows: Iterable[Sequence[Any]], *, is_distributed: bool) -> Iterator[BoundStatement]:
         """Yield the same with the number of rows as the last value."""
-        groups = group_by_brand(rows).values() if is_distributed else [list(rows)]
-        statement = self.on_shards if is_distributed else self.on_one_server
-        for group in groups:
-            yield statement.bind_rows(group, len(group))
+        if not is_distributed:
+            every = list(rows)
+            yield self._bind_on_one_server(every, len(every))
+            return
+        for group in group_by_brand(rows).values():
+            yield self.on_shards.bind_rows(group, len(group))
+
+    def _bind_on_one_server(self, rows: Sequence[Sequence[Any]], *extra: Any) -> BoundStatement:
+        if self._of_one_row is not None and len(rows) == 1:
+            return self._of_one_row.bind(*rows[0], *extra)
+        return self.on_one_server.bind_rows(rows, *extra)
+
+
+def _with_check(sql: str, check: str) -> PreparedStatement:
+    return JoinableStatement.of(sql, check) if check else PreparedStatement(sql)
+
+
+def _single_row(arrays: re.Match[str]) -> str:
+    return f"(VALUES ({arrays[1].replace('[]', '')}))"
 
 
 class InsertStatement:

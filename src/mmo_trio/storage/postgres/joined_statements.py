@@ -32,8 +32,8 @@ class JoinableStatement(PreparedStatement):
     write: str = ""
     """The INSERT, UPDATE or DELETE. One whose rows are counted ends with RETURNING 1."""
     check: str = ""
-    """An expression that fails if what the batch was decided from has changed. `{rows}` is the number of rows that were
-    written."""
+    """An expression that fails if what the batch was decided from has changed. `{rows}` stands for the number of rows
+    that were written."""
     table: str = field(init=False, default="")
     """The table that is written."""
     written_values: int = field(init=False, default=0)
@@ -42,9 +42,11 @@ class JoinableStatement(PreparedStatement):
     @classmethod
     def of(cls, write: str = "", check: str = "") -> JoinableStatement:
         """Return the statement of these."""
-        counted = _ROWS in check
-        checked = f"SELECT {check.replace(_ROWS, '(SELECT count(*) FROM written)')}" if check else ""
-        made = cls(f"WITH written AS ({write}) {checked}" if counted else write or checked, write, check)
+        if write and check:
+            sql = f"WITH written AS ({write}) SELECT {check.replace(_ROWS, 'count(*)')} FROM written"
+        else:
+            sql = write or f"SELECT {check}"
+        made = cls(sql, write, check)
         found = _TABLE.match(write)
         made.table = found[1] if found else ""
         made.written_values = write.count("%")

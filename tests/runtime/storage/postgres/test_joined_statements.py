@@ -11,11 +11,16 @@ import psycopg
 import pytest
 import trio
 
-from mmo_sansio.messages.inputs import CreatePayment
-from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, CreatePayment, ProviderAccepted
+from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.messages.replies import Accepted, Applied
+from mmo_sansio.payments.decide import decide, reads
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Source, Status
 from mmo_trio.storage.conformance.driver import after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference
+from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.postgres import commits, open_postgres
 from mmo_trio.storage.postgres.joined_statements import SHAPES_MAX, JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.new_references import LOADS_BEFORE_ASSUMPTION
@@ -46,7 +51,7 @@ def test_each_statement_runs_by_itself_as_well() -> None:
     assert _CHECK.text == b"SELECT check_creation($1::bigint)"
     assert _UPDATE.text == (
         b"WITH written AS (UPDATE b SET x = $1::text WHERE y = $2::bigint RETURNING 1)"
-        b" SELECT still_so((SELECT count(*) FROM written) = $3::bigint)"
+        b" SELECT still_so(count(*) = $3::bigint) FROM written"
     )
 
 
@@ -100,3 +105,65 @@ async def test_creates_with_new_references_are_one_statement(
             for number in range(100, 100 + count):
                 assert await store.transaction(reference(number)) is not None
             assert not await store.integrity_errors()
+
+
+async def test_each_step_of_a_payment_is_written_as_one_statement(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the load that has locked the payment, in the transaction that began with it."""
+    writes: list[list[bytes]] = []
+
+    async def record(connection: PostgresConnection, statements: Sequence[BoundStatement]) -> list[list[Row]]:
+        writes.append([each.statement.text for each in statements])
+        return await execute_pipeline(connection, statements)
+
+    steps = [BeginSubmission(reference(1)), ProviderAccepted(reference(1), "sandbox", Source.WEBHOOK), succeeded(1)]
+    with trio.fail_after(60):
+        async with open_postgres(database, serving=True) as store:
+            await submit_batch(store, (creation(1), after_noon(0)))
+            monkeypatch.setattr(commits, "execute_pipeline", record)
+            for nth, step in enumerate(steps, start=1):
+                (reply,) = await submit_batch(store, (step, after_noon(nth)))
+                assert isinstance(reply, Applied)
+            assert store.ownership is not None
+            await store.ownership.claim(end_leases=True)
+            (work,) = await store.ownership.claim_callbacks({"acme": 10})
+            assert isinstance(work.intent, DeliverCallback)
+            concluded = CallbackConcluded(reference(1), DELIVERED, work.intent.fence)
+            await submit_batch(store, (concluded, after_noon(9)))
+            found = await store.transaction(reference(1))
+            assert found is not None
+            assert found.status is Status.SUCCESS
+            assert not await store.integrity_errors()
+            assert not await store.ownership.claim_callbacks({"acme": 10})
+    assert [len(each) for each in writes] == [2, 2, 2, 1], "the last one locks nothing, so it needs no COMMIT"
+    assert all(each[0].startswith(b"WITH ") for each in writes)
+    assert [each[1] for each in writes[:-1]] == [b"COMMIT"] * 3
+
+
+@pytest.mark.spec("C6")
+async def test_a_step_whose_payment_has_moved_meanwhile_is_not_written(database: str) -> None:
+    """The check counts the rows of its own part."""
+    with trio.fail_after(60), psycopg.connect(database, autocommit=True) as connection:
+        async with open_postgres(database, serving=True) as store:
+            await submit_batch(store, (creation(1), after_noon(0)))
+            attempts = 0
+
+            def decide_late(ledger: Ledger) -> Sequence[Decision]:
+                nonlocal attempts
+                attempts += 1
+                decision = decide(ledger, _claimed_twice(), now=after_noon(5))
+                ledger.apply(decision.changes, decision.intents)
+                if attempts == 1:
+                    connection.execute("DELETE FROM intents")
+                return [decision]
+
+            await submit_batch(store, (BeginSubmission(reference(1)), after_noon(1)))
+            await submit_batch(store, (succeeded(1), after_noon(2)))
+            await store.transact(reads(_claimed_twice()), decide_late)
+            assert attempts == 2, "the intent was gone when the first attempt wanted to conclude it"
+            assert connection.execute("SELECT count(*) FROM callbacks").fetchone() == (0,)
+
+
+def _claimed_twice() -> CallbackConcluded:
+    return CallbackConcluded(reference(1), DELIVERED, 0)
