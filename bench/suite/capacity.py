@@ -29,6 +29,8 @@ SHOWN = 14
 STATEMENT_LENGTH = 72
 BEGINNING = 30
 _HORIZON = "SELECT at, (SELECT string_agg(brand"
+_COMMIT_RECORD = "INSERT INTO batches (id, stamp)"
+"""Part of each commit, unless it is a part of the one statement that writes the batch."""
 PRIMARY_CORES, PRIMARY_SHARE = 16, 0.6
 
 _PRELOADED = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_utility": "on"}
@@ -58,9 +60,10 @@ def _beginning(text: str) -> str:
 
 _SENT_WITH_ANOTHER = tuple(
     {*_beginnings(batch_load, batch_statements, claim_statements, commits, records_horizon)}
-    - {"COMMIT", _beginning(_HORIZON)}
+    - {_beginning(_COMMIT_RECORD), _beginning(_HORIZON)}
 )
-"""The statements of a batch, but for one of its load and one of its commit."""
+"""The statements of a batch, but for one of its load and one of its commit. One that writes all of it begins
+otherwise."""
 
 
 @frozen

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import trio
 
-from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, CreatePayment, ProviderAccepted
+from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, CreatePayment, Input, ProviderAccepted
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Accepted, Applied
 from mmo_sansio.payments.decide import decide, reads
