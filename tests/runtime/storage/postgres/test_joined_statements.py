@@ -117,7 +117,11 @@ async def test_each_step_of_a_payment_is_written_as_one_statement(
         writes.append([each.statement.text for each in statements])
         return await execute_pipeline(connection, statements)
 
-    steps = [BeginSubmission(reference(1)), ProviderAccepted(reference(1), "sandbox", Source.WEBHOOK), succeeded(1)]
+    steps: list[Input] = [
+        BeginSubmission(reference(1)),
+        ProviderAccepted(reference(1), "sandbox", Source.WEBHOOK),
+        succeeded(1),
+    ]
     with trio.fail_after(60):
         async with open_postgres(database, serving=True) as store:
             await submit_batch(store, (creation(1), after_noon(0)))
