@@ -13,13 +13,16 @@ import trio
 from attrs import Factory, define
 
 from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.testing.virtual_clock import VirtualClock
 
 T = TypeVar("T")
 
 
 @define(eq=False)
 class StoreMachine:
-    """Runs actions at times of Trio's clock; of several at one time, in the order in which they were given."""
+    """Runs actions at times of Trio's clock; of several at one time, in the order in which they were given.
+
+    A simulation's clock calls them itself, which costs no task."""
 
     _waiting: list[tuple[float, int, Callable[[], None]]] = Factory(list)
     """A heap."""
@@ -29,6 +32,10 @@ class StoreMachine:
 
     def after(self, delay_s: float, action: Callable[[], None]) -> None:
         """Run this once the delay has passed."""
+        clock = trio.lowlevel.current_clock()
+        if isinstance(clock, VirtualClock):
+            clock.call_after(delay_s, action)
+            return
         at = trio.current_time() + delay_s
         self._given += 1
         heappush(self._waiting, (at, self._given, action))

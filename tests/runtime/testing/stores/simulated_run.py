@@ -11,19 +11,21 @@ import trio.testing
 
 from mmo_trio.storage.conformance.driver import NOON
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.testing.simulated_run import run_simulated
 from mmo_trio.testing.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
 from mmo_trio.testing.stores.file_store import SimulatedFile
 from mmo_trio.testing.stores.shared_server import SimulatedServer
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
-    """Run a test in virtual time."""
+    """Run a test in virtual time, by Trio's own clock for tests and as a simulation."""
 
     async def whole() -> None:
         with trio.fail_after(100_000):
             await main()
 
     trio.run(whole, clock=trio.testing.MockClock(autojump_threshold=0))
+    run_simulated(lambda _: whole(), seed=0)
 
 
 @asynccontextmanager

@@ -11,10 +11,11 @@ import pytest
 
 from mmo_trio.storage.conformance import CHECKS, SHARED_CHECKS, StoreCheck
 from mmo_trio.storage.conformance.driver import OpenStore
+from mmo_trio.testing.simulated_run import run_simulated
 from mmo_trio.testing.stores.faults import NO_FAULTS, StoreFaults
 from mmo_trio.testing.stores.file_store import open_file_store
 from mmo_trio.testing.stores.shared_store import open_shared_store
-from tests.runtime.testing.stores.simulated_run import a_file, a_server, run
+from tests.runtime.testing.stores.simulated_run import a_file, a_server
 
 SLOW = StoreFaults(latency_s=(0.001, 0.01), commit_s=(0.0, 0.02))
 HIDDEN = StoreFaults(
@@ -47,13 +48,13 @@ async def one_server(faults: StoreFaults) -> AsyncIterator[OpenStore]:
 
 
 def run_check(simulated: Simulated, faults: StoreFaults, check: StoreCheck) -> None:
-    """Run a check in virtual time."""
+    """Run a check in a simulation."""
 
     async def main() -> None:
         async with simulated(faults) as open_store:
             await check(open_store)
 
-    run(main)
+    run_simulated(lambda _: main(), seed=0)
 
 
 @pytest.mark.parametrize(("simulated", "faults"), [(one_file, NO_FAULTS), (one_file, SLOW), (one_server, NO_FAULTS)])
