@@ -199,6 +199,29 @@ def gateway(
         yield Server(name, OURS_DOES, api, key, child.pid, took_s, database_pid, console=console, pages=pages)
 
 
+@contextmanager
+def gateway_apart(folder: Path, brands: str) -> Iterator[Server]:
+    """Run a sandbox on the first core, and its simulated operator in a process of its own on the second."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "brands.toml").write_text(brands)
+    command = [sys.executable, "-m", "bench.sandbox_apart"]
+    path = os.pathsep.join(each for each in (str(HERE.parent), os.environ.get("PYTHONPATH")) if each)
+    with ExitStack() as stack:
+
+        def start(*arguments: str, core: int) -> tuple[subprocess.Popen[str], dict[str, str]]:
+            log = folder / f"{arguments[0]}.log"
+            begun = process([*command, *arguments], log=log, core=core, environment={"PYTHONPATH": path})
+            child = stack.enter_context(begun)
+            return child, dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
+
+        start("operator", str(folder), core=machine.LOAD_CORE)
+        begin = time.monotonic()
+        child, words = start("gateway", str(folder), str(folder / "brands.toml"), core=machine.SERVER_CORE)
+        took_s = time.monotonic() - begin
+        name, api, pages, console = "mmo-gateway, SQLite", words["api"], words["pages"], words["console"]
+        yield Server(name, OURS_DOES, api, "", child.pid, took_s, console=console, pages=pages)
+
+
 NODE = """
 [database]
 url = "{url}"

@@ -97,7 +97,7 @@ def live(folder: Path, seconds: float, *, rate: float | None = None) -> LifeResu
     keys = [merchants.key_of(number) for number in range(MERCHANTS)]
     with (
         merchants.receivers(folder, keys) as receivers,
-        servers.gateway(folder, brands=merchants.brands(MERCHANTS)) as server,
+        servers.gateway_apart(folder, merchants.brands(MERCHANTS)) as server,
     ):
         return live_on(server, receivers, folder, seconds, rate=rate)
 
