@@ -17,6 +17,7 @@ PAGE = Path(__file__).with_name("states.md")
 
 INITIAL_STAGES = (
     (Stage.CREATED, "CreatePayment"),
+    (Stage.SUBMITTING, "CreatePayment (sent at once)"),
     (Stage.AWAITING_CUSTOMER, "CreatePayment (web)"),
     (Stage.SUCCEEDED, "DepositNotified"),
 )

@@ -55,6 +55,9 @@ class CreatePayment:
     terms: Terms = Terms()
     api_key_id: str | None = None
     """The id of the API key that the request was authenticated with (A4); None when no key was."""
+    reserved_provider: str | None = None
+    """The provider with which the caller has reserved a conversation, so that the payment may be recorded as submitted
+    at once. None: a worker records that later (`BeginSubmission`)."""
 
 
 @frozen

@@ -44,7 +44,8 @@ def reads(input_: inputs.Input) -> Reads:
     match input_:
         case inputs.CreatePayment():
             key = (input_.brand.id, input_.draft.merchant_reference)
-            return Reads(references=frozenset((key,)), usage=usage_keys(input_))
+            is_reserved = input_.reserved_provider is not None
+            return Reads(references=frozenset((key,)), usage=usage_keys(input_), held_brands=is_reserved)
         case inputs.CallbackConcluded(reference):
             return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.CALLBACK),)))
         case inputs.QrConcluded(reference):

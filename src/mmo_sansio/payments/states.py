@@ -7,7 +7,8 @@ recorded as failed.
 
 The stages. A merchant's order is `CREATED` and is to be submitted; a web order first waits for its payer
 (`AWAITING_CUSTOMER`). The critical time lies between sending and knowing, so it has a stage of its own: `SUBMITTING` is
-on record before the request is sent. From there only one way leads to a second submission: the provider's own word that
+on record before the request is sent; where a conversation with the provider is free, it is on record in the commit that
+creates the payment. From there only one way leads to a second submission: the provider's own word that
 it never received the first. A provider's acceptance moves it to `AWAITING_RESULT`; a result may come in any stage from
 `SUBMITTING` on, because a response can be lost and its result arrive. (In `CREATED` a provider's acceptance or result
 counts only if a submission is on record: the provider contradicts its "never received", and the payment must not be

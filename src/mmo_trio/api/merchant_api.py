@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, assert_never
 
@@ -15,7 +15,9 @@ from mmo_sansio.api.incoming.routes import ApiRoute
 from mmo_sansio.api.outgoing import responses
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import HttpResponse, RequestHead
+from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
+from mmo_sansio.messages.replies import Reply
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Terms
@@ -25,7 +27,6 @@ from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.records_limit import RecordsLimit
 from mmo_trio.api.request_rates import RequestRates
-from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
@@ -51,7 +52,8 @@ class MerchantApi:
     body_limit: int
     """Bytes of a creation request's body (G7)."""
     store: Store
-    submit: Submit
+    submit: Callable[[CreatePayment], Awaitable[Reply]]
+    """Returns the reply to a creation once it is durable; raises what `Engine.submit` does."""
     authenticator: Authenticator
     brand_hosts: BrandHosts
     request_rates: RequestRates

@@ -109,7 +109,9 @@ class Parties:
         )
         tally["page" if operation is Operation.WEB_PAYIN else "no page"] += 1
         token = f"token-{self.minted}"
-        return CreatePayment(brand, self.mint(), draft, token, random.choice(TERMS))
+        is_free = random.random() < 0.5
+        reserved = next(each.provider for each in METHODS if each.key == draft.method) if is_free else None
+        return CreatePayment(brand, self.mint(), draft, token, random.choice(TERMS), reserved_provider=reserved)
 
     def create(self) -> None:
         """A merchant wants a payment; brands use each other's references without knowing."""

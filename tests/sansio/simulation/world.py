@@ -22,7 +22,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
 from mmo_sansio.messages.queries import ListRecords
-from mmo_sansio.messages.replies import Applied, Reply
+from mmo_sansio.messages.replies import Accepted, Applied, Reply
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
@@ -141,6 +141,9 @@ class Simulation:
         self.commit(decision)
         self.history.append((given, now, decision))
         self.todo.extend(decision.intents)
+        if isinstance(decision.reply, Accepted) and decision.reply.submitted is not None:
+            self.tally["submitted in its creation"] += 1
+            self.send_unless_crashed(decision.reply.submitted)
         return decision.reply
 
     def failed_commit(self, decision: Decision) -> None:
@@ -190,11 +193,15 @@ class Simulation:
         if reply is None:
             self.todo.append(SubmitToProvider(reference))
         elif isinstance(reply, Applied):
-            if self.random.random() < 0.05:
-                self.tally["crash before sending"] += 1
-                self.crash()
-                return
-            self.send(reply.transaction)
+            self.send_unless_crashed(reply.transaction)
+
+    def send_unless_crashed(self, transaction: Transaction) -> None:
+        """The submission is on record."""
+        if self.random.random() < 0.05:
+            self.tally["crash before sending"] += 1
+            self.crash()
+            return
+        self.send(transaction)
 
     def send(self, transaction: Transaction) -> None:
         """The request leaves for the provider."""

@@ -15,6 +15,7 @@ from mmo_sansio.payments.brand_usage import reserve_usage
 from mmo_sansio.payments.decision import Decision, reject
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.reference_reuse import consume_reference
+from mmo_sansio.payments.rules.timers import submission_poll_at
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Moment, elapsed, later
 from mmo_sansio.values.model import (
@@ -25,6 +26,7 @@ from mmo_sansio.values.model import (
     Page,
     Party,
     Progress,
+    ProviderData,
     Stage,
     Terms,
     Transaction,
@@ -53,10 +55,14 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
         case bounded:
             pass
     usage = tuple(each.share for each in bounded)
-    transaction = _initial_transaction(_build_order(input_, offer, usage, now=now))
+    order = _build_order(input_, offer, usage, now=now)
+    is_submitted = _may_submit_now(ledger, input_, order)
+    transaction = _submitted_transaction(order, now=now) if is_submitted else _initial_transaction(order)
     counted = (UsageChanged(input_.brand.id, each.share, each.limit) for each in bounded)
-    intents = (SubmitToProvider(input_.gateway_reference),) if transaction.order.page is None else ()
-    return Decision(Accepted(transaction.order), (used, TransactionCreated(transaction), *counted), intents)
+    waits = order.page is not None or is_submitted
+    intents = () if waits else (SubmitToProvider(input_.gateway_reference),)
+    reply = Accepted(order, transaction if is_submitted else None)
+    return Decision(reply, (used, TransactionCreated(transaction), *counted), intents)
 
 
 @frozen
@@ -148,6 +154,27 @@ def _build_page(input_: CreatePayment, terms: Terms, *, now: Moment) -> Page:
         input_.draft.success_redirect_url,
         input_.draft.error_redirect_url,
     )
+
+
+def _may_submit_now(ledger: Ledger, input_: CreatePayment, order: Order) -> bool:
+    """Tell whether the payment is recorded as submitted in the commit that creates it. What a later submission would
+    not send is left to it, such as a payment of a brand on hold."""
+    if input_.reserved_provider != order.provider or order.page is not None:
+        return False
+    return not ledger.is_held(order.brand)
+
+
+def _submitted_transaction(order: Order, *, now: Moment) -> Transaction:
+    """Return the new transaction with its submission on record (S6)."""
+    progress = Progress(
+        Stage.SUBMITTING,
+        1,
+        submission_poll_at(order, now=now),
+        provider_data=ProviderData(order.provider, order.provider_title),
+        submitted_at=now.time,
+        submissions=1,
+    )
+    return Transaction(order, progress)
 
 
 def _initial_transaction(order: Order) -> Transaction:

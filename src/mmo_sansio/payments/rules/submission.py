@@ -19,7 +19,7 @@ from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, Subm
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.rules.timers import SUBMISSION_TIMEOUT, next_poll_at, poll_interval
+from mmo_sansio.payments.rules.timers import next_poll_at, poll_interval, submission_poll_at
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.values.clock import Moment, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
@@ -47,7 +47,7 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
         before,
         input_,
         Stage.SUBMITTING,
-        wake_at=min(later(now.time, SUBMISSION_TIMEOUT), before.order.expires_at),
+        wake_at=submission_poll_at(before.order, now=now),
         polls=0,
         hint=None,
         submitted_at=now.time,

@@ -40,6 +40,11 @@ def next_poll_at(order: Order, after: Span, *, now: Moment) -> Instant:
     return last if now.time < last < at else min(at, order.expires_at)
 
 
+def submission_poll_at(order: Order, *, now: Moment) -> Instant:
+    """Return when the provider is polled about a submission that begins now, if nothing is known of it by then."""
+    return min(later(now.time, SUBMISSION_TIMEOUT), order.expires_at)
+
+
 def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
     """Do what is due. Waking too early, or when nothing can change any more, does no harm. A payment that another
     process is deciding about is woken again while it is due, so the caller need not wait for that."""

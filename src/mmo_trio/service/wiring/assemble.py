@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import trio
 
 from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.messages.replies import Reply
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
 from mmo_trio.api.api_handler import ApiHandler
 from mmo_trio.api.authentication import Authenticator
@@ -33,6 +35,7 @@ from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.service.wiring.workers import build_workers
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.workers.audit_head import AuditHeadLogger
+from mmo_trio.workers.providers.creations import PaymentCreator
 from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
 
 RETENTION_QUEUED_MAX = 64
@@ -104,7 +107,7 @@ def _api_handler(
         terms=resources.limits.terms,
         body_limit=resources.limits.body,
         store=resources.store,
-        submit=engine.submit,
+        submit=_create(resources, engine, workers),
         authenticator=authenticator,
         brand_hosts=BrandHosts(
             resources.store, known, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies
@@ -123,6 +126,14 @@ def _api_handler(
             store, engine.statistics, partial(resources.master_key_file.find_fault, store), workers.clock_monitor.fault
         ),
     )
+
+
+def _create(resources: Resources, engine: Engine, workers: Workers) -> Callable[[CreatePayment], Awaitable[Reply]]:
+    """Return what creates a payment. Where several processes share the store, a creation needs no load as long as it
+    asks for its merchantReference only, and a submission of its own costs less than that round trip."""
+    if resources.store.ownership is not None:
+        return engine.submit
+    return PaymentCreator(engine.submit, workers.providers).create
 
 
 def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:

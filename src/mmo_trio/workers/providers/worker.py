@@ -8,7 +8,8 @@ after its deadline: a process that was stopped and goes on must not send a payme
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import structlog
 import trio
@@ -24,7 +25,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.providers.common.interface import Conversation, Provider
-from mmo_sansio.providers.common.operations import resubmission_ends_at, with_poll_interval
+from mmo_sansio.providers.common.operations import OperationKey, resubmission_ends_at, with_poll_interval
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order, Stage, Transaction
 from mmo_trio.engine.engine import Submit
@@ -88,6 +89,8 @@ class ProviderWorker:
     _never_received_in_a_row: dict[str, int] = Factory(dict)
     """The number of latest submissions of a payment that certainly did not reach its provider."""
     _ended_polls: EndedPolls = Factory(EndedPolls)
+    _reserved: dict[str, float] = Factory(dict)
+    """The start of the reservation by Trio's clock, by gatewayReference of payments that are not durable yet."""
     _conversation_finished: trio.Event = Factory(trio.Event)
     """Set, and replaced, whenever work is finished."""
     _counts: dict[str, ProviderCounts] = field(init=False)
@@ -121,6 +124,49 @@ class ProviderWorker:
             return is_poll
         self._claim(queue, work)
         return True
+
+    def try_reserve(self, reference: str, provider: str, operation: OperationKey) -> bool:
+        """Reserve a conversation for the submission of a payment that is about to be created, if one is free and none
+        waits for it. `send_reserved` or `release` has to follow.
+
+        Where the provider cannot be polled nothing is reserved: if this process died before it sends, nobody could
+        learn that."""
+        known = self.providers.get(provider)
+        if self._conversations is None or known is None or self.is_closed(provider):
+            return False
+        offered = known.operations.get(operation)
+        if offered is None or not offered.can_be_polled:
+            return False
+        queue = self._queues.setdefault(provider, _ProviderQueue())
+        if queue.waiting or queue.active >= self.conversations_max:
+            return False
+        queue.active += 1
+        self._reserved[reference] = trio.current_time()
+        return True
+
+    def send_reserved(self, transaction: Transaction) -> None:
+        """Submit a payment whose submission is on record since its creation, in the conversation that was reserved for
+        it."""
+        reference, queue = transaction.reference, self._queues[transaction.order.provider]
+        began_at = self._reserved.pop(reference)
+        if self._conversations is None:
+            queue.active -= 1  # This process is ending; the payment is polled.
+            return
+        self._claimed[reference] = None
+        self._conversations.start_soon(self._handle_reserved, queue, transaction, began_at)
+
+    def release(self, reference: str, provider: str) -> None:
+        """Give back a reserved conversation that is not needed; nothing happens when it is."""
+        if self._reserved.pop(reference, None) is not None:
+            queue = self._queues[provider]
+            queue.active -= 1
+            self._start_conversations(queue)
+
+    def report_unsent(self, reference: str, provider: str) -> None:
+        """Report, as soon as the store can, that nothing was sent of a payment that may have become durable with its
+        submission on record: a worker submits it then. While this process ends it is polled instead."""
+        if self._timers:
+            self._timers.start_soon(self._record_input, ProviderNeverReceived(reference, provider, version=1))
 
     def has_room(self) -> bool:
         """Tell whether every provider's queue has room."""
@@ -206,12 +252,19 @@ class ProviderWorker:
             self._conversations.start_soon(self._handle, queue, queue.waiting.popleft())
 
     async def _handle(self, queue: _ProviderQueue, work: WorkItem) -> None:
-        reference = work.intent.gateway_reference
+        is_submission = isinstance(work.intent, SubmitToProvider)
+        with self._work_of(queue, work.intent.gateway_reference):
+            await (self._submit(work) if is_submission else self._poll(work))
+
+    async def _handle_reserved(self, queue: _ProviderQueue, transaction: Transaction, began_at: float) -> None:
+        with self._work_of(queue, transaction.reference):
+            await self._send(transaction, began_at)
+
+    @contextmanager
+    def _work_of(self, queue: _ProviderQueue, reference: str) -> Iterator[None]:
+        """Run a conversation within the block; then begin the next one."""
         try:
-            if isinstance(work.intent, SubmitToProvider):
-                await self._submit(work)
-            else:
-                await self._poll(work)
+            yield
         except Exception as error:
             logger.error("provider_work_failed", reference=reference, fault=describe_fault(error))
         finally:
@@ -233,7 +286,10 @@ class ProviderWorker:
         if not isinstance(reply, Applied) or reply.transaction.progress.stage is not Stage.SUBMITTING:
             self._never_received_in_a_row.pop(reference, None)
             return
-        transaction = reply.transaction
+        await self._send(reply.transaction, began_at)
+
+    async def _send(self, transaction: Transaction, began_at: float) -> None:
+        """Run the conversation of a submission that is on record, and report its result."""
         provider = self.providers[transaction.order.provider]
         self._counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())

@@ -9,11 +9,13 @@ import pytest
 from attrs import evolve
 
 from mmo_sansio.messages.changes import JournalEntry, ReferenceConsumed, TransactionCreated
+from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Rejected
-from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.rules.timers import SUBMISSION_TIMEOUT
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
@@ -36,6 +38,8 @@ from mmo_sansio.values.model import (
     Order,
     Page,
     Party,
+    Progress,
+    ProviderData,
     ReferenceReuse,
     ReusePolicy,
     Stage,
@@ -402,3 +406,57 @@ def test_a_refused_duplicate_does_not_prolong_the_window() -> None:
     used = ledger.reference_use("acme", "order-1")
     assert used is not None
     assert used.gateway_reference == numbered_reference(3)
+
+
+RESERVED = evolve(a_create_payment(), reserved_provider=a_method().provider)
+
+
+@pytest.mark.spec("S6", "T3")
+def test_a_payment_with_a_reserved_conversation_is_created_with_its_submission_on_record() -> None:
+    decision = decide(Ledger(), RESERVED, now=START)
+    created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
+    assert created.progress == Progress(
+        Stage.SUBMITTING,
+        1,
+        later(START, SUBMISSION_TIMEOUT),
+        provider_data=ProviderData(created.order.provider, created.order.provider_title),
+        submitted_at=START,
+        submissions=1,
+    )
+    assert decision.reply == Accepted(created.order, created)
+    assert decision.intents == ()
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize(
+    ("input_", "held"),
+    [(evolve(RESERVED, reserved_provider="another"), frozenset[str]()), (RESERVED, frozenset({RESERVED.brand.id}))],
+    ids=["another provider", "brand on hold"],
+)
+def test_what_may_not_be_sent_at_once_waits_for_its_submission(input_: CreatePayment, held: frozenset[str]) -> None:
+    decision = decide(Ledger(held_brands=held), input_, now=START)
+    created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
+    assert created.progress.stage is Stage.CREATED
+    assert decision.reply == Accepted(created.order)
+    assert decision.intents == (SubmitToProvider(REFERENCE),)
+
+
+@pytest.mark.spec("W1")
+def test_a_web_payment_waits_for_its_payer_whatever_is_reserved() -> None:
+    web = evolve(a_create_payment(operation=Operation.WEB_PAYIN), reserved_provider=a_method().provider)
+    decision = decide(Ledger(), web, now=START)
+    created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
+    assert created.progress.stage is Stage.AWAITING_CUSTOMER
+
+
+@pytest.mark.spec("S6")
+def test_a_submission_is_polled_no_later_than_the_payment_expires() -> None:
+    soon = evolve(RESERVED, terms=Terms(pending_timeout=Span(SUBMISSION_TIMEOUT // 2)))
+    decision = decide(Ledger(), soon, now=START)
+    created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
+    assert created.progress.wake_at == created.order.expires_at
+
+
+def test_a_creation_reads_the_brands_on_hold_only_if_it_may_be_sent_at_once() -> None:
+    assert reads(RESERVED).held_brands
+    assert not reads(a_create_payment()).held_brands

@@ -1,0 +1,58 @@
+"""Creates payments and sends them at once: the commit that creates a payment also records its submission.
+
+A payment that waits for nothing would otherwise be recorded twice before its request leaves. A conversation with the
+provider is reserved before the commit, so that a payment on record as submitted never waits for one. When the process
+dies after the commit, the provider is polled, as after any submission of which nothing is known (S6); when the outcome
+of the commit is unknown, nothing was sent, and that is recorded.
+"""
+
+from __future__ import annotations
+
+import trio
+from attrs import evolve, frozen
+
+from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.messages.replies import Accepted, Reply
+from mmo_sansio.values.model import Operation
+from mmo_trio.engine.engine import Submit
+from mmo_trio.storage.interface.store import OutcomeUnknown
+from mmo_trio.workers.providers.worker import ProviderWorker
+
+
+@frozen
+class PaymentCreator:
+    """Passes creations to the engine, for a store that this process has to itself."""
+
+    submit: Submit
+    worker: ProviderWorker
+
+    async def create(self, input_: CreatePayment) -> Reply:
+        """Return the reply to a creation once it is durable, and begin its submission where a conversation is free.
+        Raises what `Engine.submit` does."""
+        reference, provider = input_.gateway_reference, _provider_of(input_)
+        operation = input_.draft.operation
+        if provider is None or not self.worker.try_reserve(reference, provider, (operation.type, operation.flow)):
+            return await self.submit(input_)
+        try:
+            reply = await self.submit(evolve(input_, reserved_provider=provider))
+        except (OutcomeUnknown, trio.Cancelled):
+            self.worker.report_unsent(reference, provider)
+            raise
+        else:
+            if isinstance(reply, Accepted) and reply.submitted is not None:
+                self.worker.send_reserved(reply.submitted)
+            return reply
+        finally:
+            self.worker.release(reference, provider)
+
+
+def _provider_of(input_: CreatePayment) -> str | None:
+    """Return the provider that the payment is sent to at once; None when its payer is to act first, or the brand does
+    not have its method."""
+    draft = input_.draft
+    if draft.operation is Operation.WEB_PAYIN:
+        return None
+    for each in input_.brand.methods:
+        if each.key == draft.method and each.country == draft.country and draft.operation in each.operations:
+            return each.provider
+    return None

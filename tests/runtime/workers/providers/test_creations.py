@@ -1,0 +1,160 @@
+"""Payments that are sent at once: their submission is on record since their creation (S6)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import trio
+from attrs import evolve
+from trio.testing import MockClock
+
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.replies import Rejected, Reply
+from mmo_sansio.providers.common.operations import ProviderOperation
+from mmo_sansio.testing import REFERENCE, a_brand, a_create_payment, a_method, numbered_reference
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Span
+from mmo_sansio.values.model import Operation, Stage
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.workers.providers.conversation import SendRequest
+from mmo_trio.workers.providers.creations import PaymentCreator
+from tests.runtime.workers.providers.test_worker import PlainProvider, WorkerHarness, at_work, hangs, succeeds
+
+BRAND = a_brand(methods=(a_method(provider="test"),))
+POLLED = ProviderOperation(
+    is_idempotent=False, can_be_polled=True, poll_intervals=(Span(clock.MINUTE),), not_found_is_final_after=None
+)
+
+
+def a_harness(*answers: SendRequest, conversations_max: int = 256, can_be_polled: bool = True) -> WorkerHarness:
+    operation = evolve(POLLED, can_be_polled=can_be_polled)
+    offered = {(each.type, each.flow): operation for each in (Operation.DIRECT_PAYIN, Operation.WEB_PAYIN)}
+    provider = PlainProvider(operations=offered)
+    return WorkerHarness(answers=list(answers) or [succeeds], provider=provider, conversations_max=conversations_max)
+
+
+async def create(
+    harness: WorkerHarness, number: int | None = None, *, operation: Operation = Operation.DIRECT_PAYIN
+) -> None:
+    subject = REFERENCE if number is None else numbered_reference(number)
+    asked = a_create_payment(subject, brand=BRAND, merchant_reference=subject, operation=operation)
+    await PaymentCreator(harness.engine.submit, harness.worker).create(asked)
+
+
+def steps(harness: WorkerHarness) -> list[str]:
+    return [name for _, name in harness.engine.inputs]
+
+
+@pytest.mark.spec("S6")
+async def test_a_payment_is_sent_after_one_commit(autojump_clock: MockClock) -> None:
+    async with at_work(a_harness()) as harness:
+        await create(harness)
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stages, harness.stage) == (["POST"], [Stage.SUBMITTING], Stage.SUCCEEDED)
+        assert steps(harness) == ["CreatePayment", "ProviderSucceeded"]
+        figures = harness.worker.statistics()
+        assert (figures.submissions, figures.active) == (1, 0)
+
+
+@pytest.mark.spec("S6")
+async def test_no_more_are_sent_at_once_than_conversations_are_free(autojump_clock: MockClock) -> None:
+    async with at_work(a_harness(conversations_max=2)) as harness:
+        async with trio.open_nursery() as nursery:
+            for number in range(5):
+                nursery.start_soon(create, harness, number)
+        assert harness.worker.statistics().active == 2
+        await create(harness, 5)  # It may not overtake those that wait.
+        await harness.worker.wait_idle()
+        assert steps(harness).count("BeginSubmission") == 4
+        assert sorted(harness.methods) == ["POST"] * 6
+        assert sorted(time for time, _ in harness.sent) == pytest.approx([0, 0, 1, 1, 2, 2], abs=0.1)
+
+
+@pytest.mark.parametrize("rejected", [True, False])
+async def test_a_conversation_that_is_not_needed_is_given_back(rejected: bool, autojump_clock: MockClock) -> None:
+    async with at_work(a_harness(conversations_max=1)) as harness:
+        if rejected:
+            await create(harness)
+            await harness.worker.wait_idle()
+            again = a_create_payment(numbered_reference(2), brand=BRAND, merchant_reference=REFERENCE)
+            reply = await PaymentCreator(harness.engine.submit, harness.worker).create(again)
+            assert isinstance(reply, Rejected)
+        else:
+            harness.engine.errors.append(StoreUnavailable("down"))
+            with pytest.raises(StoreUnavailable):
+                await create(harness)
+        assert harness.worker.statistics().active == 0
+        await create(harness, 3)
+        assert steps(harness)[-1] == "CreatePayment"
+        assert harness.worker.statistics().active == 1
+
+
+@pytest.mark.spec("S6")
+async def test_nothing_is_sent_at_once_that_may_not_be_sent(autojump_clock: MockClock) -> None:
+    harness = a_harness()
+    harness.worker.is_closed = lambda provider: True
+    async with at_work(harness):
+        await create(harness)
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == ([], Stage.FAILED)
+
+
+@pytest.mark.spec("S6")
+async def test_nothing_is_sent_at_once_to_a_provider_that_could_not_be_polled_about_it(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(a_harness(can_be_polled=False)) as harness:
+        await create(harness)
+        await harness.worker.wait_idle()
+        assert steps(harness) == ["CreatePayment", "BeginSubmission", "ProviderSucceeded"]
+
+
+@pytest.mark.spec("W1")
+async def test_a_web_payment_reserves_nothing(autojump_clock: MockClock) -> None:
+    async with at_work(a_harness()) as harness:
+        await create(harness, operation=Operation.WEB_PAYIN)
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == ([], Stage.AWAITING_CUSTOMER)
+
+
+@pytest.mark.spec("S6")
+async def test_a_slow_commit_is_part_of_the_time_for_the_conversation(autojump_clock: MockClock) -> None:
+    harness = a_harness(hangs)
+    harness.engine.delays_s.append(15)
+    async with at_work(harness):
+        await create(harness)
+        await harness.worker.wait_idle()
+        assert trio.current_time() == pytest.approx(20, abs=0.1)
+        assert steps(harness) == ["CreatePayment", "ProviderUnreachable"]
+
+
+@pytest.mark.spec("S6", "P5")
+async def test_what_may_have_become_durable_unsent_is_submitted_after_all(autojump_clock: MockClock) -> None:
+    harness = a_harness()
+
+    async def commits_without_telling(input_: Input) -> Reply:
+        await harness.engine.submit(input_)
+        raise OutcomeUnknown("the commit took too long")
+
+    async with at_work(harness):
+        asked = a_create_payment(brand=BRAND)
+        with pytest.raises(OutcomeUnknown):
+            await PaymentCreator(commits_without_telling, harness.worker).create(asked)
+        assert (harness.stage, harness.sent) == (Stage.SUBMITTING, [])
+        await trio.testing.wait_all_tasks_blocked()
+        await harness.worker.wait_idle()
+        assert steps(harness) == ["CreatePayment", "ProviderNeverReceived", "BeginSubmission", "ProviderSucceeded"]
+        assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
+
+
+@pytest.mark.spec("S6")
+async def test_a_worker_that_has_ended_sends_nothing(autojump_clock: MockClock) -> None:
+    harness = a_harness()
+    harness.engine.delays_s.append(10)
+    async with at_work(harness), trio.open_nursery() as nursery:
+        nursery.start_soon(partial(create, harness))
+        await trio.sleep(1)
+        harness.drain.set()
+    assert (harness.methods, harness.stage) == ([], Stage.SUBMITTING)
+    assert harness.engine.transaction().progress.wake_at is not None
