@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, assert_never
 
 from mmo_sansio.messages import inputs
@@ -52,8 +53,20 @@ def journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Momen
         brand=brand,
         stage_before=before,
         stage_after=after,
-        detail=_to_json(detail),
+        detail=_to_text(input_, detail),
     )
+
+
+def _to_text(input_: inputs.Input, detail: dict[str, object]) -> str:
+    """Return the detail as JSON. Those of creations are few: one for each method and operation of a brand."""
+    if isinstance(input_, inputs.CreatePayment):
+        return _creation_text(*detail.items())
+    return _to_json(detail)
+
+
+@lru_cache(maxsize=256)
+def _creation_text(*detail: tuple[str, object]) -> str:
+    return _to_json(dict(detail))
 
 
 def _actor(input_: inputs.Input) -> str:

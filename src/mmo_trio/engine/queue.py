@@ -27,7 +27,7 @@ def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
     """Return the keys of an input, which order it among others; an intent's key is that of its payment. Merchants'
     breakers are one key: an outcome brings the breaker as it is afterwards, the later one counts, and its merchant
     isn't known before the payment is loaded."""
-    keys: frozenset[Hashable] = reads.transactions | reads.references | reads.deposits | reads.claims
+    keys: frozenset[Hashable] = reads.transactions.union(reads.references, reads.deposits, reads.claims)
     if isinstance(input_, CallbackConcluded) and input_.breaker is not None:
         return keys | _BREAKERS_KEY
     return keys

@@ -63,7 +63,11 @@ class Members:
 
     def text(self, name: str, *, max_length: int, min_length: int = 1) -> str:
         """Return a required string of limited code points, not blank (G8); empty if it is invalid."""
-        if self.values.get(name) is None:
+        given = self.values.get(name)
+        if isinstance(given, str) and min_length <= len(given) <= max_length and given.isprintable():
+            if not given.isspace():
+                return given  # Nearly every text ends here: what is printable has no control characters.
+        elif given is None:
             self.add_required_error(name)
             return ""
         value = self._valid_text(name, max_length=max_length)
@@ -79,7 +83,12 @@ class Members:
 
     def optional_text(self, name: str, *, max_length: int) -> str | None:
         """Return a string of at most `max_length` code points (G8); None if it is absent or empty."""
-        return None if self.values.get(name) is None else self._valid_text(name, max_length=max_length) or None
+        given = self.values.get(name)
+        if given is None:
+            return None
+        if isinstance(given, str) and len(given) <= max_length and given.isprintable():
+            return given or None
+        return self._valid_text(name, max_length=max_length) or None
 
     def _valid_text(self, name: str, *, max_length: int) -> str | None:
         value = self.values[name]

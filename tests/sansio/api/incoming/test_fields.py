@@ -3,10 +3,12 @@ be right (P1)."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
+from mmo_sansio.api.incoming.fields import FieldErrors, Members
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.problems import ProblemError
 from tests.support.api_requests import body, call, request, text
@@ -61,3 +63,17 @@ def test_a_label_may_be_a_number_of_forty_characters() -> None:
     number = "1" * 40
     raw = text(body(labels={"n": 0})).replace(b'{"n": 0}', f'{{"n": {number}}}'.encode())
     assert call(request(raw)).draft.labels == f'{{"n":{number}}}'
+
+
+@pytest.mark.spec("G7", "G8")
+def test_a_text_is_refused_for_every_control_character_and_for_no_other_reason_than_its_characters() -> None:
+    refused = []
+    for code_point in range(sys.maxunicode + 1):
+        errors = FieldErrors()
+        members = Members({"id": f"u{chr(code_point)}"}, errors)
+        members.text("id", max_length=2)
+        members.optional_text("id", max_length=2)
+        if errors.errors:
+            assert len(errors.errors) == 2
+            refused.append(code_point)
+    assert refused == [*range(0x20), *range(0x7F, 0xA0)]
