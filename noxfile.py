@@ -89,7 +89,9 @@ def sansio(session: nox.Session) -> None:
 def runtime(session: nox.Session) -> None:
     """Test the shell with real sockets, TLS, stores and processes; `nodes` runs the long tests."""
     install(session, "test")
-    session.run("pytest", *ON_ALL_PROCESSORS, "tests/runtime", *session.posargs, env=FEW_REPETITIONS)
+    session.run(
+        "pytest", *ON_ALL_PROCESSORS, "tests/runtime", "tests/simulation", *session.posargs, env=FEW_REPETITIONS
+    )
 
 
 @nox.session(python=MAIN_PYTHON)
@@ -153,6 +155,15 @@ def simulate(session: nox.Session) -> None:
     """Run the long simulation of the core: `nox -s simulate -- --seeds 20000`."""
     install(session, "sansio", core_only=True)
     session.run("python", "-m", "tests.sansio.simulation", *(session.posargs or ["--seeds", "20000"]))
+
+
+@nox.session(python=MAIN_PYTHON)
+def simulate_system(session: nox.Session) -> None:
+    """Play seeds of whole gateways in simulated worlds, 500 or as many as `-- --seeds N` or `-- --hours H` says, and
+    find every planted bug."""
+    install(session, "test")
+    session.run("python", "-m", "tests.simulation", *(session.posargs or ["--seeds", "500"]))
+    session.run("pytest", "tests/simulation", env={"MMO_TEST_SEEDS": "50"})
 
 
 @nox.session(python=MAIN_PYTHON)

@@ -8,7 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from mmo_sansio.values.clock import DAY, from_datetime
+from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_sansio.values.clock import DAY, SECOND, from_datetime
 from mmo_sansio.values.model import Status
 from mmo_trio.testing.simulated_world import SimulatedWorld
 from mmo_trio.testing.world_books import WorldBooks
@@ -16,6 +17,8 @@ from mmo_trio.testing.world_merchant import ReportedPayment
 
 LIFE_MAX = 3 * DAY
 """The longest life of a payment, in microseconds."""
+LATE_S = 300.0
+"""How late an expiry may be noticed while gateways are down or at work."""
 DELIVERY_S = 15.0
 """The longest that a gateway waits for a receiver."""
 
@@ -55,6 +58,11 @@ def money_is_asked_for_once(world: SimulatedWorld, books: WorldBooks) -> Iterato
         for reference, count in asked.items():
             if count > 1:
                 yield f"{operator.name} was asked {count} times to move the money of {reference}"
+        for reference, count in operator.submissions.items():
+            denials = operator.denials[reference_id(reference)]
+            if count > 1 + denials:
+                yield f"{reference} was submitted {count} times to {operator.name}, which denied it {denials} times"
+        for reference in asked:
             if reference not in books.transactions:
                 yield f"{operator.name} was asked to move the money of {reference}, which is not in the books"
 
@@ -78,12 +86,13 @@ def the_operators_book_equals_ours(world: SimulatedWorld, books: WorldBooks) -> 
 
 
 def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S3: by three days, by true time."""
+    """S3: by three days, by true time, and what a rest and a drain of the gateways take."""
+    longest = LIFE_MAX + round((world.plan.rest_step_s + LATE_S) * SECOND)
     for reference, each in books.transactions.items():
         ended = each.progress.completed_at
         if ended is None:
             yield f"{reference} is still {each.progress.stage}"
-        elif ended - each.order.created_at > LIFE_MAX and not world.had_wrong_clocks:
+        elif ended - each.order.created_at > longest and not world.had_wrong_clocks:
             yield f"{reference} took longer than three days"
 
 

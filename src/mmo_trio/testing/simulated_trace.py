@@ -12,6 +12,8 @@ import structlog
 import trio
 from attrs import Factory, define
 
+UNKNOWN_OUTCOME: Final = "internal_server_error"
+"""Stands as the fault of a request whose outcome could not be learnt from the store (P5), which is no fault of ours."""
 LINES_KEPT: Final = 2_000
 """Lines that are kept for the report of a failure; the digest has all of them."""
 
@@ -56,12 +58,12 @@ class SimulationTrace:
 @contextmanager
 def logs_in_trace(trace: SimulationTrace) -> Iterator[None]:
     """Let the log lines of all gateways go to the trace while the block lasts: each is counted by its event, and one
-    with a `fault` is kept."""
+    with a `fault` of the program is kept."""
 
     def take(logger: Any, level: str, event: MutableMapping[str, Any]) -> NoReturn:
         name = str(event.get("event"))
-        trace.add(f"log {name}")
-        if "fault" in event:
+        trace.add_routine(f"log {name}")
+        if event.get("fault", UNKNOWN_OUTCOME) != UNKNOWN_OUTCOME:
             trace.faults.append(f"{name}: {event['fault']}")
         raise structlog.DropEvent
 

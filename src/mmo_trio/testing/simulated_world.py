@@ -4,7 +4,6 @@ a plan, each in its time. What came of it is left for judges, who see what the o
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from random import Random
 from typing import Final
@@ -16,8 +15,8 @@ from mmo_sansio.merchant import RecordsWindow, TransactionNotFound
 from mmo_sansio.values.clock import HOUR, Instant, Span, earlier, to_datetime
 from mmo_trio.service.components import Components
 from mmo_trio.settings.service import ServiceConfig
-from mmo_trio.storage.interface.store import Store, StoreUnavailable, StoreUnusable
-from mmo_trio.storage.memory.store import MemoryState, open_memory
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
+from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.testing.network.machines import SimulatedMachine, SimulatedNetwork
 from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_run import Simulation, run_simulated
@@ -31,6 +30,7 @@ from mmo_trio.testing.world_operator import MTN, WorldOperator, mtn_method, open
 from mmo_trio.testing.world_party import WorldParty
 from mmo_trio.testing.world_plan import WorldPlan
 from mmo_trio.testing.world_schedule import WorldSchedule
+from mmo_trio.testing.world_store import WorldStore
 
 DRAIN_S: Final = 120.0
 """Seconds that the gateways have to end at last."""
@@ -52,7 +52,7 @@ class SimulatedWorld:
     trace: SimulationTrace = Factory(SimulationTrace)
     network: SimulatedNetwork = field(init=False)
     schedule: WorldSchedule = field(init=False)
-    memory: MemoryState = field(init=False)
+    store: WorldStore = field(init=False)
     machines: list[SimulatedMachine] = Factory(list)
     gateways: list[WorldGateway] = Factory(list)
     merchants: list[WorldMerchant] = Factory(list)
@@ -69,7 +69,7 @@ class SimulatedWorld:
     def __attrs_post_init__(self) -> None:
         simulation = self.simulation
         self.network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"), self._record)
-        self.memory = MemoryState(is_shared=self.plan.is_store_shared)
+        self.store = WorldStore(self.plan.is_store_shared, simulation.choices.of("store"), self.trace)
         self.schedule = WorldSchedule(self.trace, self.has_traffic, self.plan.rest_step_s)
 
     def now(self) -> Instant:
@@ -85,6 +85,7 @@ class SimulatedWorld:
         config = world_config(list(self.methods.values()))
         self._build()
         async with trio.open_nursery() as parties:
+            await parties.start(self.store.run)
             for operator in self.operators.values():
                 parties.start_soon(operator.party.process.run, operator.run)
             for merchant in self.merchants:
@@ -110,7 +111,7 @@ class SimulatedWorld:
                 await self.schedule.sleep(DRAIN_S)
                 business.cancel_scope.cancel()
             parties.cancel_scope.cancel()
-        async with open_memory(self.memory) as store:
+        async with open_memory(self.store.memory) as store:
             self.books = await read_books(store, [each.brand for each in self.merchants])
         return self.books
 
@@ -171,12 +172,11 @@ class SimulatedWorld:
             self.trace.add("gateway_serves", gateway.machine.name)
 
         try:
-            await run_gateway(config, process, self._open_store, drain=life.drain, on_ready=serve)
-        except (StoreUnavailable, StoreUnusable) as error:
-            self.trace.add("gateway_cannot_start", gateway.machine.name, type(error).__name__)
-
-    def _open_store(self, process: SimulatedProcess) -> AbstractAsyncContextManager[Store]:
-        return open_memory(self.memory)
+            await run_gateway(config, process, self.store.open, drain=life.drain, on_ready=serve)
+        except* (StoreUnavailable, StoreUnusable):
+            if life.components is not None:
+                raise  # Once it serves, no failure of its store may end it.
+            self.trace.add("gateway_cannot_start", gateway.machine.name)
 
     async def _pay(self, number: int, at_s: float) -> None:
         await self.schedule.sleep_until(at_s)

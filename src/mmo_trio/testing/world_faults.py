@@ -19,6 +19,7 @@ from mmo_trio.testing.world_merchant import ReceiverMood, WorldMerchant
 from mmo_trio.testing.world_operator import OperatorWeather, WorldOperator
 from mmo_trio.testing.world_plan import FaultKind, WorldFault
 from mmo_trio.testing.world_schedule import WorldSchedule
+from mmo_trio.testing.world_store import WorldStore, store_faults
 
 KILLED_AFTER_STEPS_MAX: Final = 400
 """Steps, from one checkpoint to the next, that a process makes at most before it is killed."""
@@ -28,6 +29,7 @@ CLOCK_STEP_MAX: Final = 3 * DAY
 LATENCY_MAX_S: Final = 3.0
 HANGS_MAX_S: Final = 40.0
 """The longest that a receiver hangs; a gateway waits for 15 s."""
+STATEMENTS_SHARE_MAX: Final = 0.3
 FORGERIES_MAX: Final = 20
 SHARE_MAX: Final = 0.7
 """The largest share of messages that a fault affects, so that something gets through."""
@@ -54,6 +56,7 @@ class FaultyWorld(Protocol):
     merchants: list[WorldMerchant]
     operators: dict[str, WorldOperator]
     network: SimulatedNetwork
+    store: WorldStore
     had_wrong_clocks: bool
     may_repeat_callbacks: bool
     """Whether a process has died or may have lost its lease, so that a callback may arrive twice."""
@@ -84,6 +87,13 @@ class FaultRunner:
                     await self._restart(fault)
                 case FaultKind.NOTIFICATIONS_FORGED:
                     await self._forge(fault)
+                case FaultKind.STORE_FAILS_OVER:
+                    self.world.may_repeat_callbacks = True
+                    self.world.store.fail_over(fault.strength)
+                    await schedule.sleep(fault.lasts_s)
+                case FaultKind.STORE_FULL:
+                    self.world.store.fill_disk(fault.lasts_s)
+                    await schedule.sleep(fault.lasts_s)
                 case _:
                     self._adjust()
                     await schedule.sleep(fault.lasts_s)
@@ -169,6 +179,16 @@ class FaultRunner:
             wrong = self._meeting(merchant.number, len(self.world.merchants), (FaultKind.CERTIFICATE_WRONG,))
             merchant.party.show_certificate(is_right=not wrong)
         self._adjust_network()
+        self._adjust_store()
+
+    def _adjust_store(self) -> None:
+        shares = dict.fromkeys((FaultKind.STORE_REFUSES, FaultKind.STORE_UNCERTAIN, FaultKind.STORE_STALLS), 0.0)
+        for fault in self.lasting:
+            if fault.kind in shares:
+                shares[fault.kind] = max(shares[fault.kind], fault.strength * STATEMENTS_SHARE_MAX)
+        if shares[FaultKind.STORE_UNCERTAIN] or shares[FaultKind.STORE_STALLS]:
+            self.world.may_repeat_callbacks = True
+        self.world.store.set_faults(store_faults(*shares.values()))
 
     def _adjust_network(self) -> None:
         """Cut and spoil the ways that the lasting faults meet, and heal the others."""

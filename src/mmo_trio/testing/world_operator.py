@@ -4,6 +4,7 @@ meet with misfortune."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
@@ -27,6 +28,8 @@ from mmo_trio.testing.world_schedule import WorldSchedule
 
 OPERATOR_PORT: Final = 443
 MTN: Final = "mtn_ug"
+SUBMISSIONS: Final = ("requesttopay", "transfer", "deposit")
+"""The last segments of the paths to which submissions are sent."""
 _PAY_BOTH_WAYS: Final = ("direct/payin", "direct/payout")
 
 
@@ -91,6 +94,10 @@ class WorldOperator:
     trace: SimulationTrace
     schedule: WorldSchedule
     weather: OperatorWeather = Factory(OperatorWeather)
+    submissions: Counter[str] = Factory(Counter)
+    """How many submissions of each payment have arrived, by gatewayReference, whatever was answered."""
+    denials: Counter[str] = Factory(Counter)
+    """How often the operator has said that it does not know a submission, by its own name of it."""
     notified: list[HttpRequest] = Factory(list)
     """The notifications that were accepted, from which forgers and faulty networks repeat."""
 
@@ -117,6 +124,14 @@ class WorldOperator:
                 return reaction
             chance -= share
         return None
+
+    def observe(self, request: HttpRequest, response: HttpResponse | DroppedConnection) -> None:
+        """Count submissions that have arrived, and polls that were answered with 404."""
+        segment = request.target.rpartition(b"/")[2].decode("ascii")
+        if request.method == "POST" and segment in SUBMISSIONS:
+            self.submissions[json.loads(request.body)["externalId"]] += 1
+        elif request.method == "GET" and isinstance(response, HttpResponse) and response.status == 404:
+            self.denials[segment] += 1
 
     def loses_answer(self) -> bool:
         """Return whether the answer to a request that was carried out is lost."""
@@ -181,6 +196,7 @@ class _MisfortunateSimulator:
         if met is not None:
             return met
         response = self.simulator.handle_request(request, now=now)
+        self.operator.observe(request, response)
         return DroppedConnection() if self.operator.loses_answer() else response
 
     def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:

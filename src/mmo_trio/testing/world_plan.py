@@ -53,6 +53,16 @@ class FaultKind(StrEnum):
     """Somebody who knows the address sends results that no operator has reported."""
     RECEIVER_DOWN = "receiver_down"
     RECEIVER_HANGS = "receiver_hangs"
+    STORE_REFUSES = "store_refuses"
+    """Statements fail, and nothing is stored."""
+    STORE_UNCERTAIN = "store_uncertain"
+    """Connections to the store are lost, so that the outcome of some statements is unknown."""
+    STORE_STALLS = "store_stalls"
+    """Commits stall."""
+    STORE_FAILS_OVER = "store_fails_over"
+    """A standby takes over, which has all that was acknowledged."""
+    STORE_FULL = "store_full"
+    """The disk is full."""
 
 
 WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(

@@ -1,0 +1,105 @@
+"""Gives a simulated world its store, of either kind: a file that one process serves, or a server that several share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Final
+
+import trio
+from attrs import Factory, define, evolve, field
+
+from mmo_sansio.values.clock import MINUTE, Span
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.memory.state import MemoryState
+from mmo_trio.testing.simulated_process import SimulatedProcess
+from mmo_trio.testing.simulated_trace import SimulationTrace
+from mmo_trio.testing.stores.faults import FaultDraws, StoreFaults
+from mmo_trio.testing.stores.file_store import SimulatedFile, open_file_store
+from mmo_trio.testing.stores.shared_server import SimulatedServer
+from mmo_trio.testing.stores.shared_store import open_shared_store
+from mmo_trio.testing.virtual_clock import TRUE_TIME_AT_START
+
+ORDINARY: Final = StoreFaults(latency_s=(0.0002, 0.002), commit_s=(0.001, 0.01))
+"""A store at which nothing goes wrong takes its time."""
+
+
+@define(eq=False)
+class WorldStore:
+    """Holds the store of a world, which outlives every process."""
+
+    is_shared: bool
+    random: Random
+    trace: SimulationTrace
+    file: SimulatedFile = field(init=False)
+    server: SimulatedServer = field(init=False)
+    """Only one of the two is used."""
+    faults: StoreFaults = Factory(lambda: ORDINARY)
+
+    def __attrs_post_init__(self) -> None:
+        draws = FaultDraws(self.random, self._record)
+        self.file = SimulatedFile(draws, ORDINARY)
+        self.server = SimulatedServer(draws, TRUE_TIME_AT_START, ORDINARY)
+
+    @property
+    def memory(self) -> MemoryState:
+        """What is stored."""
+        return self.server.memory if self.is_shared else self.file.memory
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Let the store work until cancelled."""
+        machine = self.server.machine if self.is_shared else self.file.machine
+        await machine.run(task_status=task_status)
+
+    @asynccontextmanager
+    async def open(self, process: SimulatedProcess) -> AsyncIterator[Store]:
+        """Open the store for one gateway process; when that is killed, what it has sent arrives or does not. Raises
+        StoreUnavailable and StoreUnusable."""
+        if self.is_shared:
+            async with open_shared_store(self.server, process.name) as shared:
+                process.on_death.append(shared.kill)
+                yield shared
+        else:
+            async with open_file_store(self.file, process.name) as only:
+                process.on_death.append(only.kill)
+                yield only
+
+    def set_faults(self, faults: StoreFaults) -> None:
+        """Let these faults occur from now on."""
+        self.file.faults = self.server.faults = faults
+
+    def fail_over(self, strength: float) -> None:
+        """Let a standby take over after up to a minute, its clock a little off; a file has none."""
+        if self.is_shared:
+            step = Span(round((strength - 0.5) * CLOCK_DIFFERENCE_MAX))
+            self.server.fail_over(strength * FAIL_OVER_MAX_S, clock_step=step)
+
+    def fill_disk(self, for_s: float) -> None:
+        """Let nothing be written for this time."""
+        if self.is_shared:
+            self.server.fill_disk(for_s)
+        else:
+            self.file.fill_disk(for_s)
+
+    def _record(self, event: str, /, **details: object) -> None:
+        """Record what the store does, which happens also when the world is at rest."""
+        kind = details.pop("kind", "")
+        self.trace.add_routine(f"{event} {kind}".strip(), *details.values())
+
+
+FAIL_OVER_MAX_S: Final = 60.0
+CLOCK_DIFFERENCE_MAX: Final = MINUTE // 20
+
+
+def store_faults(refused: float, uncertain: float, stalls: float) -> StoreFaults:
+    """Return faults of these shares of statements, besides the ordinary times."""
+    return evolve(
+        ORDINARY,
+        refused=refused,
+        conflict=refused / 2,
+        lost_before=uncertain / 2,
+        lost_after=uncertain,
+        late=uncertain / 4,
+        stall=stalls,
+    )
