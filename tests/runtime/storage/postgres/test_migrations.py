@@ -145,3 +145,35 @@ def test_a_migration_is_executed_statement_by_statement() -> None:
         "SELECT 1",
         "",
     ]
+
+
+BEFORE_KEYS = 10
+"""The last schema in which an index of its own finds a payment by its reference alone."""
+
+
+async def test_the_keys_of_payments_and_references_serve_for_both_ways_to_look_them_up(database: str) -> None:
+    """With the rows that were there; a create writes two indexes less."""
+    migrate_to(database, BEFORE_KEYS)
+    indexes = "SELECT indexname, indexdef FROM pg_indexes WHERE tablename IN ('transactions', 'reference_uses')"
+    with psycopg.connect(database, autocommit=True) as connection:
+        count_before = len(connection.execute(indexes).fetchall())
+        connection.execute(
+            "INSERT INTO transactions (gateway_reference, brand, type, method, created_at, order_row, status, version,"
+            " progress, object) SELECT 'old-' || n, 'acme', 'payin', 'mpesa_ke', n, '', 'success', 1, '', ''"
+            " FROM generate_series(1, 500) AS n"
+        )
+        connection.execute(
+            "INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference)"
+            " SELECT 'acme', 'order-' || n, 1, n, 'old-' || n FROM generate_series(1, 500) AS n"
+        )
+        with trio.fail_after(60):
+            async with open_postgres(database, serving=True):
+                pass
+        found = dict(connection.execute(indexes).fetchall())
+        assert len(found) == count_before - 2
+        assert found["transactions_pkey"].endswith("(gateway_reference, brand)")
+        assert found["reference_uses_pkey"].endswith("(merchant_reference, brand, nth)")
+        assert connection.execute("SELECT count(*) FROM transactions").fetchone() == (500,)
+        assert connection.execute("SELECT count(*) FROM reference_uses").fetchone() == (500,)
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute("INSERT INTO reference_uses SELECT * FROM reference_uses LIMIT 1")
