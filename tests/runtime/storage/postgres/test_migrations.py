@@ -169,7 +169,7 @@ async def test_the_keys_of_payments_and_references_serve_for_both_ways_to_look_t
         with trio.fail_after(60):
             async with open_postgres(database, serving=True):
                 pass
-        found = dict(connection.execute(indexes).fetchall())
+        found = dict[str, str](connection.execute(indexes).fetchall())
         assert len(found) == count_before - 2
         assert found["transactions_pkey"].endswith("(gateway_reference, brand)")
         assert found["reference_uses_pkey"].endswith("(merchant_reference, brand, nth)")
