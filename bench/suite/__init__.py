@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from bench.options import Options
 from bench.report import Outcome
 from bench.suite import (
+    callbacks,
     capacity,
     console,
     creates,
@@ -36,6 +37,7 @@ SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "slow_readers": slow_readers.run,
     "console": console.run,
     "life": life.run,
+    "callbacks": callbacks.run,
     "hanging": hanging.run,
     "flood": flood.run,
     "rest": rest.run,
