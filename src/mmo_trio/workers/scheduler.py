@@ -20,8 +20,11 @@ from mmo_trio.storage.interface.store import WorkItem
 logger = structlog.get_logger(__name__)
 
 ROUND_SIZE_MAX = 64
-"""Transactions that are woken, and intents that are claimed, in one round: a quarter of an engine's batch. A round is
-enqueued once the one before it is decided, so that other inputs wait for one round and are decided with the next."""
+"""Transactions that are woken in one round: a quarter of an engine's batch. A round is enqueued once the one before it
+is decided, so that other inputs wait for one round and are decided with the next."""
+
+CLAIMED_MAX = 128
+"""Intents that are claimed at a time."""
 
 SCAN_INTERVAL_S = 1.0
 """Seconds between two searches for abandoned work; the maximum between two for due work."""
@@ -101,16 +104,16 @@ class Scheduler:
         claimed = await self._claim_abandoned()
         if len(woken) == ROUND_SIZE_MAX:
             return 0.0 if before.isdisjoint(woken) else SCAN_INTERVAL_MIN_S
-        return SCAN_INTERVAL_MIN_S if claimed == ROUND_SIZE_MAX else await self._pause_s()
+        return SCAN_INTERVAL_MIN_S if claimed == CLAIMED_MAX else await self._pause_s()
 
     async def _claim_abandoned(self) -> int:
         """Claim a round of abandoned work if it is time, and return the number of intents."""
         if trio.current_time() < self._next_claim_at or not self.has_room():
             return 0
-        abandoned = await self.store.claim_abandoned(limit=ROUND_SIZE_MAX)
+        abandoned = await self.store.claim_abandoned(limit=CLAIMED_MAX)
         for each in abandoned:
             self.dispatch(each)
-        is_full = len(abandoned) == ROUND_SIZE_MAX
+        is_full = len(abandoned) == CLAIMED_MAX
         pause_s = SCAN_INTERVAL_MIN_S if is_full else self.scan_interval_s
         self._next_claim_at = trio.current_time() + pause_s
         return len(abandoned)
