@@ -20,7 +20,7 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 logger = structlog.get_logger(__name__)
 
 RETRY_INTERVAL_S = 0.5
-"""Seconds before waiting intents are offered again."""
+"""Seconds before waiting intents are offered again that found no room."""
 
 RETRIES_PER_ROUND_MAX = 512
 """Intents of one queue that are offered in one round; other queues follow."""
@@ -55,25 +55,29 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Offer waiting intents again, until cancelled."""
+        has_more = False
         while True:
-            await trio.sleep(RETRY_INTERVAL_S)
+            await trio.sleep(0 if has_more else RETRY_INTERVAL_S)
+            has_more = False
             try:
                 for queue_key in tuple(self._waiting):
-                    await self._retry_waiting(queue_key)
+                    has_more |= await self._retry_waiting(queue_key)
             except Exception as error:
                 log_store_failure(logger, "waiting_work_read_failed", error)
 
-    async def _retry_waiting(self, queue_key: WaitingQueueKey) -> None:
-        """Offer the intents of a queue in order until the worker has no more room."""
+    async def _retry_waiting(self, queue_key: WaitingQueueKey) -> bool:
+        """Offer the intents of a queue in order until the worker has no more room; tell whether a whole round found
+        room, and more intents wait."""
         waiting = self._waiting[queue_key]
         for _ in range(min(RETRIES_PER_ROUND_MAX, len(waiting))):
             intent = waiting[0]
             transaction = await self.store.transaction(intent.gateway_reference)
             if transaction is not None and not self._try_enqueue(WorkItem(intent, transaction)):
-                return
+                return False
             waiting.popleft()
         if not waiting:
             del self._waiting[queue_key]
+        return bool(waiting)
 
     def _try_enqueue(self, work: WorkItem) -> bool:
         match work.intent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 import trio
 from attrs import Factory, define, evolve
 from trio.testing import MockClock
@@ -13,6 +14,7 @@ from mmo_sansio.messages.intents import DeliverCallback, SubmitToProvider
 from mmo_sansio.testing import a_transaction, numbered_reference
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.storage.interface.store import WorkItem
+from mmo_trio.workers import dispatcher as dispatcher_module
 from mmo_trio.workers.dispatcher import Dispatcher
 
 
@@ -57,9 +59,30 @@ class DispatcherWorld:
         return transaction
 
 
+def a_dispatcher(world: DispatcherWorld) -> Dispatcher:
+    """Return a dispatcher whose store and workers are this world."""
+    return Dispatcher(world, world, world, world)  # type: ignore[arg-type]
+
+
+async def test_waiting_work_goes_on_without_a_pause_while_there_is_room(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher_module, "RETRIES_PER_ROUND_MAX", 2)
+    world = DispatcherWorld()
+    dispatcher = a_dispatcher(world)
+    for number in range(9):
+        dispatcher.dispatch(world.callback(number, "acme"))
+    world.room["acme"] = 9
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(dispatcher.run)
+        await trio.sleep(1.5 * dispatcher_module.RETRY_INTERVAL_S)
+        assert world.accepted == [numbered_reference(each) for each in range(9)]
+        nursery.cancel_scope.cancel()
+
+
 async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_round(autojump_clock: MockClock) -> None:
     world = DispatcherWorld()
-    dispatcher = Dispatcher(world, world, world, world)  # type: ignore[arg-type]
+    dispatcher = a_dispatcher(world)
     for number in range(5):
         dispatcher.dispatch(world.submission(number, "slow"))
     for number in range(5, 8):
