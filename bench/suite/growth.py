@@ -138,19 +138,13 @@ async def _live(
                 await _submit(store, created, now)
             for age, steps in enumerate((_begin, _accept, _succeed, _deliver), start=1):
                 if 0 <= turn - age < len(cohorts):
-                    if steps is _deliver:
-                        await _claim(store)
+                    if steps is _deliver and store.ownership is not None:
+                        await store.ownership.claim()
                     await _submit(store, [steps(each) for each in cohorts[turn - age]], now)
 
 
 async def _submit(store: Store, inputs: Sequence[Input], now: Instant) -> None:
     await submit_batch(store, *((each, later(now, Span(nth))) for nth, each in enumerate(inputs)))
-
-
-async def _claim(store: Store) -> None:
-    if store.ownership is not None:
-        await store.ownership.claim()
-        await store.ownership.claim_callbacks({f"brand-{nth}": BATCH for nth in range(BRANDS)})
 
 
 def _creation(chance: random.Random, turn: int, nth: int, now: Instant) -> CreatePayment:

@@ -71,7 +71,7 @@ async def test_callbacks_of_a_channel_with_an_owner_are_not_read_in_search_of_ot
 
 
 @pytest.mark.finding("postgres-F7")
-async def test_a_claim_of_callbacks_is_one_statement_for_one_server(
+async def test_a_search_for_callbacks_is_one_statement_for_one_server(
     distributed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What joins the coordinator's tables is planned in parts, whose rows are sent to the worker: with 64 merchants it
@@ -88,12 +88,14 @@ async def test_a_claim_of_callbacks_is_one_statement_for_one_server(
             owned = {each.brand: each.fence for each in await store.ownership.claim()}
             assert len(owned) == 20
             monkeypatch.setattr(PostgresConnection, "execute", recorder.recording(PostgresConnection.execute))
-            claimed = await store.ownership.claim_callbacks(dict.fromkeys(owned, 10), known=owned)
-            assert {each.transaction.order.brand for each in claimed} == set(owned)
-            assert await store.ownership.claim_callbacks(dict.fromkeys(owned, 10), known=owned) == []
-    [claim] = [text for text in recorder.executed if "SET fence" in text]
+            found = await store.ownership.find_callbacks(dict.fromkeys(owned, 10), known=owned)
+            assert {each.transaction.order.brand for each in found} == set(owned)
+            taken = {each.transaction.order.brand: [each.transaction.reference] for each in found}
+            assert await store.ownership.find_callbacks(dict.fromkeys(owned, 10), known=owned, taken=taken) == []
+    [search] = [text for text in recorder.executed if "FOR UPDATE SKIP LOCKED" in text]
     with closing(psycopg.connect(distributed, autocommit=True)) as connection:
-        explained = connection.execute(b"EXPLAIN (COSTS OFF) " + claim.encode(), recorder.executed[claim]).fetchall()
+        explain = b"EXPLAIN (COSTS OFF) " + search.encode()
+        explained = connection.execute(explain, recorder.executed[search]).fetchall()
     plan = "\n".join(line for (line,) in explained)
     assert "Task Count: 1" in plan
     assert "Distributed Subplan" not in plan

@@ -126,7 +126,7 @@ async def use_everything(store: Store) -> None:
     await submit_batch(store, (succeeded(1), after_noon(6)))
     assert store.ownership is not None
     await store.ownership.claim(end_leases=True)
-    claimed = await store.ownership.claim_callbacks({"acme": 10})
+    claimed = await store.ownership.find_callbacks({"acme": 10})
     assert claimed
     fence = claimed[0].intent
     await submit_batch(

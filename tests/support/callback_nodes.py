@@ -153,7 +153,8 @@ async def recorded_outcomes(store: Store, *numbers: int) -> dict[int, DeliveryOu
     numbers_by_reference = {reference(number): number for number in numbers}
     with trio.fail_after(200):
         while True:
-            found = [each for each in await store.admin.callbacks() if each.gateway_reference in numbers_by_reference]
+            every = await store.admin.callbacks(limit=10_000)
+            found = [each for each in every if each.gateway_reference in numbers_by_reference]
             if {each.gateway_reference for each in found} == numbers_by_reference.keys():
                 break
             await trio.sleep(0.05)

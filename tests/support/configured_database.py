@@ -81,7 +81,7 @@ async def live_through_payments(url: str) -> None:
             await submit_batch(one, (succeeded(number), after_noon(60 + number)))
         assert one.ownership is not None
         assert [each.brand for each in await one.ownership.claim()] == ["acme"]
-        claimed = await one.ownership.claim_callbacks({"acme": 10})
+        claimed = await one.ownership.find_callbacks({"acme": 10})
         assert [each.transaction.order.gateway_reference for each in claimed] == [reference(0), reference(1)]
         assert await other.look_up(LookUpByMerchantReference("acme", "order/1 ü")) is not None
         records = await other.list_records(ListRecords("acme", NOON, after_noon(40)))

@@ -288,9 +288,9 @@ class CallbackConcluded:
     gateway_reference: str
     attempt: DeliveryAttempt
     fence: int = 0
-    """The fence under which it was claimed before it was sent."""
+    """The fence of the merchant's channel under which it was sent; 0 where one process uses the store alone."""
     breaker: BreakerSnapshot | None = None
-    """The merchant's breaker after this outcome, in the gateway's own time; None when the outcome did not count."""
+    """The merchant's breaker after this outcome, in the gateway's own time; None when it need not be stored."""
 
 
 ProviderReport: TypeAlias = (

@@ -30,7 +30,7 @@ class DeliverCallback:
 
     gateway_reference: str
     fence: int = 0
-    """The fence under which the owner of the merchant's channel has claimed it; 0 while it is unclaimed, and where one
+    """The fence under which the owner of the merchant's channel sends it; 0 until the owner has taken it, and where one
     process uses the store alone."""
     kind = IntentKind.CALLBACK
 

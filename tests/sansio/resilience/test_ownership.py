@@ -202,18 +202,17 @@ def test_a_breaker_goes_on_from_where_its_last_owner_left_it() -> None:
 
 
 @pytest.mark.spec("K3")
-@pytest.mark.parametrize(
-    ("claimed", "given_under", "counts"), [(0, 0, True), (1, 1, True), (2, 1, False), (1, 2, True), (1, 0, False)]
-)
-def test_the_outcome_counts_that_was_claimed_last(claimed: int, given_under: int, counts: bool) -> None:
+@pytest.mark.parametrize("fences", [(0, 0), (1, 1), (2, 1), (1, 2)])
+def test_of_two_outcomes_the_first_counts(fences: tuple[int, int]) -> None:
     gateway = Gateway()
     gateway.ledger = ledger_with(a_transaction(Stage.SUCCEEDED))
     (transaction,) = gateway.ledger.transactions
-    gateway.ledger.intents[transaction, IntentKind.CALLBACK] = DeliverCallback(transaction, claimed)
-    outcome = CallbackConcluded(transaction, an_attempt(), given_under)
-    assert isinstance(gateway.receive(outcome, now=Instant(NOW)), Applied if counts else Ignored)
-    assert len(gateway.callbacks) == counts
-    assert (not gateway.ledger.intents) == counts
+    gateway.ledger.intents[transaction, IntentKind.CALLBACK] = DeliverCallback(transaction)
+    for fence, reply in zip(fences, (Applied, Ignored), strict=True):
+        outcome = CallbackConcluded(transaction, an_attempt(), fence)
+        assert isinstance(gateway.receive(outcome, now=Instant(NOW)), reply)
+    assert len(gateway.callbacks) == 1
+    assert not gateway.ledger.intents
 
 
 @define
@@ -227,7 +226,7 @@ class Process:
     renewals: RenewalHistory = RenewalHistory()
     trusted: MonotonicInstant = MonotonicInstant(-1)
     sending: list[DeliverCallback] = Factory(list)
-    """Claimed, and not yet sent."""
+    """Taken, and not yet sent."""
     sent: list[DeliverCallback] = Factory(list)
     """Sent, and not yet concluded."""
 
@@ -250,7 +249,7 @@ class Nodes:
         mine = later(self.now, process.ahead)
         match what:
             case "round":
-                for part in ("renew", "take", "claim"):
+                for part in ("renew", "take", "find"):
                     self.step(who, part)
             case "renew":
                 number = self.book.renew(process.number, now=self.now)
@@ -266,18 +265,13 @@ class Nodes:
                     process.fences.clear()
                 else:
                     process.fences |= {channel.brand: channel.fence for channel in taken}
-            case "claim" | "lose claim" if process.number is not None:
+            case "find" if process.number is not None:
                 in_hand = {each.gateway_reference for each in process.sending + process.sent}
                 for each in self.open():
                     brand = self.brand(each.gateway_reference)
                     fence = self.book.fence(process.number, brand)
-                    if fence and each.fence < fence and each.gateway_reference not in in_hand:
-                        claimed = DeliverCallback(each.gateway_reference, fence)
-                        self.gateway.ledger.intents[each.gateway_reference, each.kind] = claimed
-                        if what == "claim":
-                            process.sending.append(claimed)
-                if what == "lose claim":
-                    process.fences.clear()
+                    if fence and process.fences.get(brand) == fence and each.gateway_reference not in in_hand:
+                        process.sending.append(DeliverCallback(each.gateway_reference, fence))
             case "send" if process.sending:
                 work = process.sending.pop(0)
                 brand = self.brand(work.gateway_reference)
@@ -309,7 +303,7 @@ class Nodes:
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 2),
-        st.sampled_from(["round", "round", "renew", "take", "lose", "lose claim", "send", "send", "conclude", "die"]),
+        st.sampled_from(["round", "round", "renew", "take", "lose", "find", "send", "send", "conclude", "die"]),
         st.sampled_from([0, 0, 0, SECOND // 3, LEASE_RENEWAL_INTERVAL, LEASE_DURATION - LEASE_MARGIN, LEASE_DURATION]),
     ),
     max_size=120,
@@ -357,7 +351,7 @@ STANDSTILLS = st.lists(
         st.integers(0, 40 * SECOND),
         st.lists(
             st.tuples(
-                st.integers(0, 2), st.sampled_from(["round", "lose", "lose claim", "take", "send", "send", "conclude"])
+                st.integers(0, 2), st.sampled_from(["round", "lose", "find", "take", "send", "send", "conclude"])
             ),
             max_size=30,
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmo_sansio.messages.changes import BreakerSaved, CallbackRecorded, Change, IntentConcluded, QrRecorded
 from mmo_sansio.messages.inputs import CallbackConcluded, QrConcluded
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind
+from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger
@@ -14,16 +14,12 @@ from mmo_sansio.values.clock import Moment
 def conclude_callback(ledger: Ledger, input_: CallbackConcluded, *, now: Moment) -> Decision:
     """Record the outcome, once; the transaction itself does not change.
 
-    When two processes sent it, because the first lost its lease, the later claim records its outcome; the first may
-    record it as long as there is no later claim.
+    When two processes sent it, because the first lost its lease, the outcome that comes first is recorded.
     """
     transaction = ledger.transaction(input_.gateway_reference)
     key = (input_.gateway_reference, IntentKind.CALLBACK)
-    waiting = ledger.open_intent(key)
-    if transaction is None or not isinstance(waiting, DeliverCallback):
+    if transaction is None or ledger.open_intent(key) is None:
         return ignore("No callback is waiting for its outcome.", transaction)
-    if input_.fence < waiting.fence:
-        return ignore("Another process has claimed the callback since.", transaction)
     brand = transaction.order.brand
     recorded = CallbackRecorded(input_.gateway_reference, brand, input_.attempt, now.utc)
     changes: tuple[Change, ...] = (recorded, IntentConcluded(key))

@@ -91,7 +91,7 @@ CHECKS: tuple[StoreCheck, ...] = (
 SHARED_CHECKS: tuple[StoreCheck, ...] = (
     ownership.check_channel_has_one_owner,
     ownership.check_ownership_counts,
-    ownership.check_next_owner_claims_again,
+    ownership.check_next_owner_goes_on,
     ownership.check_channel_release,
     generations.check_generations_of_several_processes,
     ownership.check_due_transactions_are_shared,

@@ -229,7 +229,7 @@ async def check_abandoned_work_is_claimed_once(open_store: OpenStore) -> None:
         ]
         assert len(first) == 3
         assert first[0].transaction == await store.transaction(reference(1))
-        assert not await claim_all_abandoned(store, limit=10)
+        assert not await claim_all_abandoned(store, limit=10, taken=second)
     async with open_store() as store:
         fence = getattr(second[-1].intent, "fence", 0)
         await submit_batch(store, (CallbackConcluded(reference(0), DELIVERED, fence), after_noon(12)))

@@ -166,18 +166,22 @@ class ChannelOwnership(Protocol):
         """
         ...
 
-    async def claim_callbacks(
+    async def find_callbacks(
         self,
-        capacity: Mapping[str, int],
+        room: Mapping[str, int],
         *,
         known: Mapping[str, int] | None = None,
-        already_claimed: Collection[str] = (),
+        taken: Mapping[str, Collection[str]] | None = None,
+        afresh: Collection[str] = (),
     ) -> Sequence[WorkItem]:
-        """Claim callbacks of this process's channels, at most so many of each brand, oldest first: those that no
-        process has claimed under the channel's present fence, whichever committed them. Their intents carry that fence,
-        and each is returned once under it; those `already_claimed` (gatewayReferences) under an earlier fence stay as
-        they are. With `known`, callbacks of a channel are claimed only as long as its fence is the one that is known:
-        a claim whose answer is lost, and that takes effect late, then takes nothing from a later one."""
+        """Return callbacks that wait in this process's channels, whichever process committed them, at most so many of
+        each brand, oldest first. Their intents carry the channel's fence. Nothing is changed, as only the owner of a
+        channel sends them: the caller names what it has `taken` and not concluded, gatewayReferences by brand, which
+        are left out.
+
+        With `known`, only callbacks of channels are returned whose fence is the one that is known. A store to which
+        the search is costly may find some seconds later what became visible out of order, except for the brands
+        `afresh`."""
         ...
 
     async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:

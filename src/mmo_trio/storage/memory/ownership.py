@@ -46,30 +46,27 @@ class MemoryChannelOwnership:
         wanted = [brand for brand in waiting if brand not in excluding]
         return memory.ownership.claim(self.lease_number, wanted, known=known)
 
-    async def claim_callbacks(
+    async def find_callbacks(
         self,
-        capacity: Mapping[str, int],
+        room: Mapping[str, int],
         *,
         known: Mapping[str, int] | None = None,
-        already_claimed: Collection[str] = (),
+        taken: Mapping[str, Collection[str]] | None = None,
+        afresh: Collection[str] = (),
     ) -> Sequence[WorkItem]:
         memory = await self._open_state()
-        left = dict(capacity)
-        taken: list[WorkItem] = []
+        left = dict(room)
+        found: list[WorkItem] = []
         for intent in _open_callbacks(memory):
             brand, reference = _brand_of_callback(memory, intent), intent.gateway_reference
             fence = memory.ownership.fence(self.lease_number, brand)
             if known is not None and known.get(brand) != fence:
                 continue
-            if fence is None or intent.fence >= fence or reference in already_claimed:
-                continue
-            if left.get(brand, 0) < 1:
+            if fence is None or left.get(brand, 0) < 1 or (taken and reference in taken.get(brand, ())):
                 continue
             left[brand] -= 1
-            claimed = DeliverCallback(reference, fence)
-            memory.ledger.intents[reference, intent.kind] = claimed
-            taken.append(WorkItem(claimed, memory.ledger.transactions[reference]))
-        return taken
+            found.append(WorkItem(DeliverCallback(reference, fence), memory.ledger.transactions[reference]))
+        return found
 
     async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
         (await self._open_state()).ownership.release(self.lease_number, fences, breakers)

@@ -1,8 +1,9 @@
 """The claims of `ownership` where tables are distributed by brand: leases and channels are on the coordinator, and the
 durable intents in the shards of their brands.
 
-What has to be found first goes to all shards, reads an index of few rows there, and locks nothing. Each claim is then a
-statement for one brand, so for one shard; what another process has claimed meanwhile doesn't match it any more.
+What has to be found first goes to all shards, reads an index of few rows there, and locks nothing. Each claim or search
+is then a statement for one brand, so for one shard; what another process has claimed meanwhile doesn't match it any
+more.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ SELECT_WAITING_AFTER = "SELECT DISTINCT i.brand FROM intents AS i WHERE i.kind =
 """To all shards; each reads the index of its waiting callbacks, but not where a channel has an owner: a merchant who
 is down may have many."""
 
-SELECT_UNCLAIMED_BRANDS = """
+SELECT_WAITING_BRANDS = """
     SELECT DISTINCT i.brand FROM intents AS i
-    JOIN unnest(%s::text[], %s::bigint[]) AS owned (brand, fence) ON i.brand = owned.brand
-    WHERE i.kind = 'callback' AND i.fence < owned.fence
+    JOIN unnest(%s::text[]) AS owned (brand) ON i.brand = owned.brand
+    WHERE i.kind = 'callback' AND i.gateway_reference <> ALL (%s::text[])
 """
 """To all shards; each reads the index of its waiting callbacks. Without it each owned brand would cost a statement."""
 
-BRANDS_PER_CLAIM = 8
-"""Brands whose callbacks are claimed in one commit."""
+BRANDS_PER_SEARCH = 8
+"""Brands whose callbacks are searched for in one transaction."""
 
-CLAIM_FOR_S = 0.5
-"""Seconds after which no further brands' callbacks are claimed at once; the next search finds the others. A claim that
+SEARCH_FOR_S = 0.5
+"""Seconds after which no further brands' callbacks are searched for; the next search finds the others. A search that
 takes longer than its deadline would be in doubt, and with it every channel of this process."""
 
 _SELECT_FENCES = """
@@ -75,23 +76,17 @@ CLAIM_ABANDONED = """
     SELECT gateway_reference, kind, order_row, progress
     FROM taken JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY taken.id
 """
-CLAIM_CALLBACKS = """
+FIND_CALLBACKS = """
     WITH found AS MATERIALIZED (
-        SELECT gateway_reference FROM intents
-        WHERE brand = %(brand)s AND kind = 'callback' AND fence < %(fence)s::bigint
-            AND gateway_reference <> ALL (%(claimed)s::text[])
+        SELECT id, gateway_reference FROM intents
+        WHERE brand = %(brand)s AND kind = 'callback' AND gateway_reference <> ALL (%(taken)s::text[])
         ORDER BY id LIMIT %(room)s FOR UPDATE SKIP LOCKED
-    ), claimed AS (
-        UPDATE intents AS i SET fence = %(fence)s::bigint FROM found
-        WHERE i.brand = %(brand)s AND i.gateway_reference = found.gateway_reference AND i.kind = 'callback'
-        RETURNING i.id, i.gateway_reference, i.fence
     )
-    SELECT gateway_reference, claimed.fence, order_row, progress
-    FROM claimed JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY claimed.id
+    SELECT gateway_reference, %(fence)s::bigint, order_row, progress, t.brand, found.id
+    FROM found JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY found.id
 """
 """Without a look at the channel, which is on another server and would cost several times as much. If another process
-has claimed the channel since `_SELECT_FENCES`, its fence is higher: it claims what is claimed here as well, and this
-process sends nothing, as it does not own the channel any more."""
+has claimed the channel since `_SELECT_FENCES`, this process sends nothing, as it does not own the channel any more."""
 
 
 async def waiting_brands(connection: PostgresConnection, values: Mapping[str, object]) -> list[str]:
@@ -122,44 +117,45 @@ async def claim_abandoned(connection: PostgresConnection, holder: int, limit: in
     return claimed
 
 
-async def claim_callbacks(
+async def find_callbacks(
     connection: PostgresConnection,
+    room: Mapping[str, int],
+    taken: Mapping[str, Collection[str]],
+    *,
     holder: int,
-    capacity: Mapping[str, int],
-    fences: Mapping[str, int | None],
-    already_claimed: Collection[str],
+    known: Mapping[str, int] | None,
 ) -> Sequence[Row]:
-    """Claim so many callbacks of each of these brands, the oldest first, of as many brands as is possible in
-    CLAIM_FOR_S; return gateway_reference, fence, order_row and progress of each."""
+    """Find so many callbacks of each of these brands, the oldest first, of as many brands as is possible in
+    SEARCH_FOR_S; return gateway_reference, fence, order_row, progress, brand and id of each."""
     began_at = trio.current_time()
-    stored = dict[str, int](await fetch_rows(connection, _SELECT_FENCES, holder, list(capacity)))
-    owned = {brand: fence for brand, fence in stored.items() if fences[brand] in {None, fence}}
-    unclaimed = await fetch_rows(connection, SELECT_UNCLAIMED_BRANDS, list(owned), list(owned.values()))
-    brands = [brand for (brand,) in unclaimed]
+    stored = dict[str, int](await fetch_rows(connection, _SELECT_FENCES, holder, list(room)))
+    owned = {brand: fence for brand, fence in stored.items() if known is None or known.get(brand) == fence}
+    every_taken = [each for brand in owned for each in taken.get(brand, ())]
+    brands = [brand for (brand,) in await fetch_rows(connection, SELECT_WAITING_BRANDS, list(owned), every_taken)]
     random.shuffle(brands)  # No brand is always among those for which the time is not enough.
-    claimed: list[Row] = []
-    for first in range(0, len(brands), BRANDS_PER_CLAIM):
-        if first and trio.current_time() - began_at > CLAIM_FOR_S:
+    found: list[Row] = []
+    for first in range(0, len(brands), BRANDS_PER_SEARCH):
+        if first and trio.current_time() - began_at > SEARCH_FOR_S:
             break
-        some = {brand: owned[brand] for brand in brands[first : first + BRANDS_PER_CLAIM]}
+        some = {brand: owned[brand] for brand in brands[first : first + BRANDS_PER_SEARCH]}
         try:
-            claimed += await _claim_of_brands(connection, some, capacity, already_claimed)
+            found += await _find_of_brands(connection, some, room, taken)
         except psycopg.Error as error:
-            if not claimed or classify_error(error) is PostgresErrorKind.DISCONNECTED:
+            if not found or classify_error(error) is PostgresErrorKind.DISCONNECTED:
                 raise
-            break  # What has been claimed is this process's to send.
-    return claimed
+            break  # What has been found is this process's to send.
+    return found
 
 
-async def _claim_of_brands(
+async def _find_of_brands(
     connection: PostgresConnection,
     fences: Mapping[str, int],
-    capacity: Mapping[str, int],
-    already_claimed: Collection[str],
+    room: Mapping[str, int],
+    taken: Mapping[str, Collection[str]],
 ) -> Sequence[Row]:
     cursors = []
     async with connection.pipeline():
         for brand, fence in sorted(fences.items()):
-            values = {"brand": brand, "fence": fence, "room": capacity[brand], "claimed": list(already_claimed)}
-            cursors.append(await connection.execute(CLAIM_CALLBACKS.encode(), values, binary=True))
+            values = {"brand": brand, "fence": fence, "room": room[brand], "taken": list(taken.get(brand, ()))}
+            cursors.append(await connection.execute(FIND_CALLBACKS.encode(), values, binary=True))
     return [row for cursor in cursors for row in await cursor.fetchall()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -42,9 +43,6 @@ CHANNEL_SCAN_INTERVAL_S = 0.25
 
 NO_HOLDER = 0
 """The holder of what commands schedule that serve nothing."""
-
-UNKNOWN_FENCE = 0
-"""No channel that is owned has this fence."""
 
 LEASE_DURATION_S = LEASE_DURATION / SECOND
 LEASE_RENEWAL_INTERVAL_S = LEASE_RENEWAL_INTERVAL / SECOND
@@ -115,28 +113,34 @@ _CLAIM_CHANNELS = """
 """
 """The fence detects a process that was quicker, and counts also what this process claims again."""
 
-_CLAIM_CALLBACKS = """
-    WITH found AS (
-        SELECT i.place, c.fence
-        FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS wanted (brand, room, fence, mark)
-        JOIN channels AS c ON c.brand = wanted.brand AND c.fence = coalesce(wanted.fence, c.fence) AND c.holder = %s
-        JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
+_FIND_CALLBACKS = """
+    WITH found AS MATERIALIZED (
+        SELECT i.brand, i.id, i.gateway_reference
+        FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[]) AS wanted (brand, room, mark, taken)
         CROSS JOIN LATERAL (
-            SELECT ctid AS place FROM intents
-            WHERE kind = 'callback' AND intents.brand = c.brand AND id > wanted.mark AND intents.fence < c.fence
-                AND gateway_reference <> ALL (%s::text[])
-            ORDER BY id LIMIT wanted.room FOR UPDATE SKIP LOCKED
+            SELECT brand, id, gateway_reference FROM intents
+            WHERE kind = 'callback' AND (intents.brand, id) > (wanted.brand, wanted.mark)
+                AND (intents.brand, id) < (wanted.brand, 9223372036854775807)
+                AND gateway_reference <> ALL (string_to_array(wanted.taken, ' '))
+            ORDER BY brand, id LIMIT wanted.room FOR UPDATE SKIP LOCKED
         ) AS i
-    ), claimed AS (
-        UPDATE intents AS i SET fence = found.fence FROM found
-        WHERE i.ctid = found.place
-        RETURNING i.id, i.brand, i.gateway_reference, i.fence
     )
-    SELECT gateway_reference, fence, order_row, progress, brand, claimed.id
-    FROM claimed JOIN transactions USING (brand, gateway_reference) ORDER BY claimed.id
+    SELECT gateway_reference, c.fence, order_row, progress, brand, found.id
+    FROM found JOIN channels AS c USING (brand) JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
+        JOIN transactions USING (brand, gateway_reference)
+    WHERE c.holder = %s ORDER BY found.id
 """
-"""The oldest callbacks come first, also those that an earlier owner had claimed: after all new ones they would never
-come."""
+"""The oldest callbacks come first: after all new ones they would never come. Only one index has the brand and the id in
+front, so the planner takes no other one, of which it would have to read every dead row that an old snapshot keeps.
+
+The rows are locked so that this transaction's end waits for the standby: what it has seen is durable."""
+
+_LAST_ID = """
+    SELECT pg_sequence_last_value(ids)
+    FROM (SELECT pg_get_serial_sequence('intents', 'id')::regclass AS ids) AS named
+    WHERE has_sequence_privilege(ids, 'USAGE') OR has_sequence_privilege(ids, 'SELECT')
+"""
+"""The latest id of an intent, whether it is committed or not; none where the role may not see it."""
 
 _RELEASE_CHANNELS = """
     UPDATE channels AS c SET holder = 0, breaker = coalesce(old.breaker, c.breaker)
@@ -205,42 +209,54 @@ class PostgresChannelOwnership:
         self._marks.forget(each.brand for each in claimed)
         return claimed
 
-    async def claim_callbacks(
+    async def find_callbacks(
         self,
-        capacity: Mapping[str, int],
+        room: Mapping[str, int],
         *,
         known: Mapping[str, int] | None = None,
-        already_claimed: Collection[str] = (),
+        taken: Mapping[str, Collection[str]] | None = None,
+        afresh: Collection[str] = (),
     ) -> Sequence[WorkItem]:
-        fences = {brand: None if known is None else known.get(brand, UNKNOWN_FENCE) for brand in capacity}
-        claim = distributed_claims.claim_callbacks if self.is_distributed else self._claim_beyond_marks
-        rows = await self._call_once(lambda c: claim(c, self.lease_number, capacity, fences, already_claimed))
+        """Search from the marks on, and make the search's end the next mark of each brand of which nothing is left."""
+        if self.is_distributed:
+            find = partial(distributed_claims.find_callbacks, holder=self.lease_number, known=known)
+            rows = await self._call_once(lambda c: find(c, room, taken or {}))
+        else:
+            rows = await self._find_beyond_marks(room, taken or {}, afresh)
         return [
             WorkItem(durable_intent(IntentKind.CALLBACK, reference, fence), parse_transaction(order, progress))
-            for reference, fence, order, progress, *_ in rows
+            for reference, fence, order, progress, brand, _ in rows
+            if known is None or known.get(brand) == fence
         ]
 
-    async def _claim_beyond_marks(
-        self,
-        connection: PostgresConnection,
-        holder: int,
-        capacity: Mapping[str, int],
-        fences: Mapping[str, int | None],
-        already_claimed: Collection[str],
+    async def _find_beyond_marks(
+        self, room: Mapping[str, int], taken: Mapping[str, Collection[str]], afresh: Collection[str]
     ) -> Sequence[Row]:
         began_at = time.monotonic()
-        is_whole = bool(already_claimed) or self._marks.whole_scans.is_due(began_at)
-        marks = [0 if is_whole else self._marks.begin(brand, began_at) for brand in capacity]
-        values = (list(capacity), list(capacity.values()), list(fences.values()), marks, holder, list(already_claimed))
-        rows = await fetch_rows(connection, _CLAIM_CALLBACKS, *values)
+        self._marks.forget(afresh)
+        is_whole = self._marks.whole_scans.is_due(began_at)
+        marks = [0 if is_whole else self._marks.begin(brand, began_at) for brand in room]
+        taken_of = [" ".join(taken.get(brand, ())) for brand in room]
+        values = (list(room), list(room.values()), marks, taken_of, self.lease_number)
+
+        async def find(connection: PostgresConnection) -> tuple[int | None, Sequence[Row]]:
+            async with connection.pipeline():
+                last = await connection.execute(_LAST_ID.encode())
+                found = await connection.execute(_FIND_CALLBACKS.encode(), values, binary=True)
+            ((last_id,),) = await last.fetchall() or ((None,),)
+            return last_id, await found.fetchall()
+
+        last_id, rows = await self._call_once(find)
         now = time.monotonic()
-        if already_claimed:
-            self._marks.forget(capacity)  # What is released of these comes again, wherever its id lies.
-            return rows
         if is_whole:
             self._marks.whole_scans.record(began_at, now)
+        found = Counter(brand for *_, brand, _ in rows)
         for *_, brand, id in rows:
             self._marks.set(brand, now, id)
+        if last_id is not None:
+            for brand in room.keys() - set(afresh):
+                if found[brand] < room[brand]:
+                    self._marks.set(brand, now, last_id)
         return rows
 
     async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:

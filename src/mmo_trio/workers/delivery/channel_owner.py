@@ -1,20 +1,23 @@
 """Owns merchants' channels of a store that several processes share, and passes their callbacks to the worker (K3).
 
 The store is authoritative: a few times a second it is queried for channels without a live owner and for callbacks that
-wait in this process's channels, whichever process committed them. A local commit only triggers an early query. When the
-outcome of a query is unknown, the process keeps its lease and claims its channels again, under new fences, so nothing
-stays half-claimed and no other process sends what this one has sent.
+wait in this process's channels, whichever process committed them. What this process has committed itself, for a channel
+that it owns, it takes at once. To take a callback changes nothing in the store: only the channel's owner sends it, and
+the owner remembers what it has taken until its outcome is recorded.
+
+When the outcome of a query is unknown, the process keeps its lease and claims its channels again, under new fences, so
+no other process sends what this one has sent.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 import trio
 from attrs import Factory, define
 
+from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.ownership import (
     LEASE_RENEWAL_INTERVAL,
     RELEASE_AGAIN_AFTER,
@@ -23,7 +26,7 @@ from mmo_sansio.resilience.ownership import (
     beyond_share,
     trusted_until,
 )
-from mmo_sansio.values.clock import MonotonicInstant, Span, later
+from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import ChannelOwnership, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import boot_time
@@ -35,14 +38,18 @@ SCAN_INTERVAL_S = 0.3
 """Seconds between two queries of the store."""
 
 SCAN_INTERVAL_MIN_S = 0.03
-"""The shortest pause between two queries: callbacks committed meanwhile are claimed together."""
+"""The shortest pause between two queries: callbacks committed meanwhile are found together."""
 
 CLAIMED_PER_BRAND_MAX = 64
-"""Claimed callbacks of one merchant: enough to use all its slots. Others wait in the store, so that no merchant's
-backlog blocks another merchant."""
+"""Callbacks of one merchant that are taken: enough to use all its slots. Others wait in the store, so that no
+merchant's backlog blocks another merchant."""
 
 CLAIMED_MAX = 32_768
-"""Claimed callbacks of all merchants."""
+"""Callbacks of all merchants that are taken."""
+
+TAKES_AT_ONCE_AFTER = Span(20 * SECOND)
+"""How long a process must have owned a channel before it takes callbacks at once from its commits: twice as long as a
+commit may take. Otherwise one might be of before, and found, sent and recorded by the owner of then."""
 
 RETRY_DELAY_S = 0.5
 """Seconds before the next query after the store was unavailable."""
@@ -81,7 +88,18 @@ class ChannelOwner:
     _committed_brands: set[str] = Factory(set)
     """Brands of callbacks that this process has committed since the last claim of channels."""
     _backlogged_brands: set[str] = Factory(set)
-    """Brands that had more callbacks waiting at the last query than could be claimed."""
+    """Brands that had more callbacks waiting at the last query than could be taken."""
+    _owned_since: dict[str, MonotonicInstant] = Factory(dict)
+    """When each owned channel was claimed."""
+    _to_search: set[str] = Factory(set)
+    """Brands for whose callbacks the next query searches, however early it is; meanwhile none is taken at once, as
+    older ones may wait."""
+    _search_all_at: MonotonicInstant = MonotonicInstant(-1)
+    """When to search for the callbacks of all brands again."""
+    _taken_meanwhile: set[str] = Factory(set)
+    """What was taken at once since the last query began: its answer may still contain that."""
+    _outdated_brands: frozenset[str] = frozenset()
+    """Brands of which this process had callbacks under an earlier fence at the last query: it releases these."""
     _brands_to_release: set[str] = Factory(set)
     """Brands whose channels others should own: no more of their callbacks are claimed."""
     _released_at: dict[str, MonotonicInstant] = Factory(dict)
@@ -89,10 +107,33 @@ class ChannelOwner:
     _wake_up: trio.Event = Factory(trio.Event)
 
     def try_enqueue(self, work: WorkItem) -> bool:
-        """Query the store soon for a callback that has just become durable, as another process may own its channel.
-        This never waits."""
-        self._committed_brands.add(work.transaction.order.brand)
-        self._wake_up.set()
+        """Take a callback that this process has just committed, or query the store for it soon, as another process may
+        own its channel, or older ones may wait. This never waits."""
+        brand = work.transaction.order.brand
+        if not self._take_at_once(work, brand):
+            self._committed_brands.add(brand)
+            if brand in self.owned.fences:
+                self._to_search.add(brand)
+            self._wake_up.set()
+        return True
+
+    def _take_at_once(self, work: WorkItem, brand: str) -> bool:
+        fence = self.owned.fences.get(brand)
+        if (
+            fence is None
+            or brand in self._to_search
+            or brand in self._backlogged_brands
+            or brand in self._brands_to_release
+            or self.owned.clock() < later(self._owned_since[brand], TAKES_AT_ONCE_AFTER)
+            or not self.owned.owns(brand, fence)
+            or self.callbacks.claimed_of(brand) >= CLAIMED_PER_BRAND_MAX
+            or len(self.callbacks.claimed()) >= CLAIMED_MAX
+        ):
+            return False
+        reference = work.transaction.reference
+        if not self.callbacks.try_enqueue(WorkItem(DeliverCallback(reference, fence), work.transaction)):
+            return False
+        self._taken_meanwhile.add(reference)
         return True
 
     async def run(
@@ -141,51 +182,70 @@ class ChannelOwner:
         ):
             fence_before = self.owned.fences.get(channel.brand, self._uncertain_fences.pop(channel.brand, None))
             self.owned.fences[channel.brand] = channel.fence
+            self._owned_since[channel.brand] = self.owned.clock()
+            self._to_search.add(channel.brand)
             if fence_before is None:
                 self.callbacks.load_breaker(channel.brand, channel.breaker)
             logger.info("channel_claimed", brand=channel.brand, fence=channel.fence)
         self._committed_brands -= committed
-        capacity = self._free_capacity()
-        if capacity:
-            found = await self.channels.claim_callbacks(
-                capacity, known=dict(self.owned.fences), already_claimed=self._claimed_under_earlier_fence()
-            )
-            for work in found:
+        await self._search()
+        return max(0.0, (self._search_all_at - self.owned.clock()) / SECOND)
+
+    async def _search(self) -> None:
+        """Take callbacks from the store: of all brands if it is time, or else of those for which that cannot wait."""
+        now = self.owned.clock()
+        is_of_all = now >= self._search_all_at
+        brands = self.owned.fences.keys() - self._brands_to_release
+        if not is_of_all:
+            brands &= self._to_search | self._backlogged_brands
+        if brands and len(self.callbacks.claimed()) < CLAIMED_MAX:
+            await self._take_from_store(brands)
+        if is_of_all:
+            self._search_all_at = later(now, Span(round(SCAN_INTERVAL_S * SECOND)))
+
+    async def _take_from_store(self, brands: Collection[str]) -> None:
+        taken, outdated = self._taken_callbacks()
+        room = {brand: CLAIMED_PER_BRAND_MAX - len(taken.get(brand, ())) for brand in brands}
+        room = {brand: count for brand, count in room.items() if count > 0}
+        afresh = (outdated | self._outdated_brands) & room.keys()
+        sought = self._to_search & room.keys()
+        self._to_search -= sought
+        self._taken_meanwhile.clear()
+        try:
+            found = await self.channels.find_callbacks(room, known=dict(self.owned.fences), taken=taken, afresh=afresh)
+        except BaseException:
+            self._to_search |= sought
+            raise
+        for work in found:
+            room[work.transaction.order.brand] -= 1
+            if work.transaction.reference not in self._taken_meanwhile:
                 self.callbacks.try_enqueue(work)
-                capacity[work.transaction.order.brand] -= 1
-            self._backlogged_brands -= capacity.keys()
-            self._backlogged_brands |= {brand for brand, left in capacity.items() if left == 0}
-        return SCAN_INTERVAL_S
+        self._backlogged_brands -= room.keys()
+        self._backlogged_brands |= {brand for brand, left in room.items() if left == 0}
+        self._outdated_brands = outdated | self._outdated_brands - afresh
+
+    def _taken_callbacks(self) -> tuple[Mapping[str, Collection[str]], frozenset[str]]:
+        """Return the references of callbacks that are taken and not concluded, by brand, and the brands of which some
+        are active, or about to be released, under an earlier fence than the present one."""
+        taken: dict[str, list[str]] = {}
+        outdated: set[str] = set()
+        for work in self.callbacks.claimed():
+            brand = work.transaction.order.brand
+            taken.setdefault(brand, []).append(work.transaction.reference)
+            if self.owned.fences.get(brand) != fence_of(work):
+                outdated.add(brand)
+        return taken, frozenset(outdated)
 
     async def _wait(self, timeout_s: float, wake_up: trio.Event) -> None:
-        """Wait this long, or until `wake_up`, or until half the claims of a backlogged brand are free."""
+        """Wait this long, or until `wake_up`, or until a backlogged brand has room for half of what it may have."""
         with trio.move_on_after(timeout_s):
             while self._backlogged_brands & self.owned.fences.keys():
                 await trio.sleep(SCAN_INTERVAL_MIN_S)
-                capacity = self._free_capacity()
                 if wake_up.is_set() or any(
-                    capacity.get(brand, 0) >= CLAIMED_PER_BRAND_MAX // 2 for brand in self._backlogged_brands
+                    self.callbacks.claimed_of(brand) <= CLAIMED_PER_BRAND_MAX // 2 for brand in self._backlogged_brands
                 ):
                     return
             await wake_up.wait()
-
-    def _free_capacity(self) -> dict[str, int]:
-        """Return how many more callbacks of each brand can be claimed."""
-        claimed = Counter(work.transaction.order.brand for work in self.callbacks.claimed())
-        if claimed.total() >= CLAIMED_MAX:
-            return {}
-        claimable = self.owned.fences.keys() - self._brands_to_release
-        capacity = {brand: CLAIMED_PER_BRAND_MAX - claimed[brand] for brand in claimable}
-        return {brand: count for brand, count in capacity.items() if count > 0}
-
-    def _claimed_under_earlier_fence(self) -> Collection[str]:
-        """Return the references of callbacks that are active, or about to be released, under an earlier fence than the
-        present one."""
-        return [
-            work.transaction.reference
-            for work in self.callbacks.claimed()
-            if self.owned.fences.get(work.transaction.order.brand) != fence_of(work)
-        ]
 
     async def _renew_lease(self) -> None:
         """Renew the lease, and count its time from before the query."""
@@ -199,7 +259,7 @@ class ChannelOwner:
             self._lease_number = number
             self._drop_channels()
         elif now >= self.owned.trusted_until:
-            self._distrust_channels()  # Meanwhile callbacks were released that are to be claimed again.
+            self._distrust_channels()  # Meanwhile callbacks were released that are to be taken again.
         self.owned.trusted_until = trusted_until(requested_at)
         self._renew_lease_at = later(requested_at, LEASE_RENEWAL_INTERVAL)
 

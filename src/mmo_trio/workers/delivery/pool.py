@@ -51,6 +51,7 @@ class DeliveryPool(ABC):
         self._queue = queue
         self._claimed: dict[str, WorkItem] = {}
         """Work by gatewayReference, in the order of its acceptance."""
+        self._claimed_by_brand: Counter[str] = Counter()
         self._nursery: trio.Nursery | None = None
         self._is_draining = False
 
@@ -62,6 +63,10 @@ class DeliveryPool(ABC):
     def claimed(self) -> Collection[WorkItem]:
         """Return the work that is accepted and not concluded."""
         return self._claimed.values()
+
+    def claimed_of(self, brand: str) -> int:
+        """Return how much work of this brand is accepted and not concluded."""
+        return self._claimed_by_brand[brand]
 
     def active_brands(self) -> Collection[str]:
         """Return the brands that have an active delivery."""
@@ -81,6 +86,7 @@ class DeliveryPool(ABC):
         if not self.has_room_for(brand):
             return False
         self._claimed[reference] = work
+        self._claimed_by_brand[brand] += 1
         self._queue.add(brand, work)
         self._start_next()
         return True
@@ -139,6 +145,7 @@ class DeliveryPool(ABC):
         try:
             await self._process(work)
             del self._claimed[reference]
+            self._claimed_by_brand[brand] -= 1
         except Exception as error:
             log = logger.bind(kind=type(work.intent).__name__, reference=reference, brand=brand)
             log.error("delivery_record_failed", fault=describe_fault(error))

@@ -277,7 +277,7 @@ async def test_no_answer_depends_on_the_collation(postgres: PostgresServer, data
                 await submit_batch(store, (succeeded(number), after_noon(300 + number)))
             assert store.ownership is not None
             assert {each.brand for each in await store.ownership.claim()} >= {*brands}
-            assert len(await store.ownership.claim_callbacks(dict.fromkeys(brands, 1))) == len(brands)
+            assert len(await store.ownership.find_callbacks(dict.fromkeys(brands, 1))) == len(brands)
     finally:
         execute(postgres.url, f"DROP DATABASE {name} WITH (FORCE)")
 

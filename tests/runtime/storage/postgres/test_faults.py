@@ -87,7 +87,7 @@ async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not
             (work,) = await regained(store)
             assert isinstance(work.intent, DeliverCallback)
             assert work.transaction.status == "success"
-            assert not await claim_all_abandoned(store, limit=10)
+            assert not await claim_all_abandoned(store, limit=10, taken=[work])
 
 
 async def regained(store: PostgresStore) -> Sequence[WorkItem]:

@@ -131,7 +131,7 @@ async def test_each_step_of_a_payment_is_written_as_one_statement(
                 assert isinstance(reply, Applied)
             assert store.ownership is not None
             await store.ownership.claim(end_leases=True)
-            (work,) = await store.ownership.claim_callbacks({"acme": 10})
+            (work,) = await store.ownership.find_callbacks({"acme": 10})
             assert isinstance(work.intent, DeliverCallback)
             concluded = CallbackConcluded(reference(1), DELIVERED, work.intent.fence)
             await submit_batch(store, (concluded, after_noon(9)))
@@ -139,7 +139,7 @@ async def test_each_step_of_a_payment_is_written_as_one_statement(
             assert found is not None
             assert found.status is Status.SUCCESS
             assert not await store.integrity_errors()
-            assert not await store.ownership.claim_callbacks({"acme": 10})
+            assert not await store.ownership.find_callbacks({"acme": 10})
     assert [len(each) for each in writes] == [2, 2, 2, 1], "the last one locks nothing, so it needs no COMMIT"
     assert all(each[0].startswith(b"WITH ") for each in writes)
     assert [each[1] for each in writes[:-1]] == [b"COMMIT"] * 3
