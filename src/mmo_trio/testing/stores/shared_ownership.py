@@ -64,15 +64,16 @@ class SimulatedChannelOwnership:
         claim = partial(self.rows.claim, excluding=excluding, known=known, waiting=waiting, end_leases=end_leases)
         return await self._call_rows("claim", claim)
 
-    async def claim_callbacks(
+    async def find_callbacks(
         self,
-        capacity: Mapping[str, int],
+        room: Mapping[str, int],
         *,
         known: Mapping[str, int] | None = None,
-        already_claimed: Collection[str] = (),
+        taken: Mapping[str, Collection[str]] | None = None,
+        afresh: Collection[str] = (),
     ) -> Sequence[WorkItem]:
-        claim = partial(self.rows.claim_callbacks, capacity, known=known, already_claimed=already_claimed)
-        return await self._call_rows("claim_callbacks", claim)
+        find = partial(self.rows.find_callbacks, room, known=known, taken=taken, afresh=afresh)
+        return await self._call_rows("find_callbacks", find)
 
     async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
         await self._call_rows("release", partial(self.rows.release, fences, breakers))

@@ -169,7 +169,7 @@ class CallbackWorker(DeliveryPool):
             return
         reply = await retry_until_available(lambda: self._record(reference, brand, attempt, fence, breaker))
         if fence and not isinstance(reply, Applied):
-            logger.warning("callback_claim_lost", reference=reference, brand=brand)
+            logger.warning("callback_recorded_before", reference=reference, brand=brand)
             return
         if attempt.outcome not in UNSENT_OUTCOMES:
             self._durations.observe(attempt.duration_ms / 1_000)
