@@ -1,4 +1,8 @@
-"""Records the end of the one attempt to deliver a callback (clause K3) or a QR code (clause Q1)."""
+"""Records the end of the one attempt to deliver a callback (clause K3) or a QR code (clause Q1).
+
+The open intent decides: its conclusion is durable in the same commit, so a repeated input, or one of an earlier sender,
+finds none and changes nothing.
+"""
 
 from __future__ import annotations
 
