@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import trio
 from attrs import Factory, define, field
@@ -16,6 +17,8 @@ from mmo_trio.testing.network.machines import SimulatedMachine
 from mmo_trio.testing.network.outside import ProcessNetwork
 from mmo_trio.testing.network.simulated_listener import SimulatedListener
 from mmo_trio.testing.task_order import CURRENT_PROCESS, ProcessTasks, SeededTaskQueue
+
+CONNECTIONS_MAX: Final = 1_000
 
 
 class ProcessKilled(OSError):
@@ -40,6 +43,8 @@ class SimulatedProcess:
     """Set when no task of it is left."""
     on_death: list[Callable[[], None]] = field(factory=list, init=False)
     """Called when it is killed, before any of its tasks learns it; a store breaks its connections there."""
+    connections_max: int = field(default=CONNECTIONS_MAX, init=False)
+    """Connections for which it has descriptors."""
     _is_killed: bool = field(default=False, init=False)
     _listeners: list[SimulatedListener] = field(factory=list, init=False)
     _when_running: list[Callable[[], None]] = field(factory=list, init=False)
@@ -63,6 +68,13 @@ class SimulatedProcess:
         """Raise ProcessKilled unless it is alive; whatever leads out of the process asks first."""
         if not self.is_alive():
             raise ProcessKilled(errno.ESHUTDOWN, f"{self.name} was killed")
+
+    def require_descriptor(self) -> None:
+        """Raise OSError (EMFILE) when it has no descriptor for one more connection. Those that wait to be accepted have
+        none yet."""
+        if len(self.ends) - sum(map(len, self._listeners)) >= self.connections_max:
+            self.machine.network.report_fault("no_descriptor", process=self.name)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     def gateway_clock(self) -> MachineGatewayClock:
         """Return the clock of a gateway in this process."""

@@ -18,6 +18,11 @@ PIECE_BYTES_MAX: Final = 24
 PIECE_PAUSE_MAX_S: Final = 0.4
 
 
+WINDOW_BYTES: Final = 128 * 1024
+"""Bytes on their way or unread after which a sender has to wait for its reader."""
+SMALL_WINDOW_BYTES: Final = 64
+
+
 class ConnectionFault(enum.Enum):
     """Is what happens to a connection at one of its bytes."""
 
@@ -47,6 +52,8 @@ class PathConditions:
     """The byte at which a connection has a fault is at most this one, in either direction."""
     dripping: float = 0.0
     """Of each connection; its bytes arrive in small pieces with pauses."""
+    slow_reading: float = 0.0
+    """Of each connection; its ends take little at a time, so that a sender soon has to wait for its reader."""
     failed_handshake: float = 0.0
     """Of each TLS handshake."""
 
@@ -89,6 +96,12 @@ class Path:
                 delay_s += pause_s
                 pause_s = min(2 * pause_s, RETRANSMISSION_MAX_S)
         return delay_s
+
+    def draw_window(self) -> int:
+        """Return how many bytes a new connection takes before they are read."""
+        slow_reading = self.conditions.slow_reading
+        is_slow = bool(slow_reading) and self.generator.random() < slow_reading
+        return SMALL_WINDOW_BYTES if is_slow else WINDOW_BYTES
 
     def send_again_soon(self) -> None:
         """Let each who waits send again, at the latest after as long again as it has waited."""

@@ -17,8 +17,6 @@ from mmo_trio.testing.network.conditions import ConnectionFault, FaultAt, Path
 from mmo_trio.testing.network.identities import ServerIdentity
 from mmo_trio.testing.virtual_clock import VirtualClock
 
-WINDOW_BYTES: Final = 128 * 1024
-"""Bytes on their way or unread after which a sender has to wait for its reader."""
 GIVE_UP_S: Final = 924.0
 """How long a sender goes on without being acknowledged (Linux, `tcp_retries2`)."""
 
@@ -42,6 +40,8 @@ class ConnectionEnd:
     is_client: bool
     fault: FaultAt | None
     drips: bool
+    window_bytes: int
+    """How much may be on its way to the peer, or unread there."""
     report_fault: Callable[[str], None]
     peer: ConnectionEnd | None = field(default=None, init=False)
     """None until the connection is established."""
@@ -74,7 +74,7 @@ class ConnectionEnd:
     def room_bytes(self) -> int:
         """How much it takes at once."""
         unread = len(self.peer.received) if self.peer is not None else 0
-        return max(0, WINDOW_BYTES - self._unarrived_bytes - unread)
+        return max(0, self.window_bytes - self._unarrived_bytes - unread)
 
     def send(self, data: bytes) -> int:
         """Send as much as there is room for; return how many bytes. Raises OSError once the connection is broken."""

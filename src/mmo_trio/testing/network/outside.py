@@ -16,7 +16,7 @@ from mmo_sansio.http.ip_rules import Address
 from mmo_trio.http.client.outside_network import SecuredStream
 from mmo_trio.http.streams import TransportStream
 from mmo_trio.system.parking import ParkingSpot
-from mmo_trio.testing.network.conditions import Path
+from mmo_trio.testing.network.conditions import WINDOW_BYTES, Path
 from mmo_trio.testing.network.connection_end import ConnectionEnd
 from mmo_trio.testing.network.identities import ServerIdentity, handshake_error
 from mmo_trio.testing.network.machines import SimulatedMachine
@@ -119,6 +119,9 @@ class _Attempt:
         drips = bool(conditions.dripping) and self.path.generator.random() < conditions.dripping
         if drips:
             network.report_fault("dripping")
+        window_bytes = self.path.draw_window()
+        if window_bytes < WINDOW_BYTES:
+            network.report_fault("slow_reading")
         client = ConnectionEnd(
             network.clock,
             source,
@@ -127,10 +130,11 @@ class _Attempt:
             True,
             fault,
             drips,
+            window_bytes,
             network.report_fault,
         )
         server = ConnectionEnd(
-            network.clock, self.target, self.address, self.back, False, fault, drips, network.report_fault
+            network.clock, self.target, self.address, self.back, False, fault, drips, window_bytes, network.report_fault
         )
         client.peer, server.peer = server, client
         server.identity = identity
@@ -150,6 +154,7 @@ class ProcessNetwork:
         """Return a connection to this address. Raises OSError, at the latest when Linux would."""
         process = self.process
         process.require_alive()
+        process.require_descriptor()
         network = process.machine.network
         target = network.machine_at(str(address))
         if target is None:

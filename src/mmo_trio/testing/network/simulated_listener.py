@@ -34,6 +34,10 @@ class ConnectionOwner(Protocol):
         """Return whether it was neither killed nor has ended."""
         ...
 
+    def require_descriptor(self) -> None:
+        """Raise OSError when the process may open nothing more."""
+        ...
+
     def own(self, end: ConnectionEnd) -> None:
         """Count an end of a connection as one of this process until it is closed."""
         ...
@@ -55,6 +59,10 @@ class SimulatedListener(trio.abc.Listener[TransportStream]):
     _acceptor: ParkingSpot[None] = field(factory=ParkingSpot, init=False)
     is_closed: bool = field(default=False, init=False)
 
+    def __len__(self) -> int:
+        """Return how many connections wait to be accepted."""
+        return len(self._waiting)
+
     @property
     def has_room(self) -> bool:
         """Whether one more connection may wait."""
@@ -73,6 +81,7 @@ class SimulatedListener(trio.abc.Listener[TransportStream]):
             if self.is_closed:
                 raise trio.ClosedResourceError("closed here")
             await self._acceptor.park()
+        self.process.require_descriptor()
         end, peer = self._waiting.popleft()
         return SimulatedStream(
             end,

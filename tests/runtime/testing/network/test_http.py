@@ -172,3 +172,30 @@ def test_no_connection_is_made_through_a_partition() -> None:
         assert machines.bodies == [b"paid"]
 
     simulate(test)
+
+
+def test_a_slow_reader_makes_its_sender_wait() -> None:
+    async def test(machines: TwoMachines) -> None:
+        machines.serve()
+        machines.network.set_conditions(PathConditions(latency_s=(0.01, 0.01), slow_reading=1.0))
+        machines.answer = b"t" * 3_000
+        assert await machines.success(body=b"p" * 3_000) == machines.answer
+        assert machines.bodies == [b"p" * 3_000]
+        assert trio.current_time() > 2 * 3_000 / 64 * 0.01
+        assert machines.network.fault_counts == {"slow_reading": 1}
+
+    simulate(test)
+
+
+def test_a_server_without_descriptors_accepts_when_it_has_some_again() -> None:
+    async def test(machines: TwoMachines) -> None:
+        machines.serve()
+        machines.server.connections_max = 0
+        assert "The TLS handshake" not in await machines.failure(), "the machine itself completes it"
+        machines.server.connections_max = 1
+        await machines.success()
+        machines.client.connections_max = 0
+        assert await machines.failure() == "Connecting failed: Too many open files."
+        assert machines.network.fault_counts["no_descriptor"] > 2
+
+    simulate(test)
