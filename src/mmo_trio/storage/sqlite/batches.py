@@ -122,10 +122,8 @@ def _fetch_by_keys(
 
 
 def _insert_rows(connection: sqlite3.Connection, beginning: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Insert these rows in their order, several with each statement.
-
-    Python gives up its lock for every step of a statement, and a thread that is busy takes it: with a step for each
-    row, a batch would wait for the requests that arrive meanwhile instead of for the disk."""
+    """Insert these rows in their order, several with each statement: Python gives up its lock and takes it again for
+    every step of a statement, and for several rows there is one."""
     for start in range(0, len(rows), ROWS_PER_STATEMENT):
         some = rows[start : start + ROWS_PER_STATEMENT]
         statement = _insert_statement(beginning, len(some[0]), len(some))
