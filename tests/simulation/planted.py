@@ -23,7 +23,7 @@ from mmo_sansio.values.model import Source
 from mmo_trio.engine.engine import Engine
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.storage.interface.store import OutcomeUnknown
-from mmo_trio.storage.memory import store as memory_store
+from mmo_trio.storage.memory import state as memory_state
 from mmo_trio.storage.memory.store import MemoryStore
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import OwnedChannels
@@ -136,7 +136,7 @@ def _forgets_every_tenth_submission(right: Any) -> Any:
 
 
 def _wakes_nothing(right: Any) -> Any:
-    async def wake_due(self: Scheduler, until: Any) -> int:
+    async def wake_due(self: Scheduler, *_: Any, **__: Any) -> int:
         return 0
 
     return wake_due
@@ -193,7 +193,7 @@ BUGS = (
     PlantedBug("loses_wake_ups", Scheduler, "_wake_due", _wakes_nothing),
     PlantedBug("leaves_the_work_of_the_dead", Scheduler, "_claim_abandoned", _claims_nothing),
     PlantedBug("answers_look_ups_from_memory", MemoryStore, "look_up", _remembers_look_ups),
-    PlantedBug("leaves_stages_out_of_the_journal", memory_store, "record_change", _leaves_out_of_the_journal),
+    PlantedBug("leaves_stages_out_of_the_journal", memory_state, "record_change", _leaves_out_of_the_journal),
     PlantedBug("leaves_a_row_out_of_a_page", MemoryStore, "list_records", _lists_from_the_second),
     PlantedBug("sends_without_looking_again", OwnedChannels, "owns", _owns_everything),
 )

@@ -56,6 +56,8 @@ RECEIVER_PORT: Final = 443
 REQUEST_TIMEOUT_S: Final = 30.0
 CREATION_RETRIES: Final = 200
 """How often a merchant begins a creation again whose outcome is unclear: for more than a day."""
+LOOK_UPS_SHARE: Final = 0.3
+"""The share of payments about which a merchant asks at once."""
 CREATION_RETRY_AFTER_S: Final = 600.0
 
 T = TypeVar("T")
@@ -179,7 +181,16 @@ class WorldMerchant:
                 await self.schedule.sleep(CREATION_RETRY_AFTER_S)
                 continue
             self.unclear.discard(reference)
+            if reference in self.started and self.random.random() < LOOK_UPS_SHARE:
+                await self._look_up_again(reference)
             return
+
+    async def _look_up_again(self, reference: str) -> None:
+        """Ask about a payment that was just created."""
+        try:
+            await self.look_up(self.started[reference].gateway_reference)
+        except TransactionNotFound:
+            self.lost.append(reference)
 
     async def look_up(self, gateway_reference: str) -> TransactionObject | None:
         """Return the payment as a look-up tells it; None when there was no answer. Raises TransactionNotFound."""

@@ -69,6 +69,8 @@ WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
     dict.fromkeys(FaultKind, 0.35) | {FaultKind.GATEWAY_KILLED: 0.5}
 )
 """The share of seeds in which each kind of fault exists at all."""
+CALM_SHARE: Final = 0.15
+"""The share of seeds without any fault, in which everything must go well."""
 OCCURRENCES_MAX: Final = 6
 
 
@@ -126,6 +128,7 @@ def draw_plan(
     busy_s = max(HOUR_S, days * DAY_S - QUIET_BEFORE_END_S)
     begins = sorted(random.uniform(0.0, busy_s) for _ in range(random.choice((1, 2, 5, 20))))
     times = sorted(random.choice(begins) + random.expovariate(1 / 120.0) for _ in range(payments))
+    is_calm = random.random() < CALM_SHARE
     faults: list[WorldFault] = []
     for kind in FaultKind:
         exists, count = random.random() < WEIGHTS[kind], random.randint(1, OCCURRENCES_MAX)
@@ -133,7 +136,7 @@ def draw_plan(
             at_s = max(0.0, random.choice(begins) + random.uniform(-60.0, 600.0))
             lasts_s = random.choice((0.3, 3.0, 12.0, 40.0, 300.0, 3_000.0)) * random.uniform(0.5, 1.5)
             fault = WorldFault(kind, at_s, lasts_s, random.randrange(60), random.random())
-            if exists and kind in kinds:
+            if exists and not is_calm and kind in kinds:
                 faults.append(fault)
     return WorldPlan(
         seed=seed,
