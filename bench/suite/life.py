@@ -86,7 +86,7 @@ def run(options: Options) -> Outcome:
         " receiver's having read the body.",
         [table, memory],
         [
-            Goal("whole lives", 400, most.per_s, " per s"),
+            Goal("whole lives", 1000, most.per_s, " per s"),
             Goal("memory, last third : middle third", 1.1, late / early, " x", at_most=True),
         ],
     )
