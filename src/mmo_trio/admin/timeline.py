@@ -63,7 +63,8 @@ def _without_answered_ticks(journal: Sequence[JournalEntry]) -> Iterator[Journal
 
 
 def _journal_entries(line: JournalEntry, order: Order, *, with_free_text: bool) -> Iterator[TimelineEntry]:
-    """Yield the entry of a line of the journal; a request that was accepted has a second one, with its route."""
+    """Yield the entry of a line of the journal; a request that was accepted has a second one, with its
+    route, and a third where its submission was recorded with it."""
     yield TimelineEntry(line.at, line.actor, _journal_text(line, with_free_text=with_free_text))
     if line.input_name == "CreatePayment" and line.stage_after is not None:
         yield TimelineEntry(
@@ -72,6 +73,8 @@ def _journal_entries(line: JournalEntry, order: Order, *, with_free_text: bool) 
             f"found the request valid: {order.method} in {order.country} may take {order.requested}"
             f" ({order.flow}/{order.type}), and routed it to {order.provider_title} ({order.provider})",
         )
+        if line.stage_after == Stage.SUBMITTING:
+            yield TimelineEntry(line.at, "gateway", _INPUT_TEXTS["BeginSubmission"])
 
 
 def _folded(lines: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:

@@ -95,7 +95,7 @@ async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: Signe
         "routed it to Sandbox",
         "asked for the payment",
         "is about to send the payment to its provider",
-        "[created → submitting]",
+        "[nothing → submitting]",
         "says that the money will not move",
         ErrorCode.USER_INSUFFICIENT_FUNDS,
         "concluded the callback",
