@@ -45,19 +45,18 @@ class SimulatedProcess:
     """Called when it is killed, before any of its tasks learns it; a store breaks its connections there."""
     connections_max: int = field(default=CONNECTIONS_MAX, init=False)
     """Connections for which it has descriptors."""
-    _is_killed: bool = field(default=False, init=False)
     _listeners: list[SimulatedListener] = field(factory=list, init=False)
     _when_running: list[Callable[[], None]] = field(factory=list, init=False)
     _scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
 
     def is_alive(self) -> bool:
         """Return whether it was neither killed nor has ended."""
-        return not self._is_killed and not self.ended.is_set()
+        return not self.tasks.is_killed and not self.ended.is_set()
 
     @property
     def is_killed(self) -> bool:
         """Whether it was killed; its tasks may still be ending."""
-        return self._is_killed
+        return self.tasks.is_killed
 
     @property
     def is_suspended(self) -> bool:
@@ -100,10 +99,10 @@ class SimulatedProcess:
                 self.require_alive()
                 await main(self)
         except Exception:
-            if not self._is_killed:
+            if not self.is_killed:
                 raise
         except BaseExceptionGroup as errors:
-            rest = errors.split(Exception)[1] if self._is_killed else errors
+            rest = errors.split(Exception)[1] if self.is_killed else errors
             if rest is not None:
                 raise rest from None
         finally:
@@ -160,7 +159,7 @@ class SimulatedProcess:
     def _die(self, release: Callable[[], None]) -> None:
         if not self.is_alive():
             return
-        self._is_killed = True
+        self.tasks.is_killed = True
         self.machine.network.trace("killed", process=self.name)
         for call in self.on_death:
             call()

@@ -12,6 +12,8 @@ import structlog
 import trio
 from attrs import Factory, define
 
+from mmo_trio.testing.task_order import CURRENT_PROCESS
+
 UNKNOWN_OUTCOME: Final = "internal_server_error"
 """Stands as the fault of a request whose outcome could not be learnt from the store (P5), which is no fault of ours."""
 LINES_KEPT: Final = 2_000
@@ -58,9 +60,12 @@ class SimulationTrace:
 @contextmanager
 def logs_in_trace(trace: SimulationTrace) -> Iterator[None]:
     """Let the log lines of all gateways go to the trace while the block lasts: each is counted by its event, and one
-    with a `fault` of the program is kept."""
+    with a `fault` of the program is kept. A process that was killed writes none, though its tasks are still ending."""
 
     def take(logger: Any, level: str, event: MutableMapping[str, Any]) -> NoReturn:
+        process = CURRENT_PROCESS.get()
+        if process is not None and process.is_killed:
+            raise structlog.DropEvent
         name = str(event.get("event"))
         trace.add_routine(f"log {name}")
         if event.get("fault", UNKNOWN_OUTCOME) != UNKNOWN_OUTCOME:

@@ -29,6 +29,8 @@ class ProcessTasks:
 
     queue: SeededTaskQueue
     is_suspended: bool = field(default=False, init=False)
+    is_killed: bool = field(default=False, init=False)
+    """Whether its tasks end without anything that they still do being seen."""
     waiting: list[trio.lowlevel.Task] = field(factory=list, init=False)
     """Tasks that could run but for the suspension."""
     steps_left: int = field(default=-1, init=False)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 
 import pytest
+import structlog
 import trio
 
 from mmo_trio.testing.network.machines import SimulatedNetwork
 from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_run import Simulation, run_simulated
+from mmo_trio.testing.simulated_trace import SimulationTrace, logs_in_trace
 from tests.runtime.testing.network.two_machines import HTTPS, NAME, TwoMachines, simulate
 
 
@@ -139,5 +141,29 @@ def test_a_killed_process_hides_the_errors_of_its_end_and_a_failed_one_does_not(
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(other.run, fail)
         assert not machine.listeners
+
+    run_simulated(main, seed=0)
+
+
+def test_a_killed_process_logs_nothing_while_its_tasks_end() -> None:
+    async def main(simulation: Simulation) -> None:
+        async def serve(_: SimulatedProcess) -> None:
+            log = structlog.get_logger()
+            log.info("begun")
+            try:
+                await trio.sleep_forever()
+            finally:
+                log.error("conversation_failed", fault="ClosedResourceError")
+
+        network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"))
+        process = SimulatedProcess("one", network.add_machine("one", "10.0.0.1"), simulation.tasks)
+        trace = SimulationTrace()
+        with logs_in_trace(trace):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(process.run, serve)
+                await trio.sleep(1)
+                process.kill()
+        assert trace.counts == {"log begun": 1}
+        assert not trace.faults
 
     run_simulated(main, seed=0)
