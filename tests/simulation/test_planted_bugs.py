@@ -1,16 +1,38 @@
-"""Judges find bugs that are planted: here those that a few small worlds show."""
+"""Judges find bugs that are planted into the shell, here those that a few small worlds show."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.simulation.planted_bugs import PLANTED, find
+from tests.simulation.play import Variant, play
 
 SEEDS = 12
+CALM_SEEDS = (7, 9)
+"""Seeds without a fault."""
+CALM_PAYMENTS = 15
 
 
 @pytest.mark.parametrize("name", ["retry_doubles_a_submission", "unreachable_taken_for_failure"])
-def test_a_planted_bug_is_found(name: str) -> None:
-    found = find(PLANTED[name], range(SEEDS))
+def test_a_bug_is_found_in_worlds_with_faults(name: str) -> None:
+    assert find(PLANTED[name], range(SEEDS)) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "judge"),
+    [
+        ("callback_sent_twice", "each_end_is_called_back_once"),
+        ("submission_forgotten", "an_undisturbed_payment_succeeds_soon"),
+        ("look_up_answered_from_memory", "an_end_never_changes"),
+        ("stage_left_out_of_the_journal", "the_journal_explains_each_stage"),
+        ("row_left_out_of_a_page", "records_list_each_payment_once"),
+    ],
+)
+def test_a_judge_finds_a_bug_where_nothing_else_is_wrong(name: str, judge: str) -> None:
+    found = find(PLANTED[name], CALM_SEEDS, payments=CALM_PAYMENTS)
     assert found is not None
-    assert found.violations
+    assert judge in {each.partition(":")[0] for each in found.violations}
+
+
+def test_a_calm_world_is_right_without_a_bug() -> None:
+    assert [play(Variant(seed, payments=CALM_PAYMENTS)).violations for seed in CALM_SEEDS] == [(), ()]

@@ -1,0 +1,73 @@
+"""Bugs of the delivery of callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partialmethod
+from typing import Any
+from unittest.mock import patch
+
+import trio
+from attrs import evolve
+
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
+from mmo_sansio.messages.inputs import CallbackConcluded
+from mmo_sansio.values.model import Transaction
+from mmo_trio.storage.interface.store import WorkItem
+from mmo_trio.workers.delivery.callbacks import CallbackWorker, fence_of
+from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
+from mmo_trio.workers.delivery.pool import DeliveryPool
+
+
+@contextmanager
+def drain_drops_callbacks() -> Iterator[None]:
+    """A process that drains does not wait for deliveries, and records them as delivered."""
+    process = CallbackWorker._process
+
+    async def process_or_drop(self: CallbackWorker, work: WorkItem) -> None:
+        try:
+            await process(self, work)
+        except trio.Cancelled:
+            url = work.transaction.order.result_url or ""
+            dropped = DeliveryAttempt(DeliveryOutcome.DELIVERED, url, 204)
+            with trio.CancelScope(shield=True), trio.move_on_after(5):
+                await self._record_outcome(CallbackConcluded(work.transaction.reference, dropped, fence_of(work)))
+            raise
+
+    with (
+        patch.object(CallbackWorker, "_process", process_or_drop),
+        patch.object(DeliveryPool, "run", partialmethod(DeliveryPool.run, grace_s=0.0)),
+    ):
+        yield
+
+
+def half_claimed_channels_trusted() -> AbstractContextManager[object]:
+    """A process that does not know the outcome of a claim goes on as if it had failed."""
+    return patch.object(ChannelOwner, "_distrust_channels", lambda self: None)
+
+
+def callback_sent_twice() -> AbstractContextManager[object]:
+    """Each callback is sent once more, whatever the answer."""
+    attempt = CallbackWorker._attempt
+
+    async def attempt_twice(self: CallbackWorker, transaction: Transaction, fence: int) -> Any:
+        await attempt(self, transaction, fence)
+        return await attempt(self, transaction, fence)
+
+    return patch.object(CallbackWorker, "_attempt", attempt_twice)
+
+
+def outcome_recorded_before_it_is_known() -> AbstractContextManager[object]:
+    """Every callback is recorded as delivered."""
+    limit_body = CallbackWorker._limit_body
+
+    def limit_and_deliver(self: CallbackWorker, brand: str, attempt: DeliveryAttempt) -> DeliveryAttempt:
+        return evolve(limit_body(self, brand, attempt), outcome=DeliveryOutcome.DELIVERED)
+
+    return patch.object(CallbackWorker, "_limit_body", limit_and_deliver)
+
+
+def sent_without_looking_again() -> AbstractContextManager[object]:
+    """A process does not check before it sends that it still owns the channel."""
+    return patch.object(OwnedChannels, "owns", lambda self, brand, fence: True)

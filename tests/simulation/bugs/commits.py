@@ -1,0 +1,131 @@
+"""Bugs of the engine, and of what a store promises it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import outcome
+import trio
+
+from mmo_sansio.messages.queries import Records
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.values.clock import Instant
+from mmo_trio.engine import engine
+from mmo_trio.engine.engine import Engine, PendingInput
+from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, WorkItem
+from mmo_trio.testing.stores.file_store import SimulatedFileStore
+from mmo_trio.testing.stores.machine import StoreCall
+from mmo_trio.testing.stores.shared_server import SimulatedServer
+from mmo_trio.testing.stores.shared_store import SimulatedSharedStore
+from mmo_trio.testing.stores.transactions import ServerTransaction
+
+
+def answered_before_the_commit() -> AbstractContextManager[object]:
+    """The engine answers its callers once it has decided, and not once that is durable."""
+    decide = engine._Batch.decide
+
+    def decide_and_answer(batch: engine._Batch, ledger: Ledger) -> Sequence[Decision]:
+        decisions = decide(batch, ledger)
+        for call, result in zip(batch.pending_inputs, batch.results, strict=True):
+            if isinstance(result, Decision):
+                call.complete(outcome.Value(result.reply))
+        return decisions
+
+    return patch.object(engine._Batch, "decide", decide_and_answer)
+
+
+@contextmanager
+def acted_on_before_the_commit() -> Iterator[None]:
+    """Workers get an intent once it is decided, and not once it is durable."""
+    decide, commit = engine._Batch.decide, Engine._commit_batch
+
+    async def commit_batch(self: Engine, calls: Sequence[PendingInput]) -> Sequence[PendingInput]:
+        def decide_and_act(batch: engine._Batch, ledger: Ledger) -> Sequence[Decision]:
+            decisions = decide(batch, ledger)
+            for each in decisions:
+                for intent in each.intents:
+                    self.outbox.put(WorkItem(intent, engine._transaction_of(each)))
+            return decisions
+
+        with patch.object(engine._Batch, "decide", decide_and_act):
+            return await commit(self, calls)
+
+    with patch.object(Engine, "_commit_batch", commit_batch):
+        yield
+
+
+def lost_wake_up() -> AbstractContextManager[object]:
+    """An input that arrives while nothing is decided does not always wake the task that decides."""
+    start, counted = Engine._start_batch_if_possible, itertools.count(1)
+
+    def start_sometimes(self: Engine) -> None:
+        if self._active_inputs or next(counted) % 9:
+            start(self)
+
+    return patch.object(Engine, "_start_batch_if_possible", start_sometimes)
+
+
+@contextmanager
+def unknown_outcome_taken_for_success() -> Iterator[None]:
+    """A commit whose outcome nobody knows counts as done."""
+    with ExitStack() as patches:
+        for kind in (SimulatedFileStore, SimulatedSharedStore):
+            patches.enter_context(patch.object(kind, "transact", _optimistic(kind.transact)))
+        yield
+
+
+def _optimistic(transact: Callable[..., Any]) -> Callable[..., Any]:
+    async def transact_optimistically(self: object, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
+        kept: list[Decision] = []
+
+        def keep(ledger: Ledger) -> Sequence[Decision]:
+            kept[:] = decide(ledger)
+            return kept
+
+        try:
+            result: Sequence[Decision] = await transact(self, reads, keep)
+        except OutcomeUnknown:
+            return kept
+        return result
+
+    return transact_optimistically
+
+
+def deferred_input_forgotten() -> AbstractContextManager[object]:
+    """An input about a payment that another process is deciding about is never put back."""
+
+    async def forget(self: Engine, deferred: Sequence[PendingInput]) -> None:
+        await trio.sleep_forever()
+
+    return patch.object(Engine, "_put_back_later", forget)
+
+
+def commit_without_conditions() -> AbstractContextManager[object]:
+    """A batch is stored although what it was decided from has changed."""
+    return patch.object(ServerTransaction, "conflict", lambda self, memory, effect, horizon: None)
+
+
+def commit_in_doubt_forgotten() -> AbstractContextManager[object]:
+    """Nobody asks later what became of a commit in doubt."""
+
+    async def resolve_nothing(self: SimulatedSharedStore) -> Sequence[WorkItem]:
+        await trio.lowlevel.checkpoint()
+        return ()
+
+    return patch.object(SimulatedSharedStore, "_resolve_doubts", resolve_nothing)
+
+
+def horizon_that_does_not_wait() -> AbstractContextManager[object]:
+    """Records are read while a commit that adds to them is on its way."""
+
+    def read_at_once(
+        self: SimulatedServer, end: Instant, read: Callable[[], Records], call: StoreCall[Records]
+    ) -> None:
+        self.do(call, read)
+
+    return patch.object(SimulatedServer, "list_records", read_at_once)

@@ -1,0 +1,106 @@
+"""Bugs of the conversations with operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+import trio
+from attrs import evolve
+
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    ProviderFailed,
+    ProviderReport,
+    ProviderSucceeded,
+    ProviderUnreachable,
+)
+from mmo_sansio.messages.replies import Applied
+from mmo_sansio.providers.common.interface import ExchangeFailed
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Transaction
+from mmo_trio.http.client.client import HttpClient
+from mmo_trio.workers.providers import worker
+from mmo_trio.workers.providers.conversation import run_conversation
+from mmo_trio.workers.providers.worker import ProviderWorker
+
+
+def unreachable_taken_for_failure() -> AbstractContextManager[object]:
+    """A payment has failed when its provider does not answer the submission."""
+
+    def fail(report: ProviderReport) -> ProviderReport:
+        if isinstance(report, ProviderUnreachable):
+            code = ErrorCode("provider_unavailable")
+            return ProviderFailed(report.gateway_reference, report.provider, Source.POLL, code)
+        return report
+
+    return _reports_changed(fail)
+
+
+def _reports_changed(change: Callable[[ProviderReport], ProviderReport]) -> AbstractContextManager[object]:
+    async def run_and_change(*args: Any, **kwargs: Any) -> ProviderReport:
+        return change(await run_conversation(*args, **kwargs))
+
+    return patch.object(worker, "run_conversation", run_and_change)
+
+
+def retry_doubles_a_submission() -> AbstractContextManager[object]:
+    """A submission that was not answered is sent again, under another reference."""
+    converse = ProviderWorker._converse_and_report
+
+    async def converse_twice(
+        self: ProviderWorker, conversation: Any, provider: Any, about: Transaction, at: float
+    ) -> None:
+        failures = self.statistics().unreachable
+        await converse(self, conversation, provider, about, at)
+        if self.statistics().unreachable > failures:
+            another = f"{about.reference[:-1]}{'0' if about.reference[-1] != '0' else '1'}"
+            order = evolve(about.order, gateway_reference=another)
+            again = provider.submit(evolve(about, order=order), now=self.now())
+            await run_conversation(
+                again, self.exchange_for(provider.name), about, trio.current_time() + 20, self._counts[provider.name]
+            )
+
+    return patch.object(ProviderWorker, "_converse_and_report", converse_twice)
+
+
+def lost_answer_taken_for_a_lost_request() -> AbstractContextManager[object]:
+    """Whatever goes wrong, the operator counts as never having received the request."""
+    call_provider = HttpClient.call_provider
+
+    async def call_certainly(self: HttpClient, request: HttpRequest, **options: Any) -> Any:
+        try:
+            return await call_provider(self, request, **options)
+        except ExchangeFailed as error:
+            raise ExchangeFailed(error.reason, may_have_arrived=False) from error
+
+    return patch.object(HttpClient, "call_provider", call_certainly)
+
+
+def submitted_without_a_record() -> AbstractContextManager[object]:
+    """A payment is submitted although its submission could not be recorded."""
+
+    async def submit(self: ProviderWorker, work: Any) -> None:
+        provider = self.providers[work.transaction.order.provider]
+        reply, began_at = await self._record_input(BeginSubmission(work.intent.gateway_reference))
+        about = reply.transaction if isinstance(reply, Applied) else work.transaction
+        await self._converse_and_report(provider.submit(about, now=self.now()), provider, about, began_at)
+
+    return patch.object(ProviderWorker, "_submit", submit)
+
+
+def forged_notification_trusted() -> AbstractContextManager[object]:
+    """A notification of success books it, without a question to the operator."""
+    read_notification = MtnMomoProvider.read_notification
+
+    def read_and_trust(self: MtnMomoProvider, request: HttpRequest) -> Any:
+        if b'"SUCCESSFUL"' not in request.body:
+            return read_notification(self, request)
+        reference = request.target.rpartition(b"/")[2].decode()
+        return ProviderSucceeded(reference, self.name, Source.WEBHOOK, "forged")
+
+    return patch.object(MtnMomoProvider, "read_notification", read_and_trust)

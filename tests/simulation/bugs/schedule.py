@@ -1,0 +1,48 @@
+"""Bugs of what is due and of what others have left."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+from mmo_sansio.messages.intents import SubmitToProvider
+from mmo_trio.storage.interface.store import WorkItem
+from mmo_trio.testing.machine_clock import MachineGatewayClock
+from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.scheduler import Scheduler
+
+
+def expiry_by_the_wall_clock() -> AbstractContextManager[object]:
+    """What is due is judged by the machine's wall clock, right or wrong."""
+    return patch.object(MachineGatewayClock, "time", lambda self: self.wall())
+
+
+def submission_forgotten() -> AbstractContextManager[object]:
+    """Every tenth payment is not passed to its provider."""
+    dispatch, counted = Dispatcher.dispatch, itertools.count(1)
+
+    def dispatch_most(self: Dispatcher, work: WorkItem) -> None:
+        if not (isinstance(work.intent, SubmitToProvider) and next(counted) % 10 == 0):
+            dispatch(self, work)
+
+    return patch.object(Dispatcher, "dispatch", dispatch_most)
+
+
+def due_payments_never_woken() -> AbstractContextManager[object]:
+    """Nothing that is due happens."""
+
+    async def wake_nothing(self: Scheduler, *_: Any, **__: Any) -> frozenset[str]:
+        return frozenset()
+
+    return patch.object(Scheduler, "_wake_due", wake_nothing)
+
+
+def work_of_the_dead_left() -> AbstractContextManager[object]:
+    """Nobody goes on with what a process has left that died."""
+
+    async def claim_nothing(self: Scheduler) -> int:
+        return 0
+
+    return patch.object(Scheduler, "_claim_abandoned", claim_nothing)
