@@ -91,7 +91,7 @@ class EngineStatistics:
     deferred: int
     """How often an input was put back because another process was deciding about its payment."""
     last_commit_at: float
-    """Trio's time of the last commit; minus infinity before the first."""
+    """Trio's time of the last commit that stored something; minus infinity before the first."""
     last_failure_at: float
     """Trio's time at which a batch last could not be committed, or not for certain."""
     commit_durations: LatencyHistogram
@@ -263,9 +263,11 @@ class Engine:
             logger.error("input_failed", input=kind, fault=describe_fault(error))
             pending_inputs[0].complete(outcome.Error(DecisionFailed("the store failed")))
         else:
+            now = trio.current_time()
             self._batches += 1
-            self._last_commit_at = trio.current_time()
-            self._commit_durations.observe(self._last_commit_at - began)
+            if batch.has_changes():  # What stores nothing does not show that the store can be written to.
+                self._last_commit_at = now
+            self._commit_durations.observe(now - began)
             deferred = batch.complete(self.outbox)
             self._inputs += len(pending_inputs) - len(deferred)
             self._deferred += len(deferred)
@@ -302,6 +304,10 @@ class _Batch:
                 waiting |= call.keys
             self.results.append(result)
         return [each for each in self.results if isinstance(each, Decision)]
+
+    def has_changes(self) -> bool:
+        """Return whether any decision changes what is stored."""
+        return any(isinstance(each, Decision) and each.changes for each in self.results)
 
     def complete(self, outbox: Outbox) -> Sequence[PendingInput]:
         """Complete the callers' inputs, then put the work that follows into the outbox; return the inputs that have to

@@ -150,6 +150,23 @@ async def test_a_store_that_fails_stores_nothing_and_serves_again_without_a_rest
     await with_engine(act)
 
 
+@pytest.mark.finding("hostile-F5")
+async def test_what_stores_nothing_does_not_count_as_a_commit_after_one_that_failed() -> None:
+    async def act(engine: Engine, store: Watched, _: Any) -> None:
+        await engine.submit(a_payment(1))
+        store.error = StoreUnavailable("the disk is full")
+        with pytest.raises(StoreUnavailable):
+            await engine.submit(a_payment(2))
+        store.error = None
+        await engine.submit(TransactionWoke(numbered_reference(3)))
+        figures = engine.statistics()
+        assert figures.last_failure_at > figures.last_commit_at
+        await engine.submit(a_payment(2))
+        assert engine.statistics().last_commit_at > figures.last_failure_at
+
+    await with_engine(act)
+
+
 @pytest.mark.spec("P5")
 async def test_a_full_queue_refuses_at_once() -> None:
     async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:

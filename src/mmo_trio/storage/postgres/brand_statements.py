@@ -21,7 +21,7 @@ INSERTED_ROWS_MAX = 64
 
 _FOR_SHARDS = re.compile(r"\[(?=AND |WHERE )([^\n]*)\](?=[\s)]|$)")
 _ARRAYS = re.compile(r"unnest\(((?:%s::\w+\[\](?:,\s*)?)+)\)")
-_REPEATED = re.compile(r"\s+AND [\w.]+ = ANY \(\$\d+\)")
+_REPEATED = re.compile(r"\sAND [\w.]+ = ANY \(\$\d+\)")
 _ROWS = re.compile(r"SELECT \* FROM unnest\(([^)]*)\)")
 
 
