@@ -54,7 +54,7 @@ IN_ONE_SHARD = (
     r"INSERT INTO figure_deltas",
     r"UPDATE transactions AS t",
     r"DELETE FROM intents AS i",
-    r"UPDATE intents AS i SET fence",
+    r"SELECT id, gateway_reference FROM intents\s+WHERE brand = ",
     r"FROM unnest\(\$1::text\[\], \$2::text\[\]\) AS wanted \(brand, gateway_reference\)",
     r"AS wanted \(brand, merchant_reference\)",
     r"AS wanted \(brand, gateway_reference, place\)",
