@@ -1,8 +1,9 @@
-"""A place where one task sleeps until another one wakes it with a result."""
+"""How tasks wait: one sleeps until another one wakes it with a result, or waits to the end of what must not stop
+half-way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import outcome
@@ -44,3 +45,13 @@ class ParkingSpot(Generic[T]):
         self._task = None
         trio.lowlevel.reschedule(task, result)
         return True
+
+
+async def run_to_end(work: Callable[[], Awaitable[T]]) -> T:
+    """Run work that has a deadline; a cancellation from outside waits for its end."""
+    try:
+        with trio.CancelScope(shield=True):
+            result = await work()
+    finally:
+        await trio.lowlevel.checkpoint_if_cancelled()
+    return result

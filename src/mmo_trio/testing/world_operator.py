@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from attrs import Factory, define
 
@@ -16,7 +16,8 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import Instant
 from mmo_trio.http.client.client import HttpClient
-from mmo_trio.simulators.base import DroppedConnection, FaultScript, Simulator, json_response
+from mmo_trio.simulators.base import DroppedConnection, Simulator, json_response
+from mmo_trio.simulators.forwarding import ForwardingSimulator
 from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
 from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.simulators.server import serve_simulator
@@ -181,35 +182,15 @@ class WorldOperator:
 
 
 @define(eq=False)
-class _MisfortunateSimulator:
+class _MisfortunateSimulator(ForwardingSimulator):
     """Is the simulator as the network in front of it lets it appear."""
 
-    simulator: Simulator
     operator: WorldOperator
-
-    @property
-    def faults(self) -> FaultScript:
-        return self.simulator.faults
 
     def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
         met = self.operator.misfortune(request)
         if met is not None:
             return met
-        response = self.simulator.handle_request(request, now=now)
+        response = super().handle_request(request, now=now)
         self.operator.observe(request, response)
         return DroppedConnection() if self.operator.loses_answer() else response
-
-    def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
-        return self.simulator.take_due_callbacks(now=now)
-
-    def next_due_at(self) -> Instant | None:
-        return self.simulator.next_due_at()
-
-    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
-        self.simulator.on_callback_response(request, response, now=now)
-
-    def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
-        self.simulator.open_accounts(accounts)
-
-    def snapshot(self) -> Mapping[str, Any]:
-        return self.simulator.snapshot()

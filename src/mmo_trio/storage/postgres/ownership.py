@@ -29,9 +29,10 @@ from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCa
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
 from mmo_trio.storage.postgres.scan_marks import ScanMarks, WholeScans
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection, run_to_end
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction, serialize_breaker
 from mmo_trio.storage.sql.statements import Row
+from mmo_trio.system.parking import run_to_end
 
 T = TypeVar("T")
 

@@ -28,7 +28,8 @@ from mmo_trio.storage.postgres.connections import (
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection, run_to_end, unwrap_single_exception
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, unwrap_single_exception
+from mmo_trio.system.parking import run_to_end
 
 logger = structlog.get_logger(__name__)
 

@@ -51,13 +51,14 @@ from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK, Recor
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
 from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection, run_to_end
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 from mmo_trio.storage.sql.store import SqlStore
+from mmo_trio.system.parking import run_to_end
 
 T = TypeVar("T")
 

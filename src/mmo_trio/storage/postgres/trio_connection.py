@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -194,16 +194,6 @@ async def _wait_for_end(connection: PostgresConnection, handle: socket.socket, m
                 if not handle.recv(65536):
                     break
         nursery.cancel_scope.cancel()
-
-
-async def run_to_end(work: Callable[[], Awaitable[T]]) -> T:
-    """Run work that has a deadline; a cancellation from outside waits for its end."""
-    try:
-        with trio.CancelScope(shield=True):
-            result = await work()
-    finally:
-        await trio.lowlevel.checkpoint_if_cancelled()
-    return result
 
 
 @contextmanager

@@ -26,8 +26,9 @@ from mmo_trio.storage.interface.store import (
 from mmo_trio.storage.memory.state import MemoryState
 from mmo_trio.storage.memory.store import MemoryStore
 from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.system.parking import run_to_end
 from mmo_trio.testing.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
-from mmo_trio.testing.stores.machine import StoreCall, StoreMachine, no_pause, run_at_once, shielded
+from mmo_trio.testing.stores.machine import StoreCall, StoreMachine, no_pause, run_at_once
 from mmo_trio.testing.stores.stored_rows import StatementStore
 
 T = TypeVar("T")
@@ -266,4 +267,4 @@ async def open_file_store(file: SimulatedFile, process: str) -> AsyncIterator[Si
     try:
         yield store
     finally:
-        await shielded(store.aclose)
+        await run_to_end(store.aclose)

@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +12,7 @@ import outcome
 import trio
 from attrs import Factory, define
 
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.parking import ParkingSpot, run_to_end
 from mmo_trio.testing.virtual_clock import VirtualClock
 
 T = TypeVar("T")
@@ -89,17 +89,7 @@ class StoreCall(ParkingSpot[T], Generic[T]):
 
     async def result(self) -> T:
         """Return or raise the answer; the caller's cancellation waits for it."""
-        return self._result.unwrap() if self._result is not None else await shielded(self.park)
-
-
-async def shielded(work: Callable[[], Awaitable[T]]) -> T:
-    """Run work that has a deadline; a cancellation from outside waits for its end."""
-    try:
-        with trio.CancelScope(shield=True):
-            result = await work()
-    finally:
-        await trio.lowlevel.checkpoint_if_cancelled()
-    return result
+        return self._result.unwrap() if self._result is not None else await run_to_end(self.park)
 
 
 def run_at_once(call: Coroutine[Any, Any, T]) -> T:

@@ -29,7 +29,8 @@ from mmo_trio.storage.interface.store import (
 )
 from mmo_trio.storage.memory.store import MemoryStore
 from mmo_trio.storage.shared.net_effect import net_effect
-from mmo_trio.testing.stores.machine import StoreCall, no_pause, run_at_once, shielded
+from mmo_trio.system.parking import run_to_end
+from mmo_trio.testing.stores.machine import StoreCall, no_pause, run_at_once
 from mmo_trio.testing.stores.shared_ownership import SimulatedChannelOwnership
 from mmo_trio.testing.stores.shared_server import (
     Begin,
@@ -115,7 +116,7 @@ class SimulatedSharedStore(StatementStore):
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         """Load, and lock what may move; then write and commit, and repeat both when another process was quicker."""
-        return await shielded(partial(self._transact, reads, decide))
+        return await run_to_end(partial(self._transact, reads, decide))
 
     async def _transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         self._require_open()
@@ -239,7 +240,7 @@ class SimulatedSharedStore(StatementStore):
         """Let others claim at once what this process holds; later calls raise StoreUnavailable."""
         if self._is_open:
             with suppress(StoreUnavailable, OutcomeUnknown):
-                await shielded(self.ownership.end_lease)
+                await run_to_end(self.ownership.end_lease)
             self._is_open = self.ownership.is_open = False
 
     async def read(self, name: str, statement: Callable[[], T]) -> T:
@@ -247,7 +248,7 @@ class SimulatedSharedStore(StatementStore):
 
     async def _read(self, name: str, begin: Begin[T], timeout_s: float) -> T:
         self._require_open()
-        return await shielded(partial(self._read_until, name, begin, trio.current_time() + timeout_s))
+        return await run_to_end(partial(self._read_until, name, begin, trio.current_time() + timeout_s))
 
     async def _read_until(self, name: str, begin: Begin[T], deadline: float) -> T:
         """Read again and again until it succeeds."""
@@ -262,7 +263,7 @@ class SimulatedSharedStore(StatementStore):
                 await backoff.wait(error)
 
     async def write(self, name: str, statement: Callable[[], T]) -> T:
-        return await shielded(partial(self._write, name, statement))
+        return await run_to_end(partial(self._write, name, statement))
 
     async def _write(self, name: str, statement: Callable[[], T]) -> T:
         self._require_open()
