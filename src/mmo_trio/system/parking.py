@@ -1,5 +1,4 @@
-"""How tasks wait: one sleeps until another one wakes it with a result, or waits to the end of what must not stop
-half-way."""
+"""A task sleeps here until another one wakes it with a result, or until what must not stop half-way has ended."""
 
 from __future__ import annotations
 
