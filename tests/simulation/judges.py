@@ -122,7 +122,7 @@ def an_end_never_changes(world: SimulatedWorld, books: WorldBooks) -> Iterator[s
         for earlier, later in pairwise(ends):
             if earlier.transaction != later.transaction:
                 yield f"{reference} was reported as {earlier.transaction.status} by {earlier.by}, and then otherwise"
-        if ends and any(each.at > ends[0].at and not each.transaction.has_ended for each in results):
+        if ends and any(each.asked_at > ends[0].at and not each.transaction.has_ended for each in results):
             yield f"{reference} was reported as pending after its end"
         ours = books.transactions.get(reference)
         if ends and (ours is None or ours.status is not ends[-1].transaction.status):

@@ -67,8 +67,10 @@ T = TypeVar("T")
 class ReportedPayment:
     """Is a payment as the gateway reported it."""
 
+    asked_at: float
+    """When the merchant began to ask, by Trio's time; for a callback when it came."""
     at: float
-    """Trio's time."""
+    """When the report came, by Trio's time."""
     by: str
     """`callback`, `look_up` or `records`."""
     transaction: TransactionObject
@@ -207,30 +209,32 @@ class WorldMerchant:
         client, found = self.party.http_client(), list[TransactionObject]()
         request = records_request(self.access, window)
         while True:
+            asked_at = trio.current_time()
             try:
                 page = read_page(await self._send(client, request))
             except (GatewayUnavailable, ApiRejection):
                 return None
             found += page.transactions
             for each in page.transactions:
-                self._note("records", each)
+                self._note("records", each, asked_at)
             if page.next is None:
                 self.listed.append(ListedRecords(window, found))
                 return found
             request = page_request(self.access, page.next)
 
     async def _look_up(self, client: HttpClient, request: HttpRequest) -> TransactionObject | None:
+        asked_at = trio.current_time()
         try:
             found = read_found(await self._send(client, request))
         except TransactionNotFound:
             raise
         except MerchantApiError:
             return None
-        self._note("look_up", found)
+        self._note("look_up", found, asked_at)
         return found
 
-    def _note(self, by: str, transaction: TransactionObject) -> None:
-        self.reports.append(ReportedPayment(trio.current_time(), by, transaction))
+    def _note(self, by: str, transaction: TransactionObject, asked_at: float) -> None:
+        self.reports.append(ReportedPayment(asked_at, trio.current_time(), by, transaction))
 
     async def _drive(self, client: HttpClient, exchange: Exchange[T]) -> T:
         ask = next(exchange)
@@ -288,7 +292,7 @@ class WorldMerchant:
         assert isinstance(received, TransactionObject), "no simulated operator shows codes"
         callback = ReceivedCallback(received.gateway_reference, sender, trio.current_time())
         self.received.append(callback)
-        self._note("callback", received)
+        self._note("callback", received, trio.current_time())
         status = 503 if self.mood.is_down else 204
         self.trace.add("callback", self.brand, received.gateway_reference, received.status, status, sender)
         if self.mood.hangs_s:
