@@ -23,6 +23,7 @@ USED_BY_DECORATOR = (
     "@*.after_request",
     "@*.before_request",
     "@*.command",
+    "@*.app_context_processor",
     "@*.context_processor",
     "@*.errorhandler",
     "@*.get",

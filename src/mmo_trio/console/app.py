@@ -19,6 +19,7 @@ from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import NotSignedIn, authenticate, is_own_host
 from mmo_trio.console.views import format_json, format_response_body, format_utc_seconds
+from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
@@ -36,7 +37,7 @@ HEADERS = {
     "X-Robots-Tag": "noindex",
 }
 
-PUBLIC_ENDPOINTS = frozenset({"metrics", "static", "sign_in.show_form", "sign_in.sign_in"})
+PUBLIC_ENDPOINTS = frozenset({"metrics", "static", STYLESHEET_ENDPOINT, "sign_in.show_form", "sign_in.sign_in"})
 """All other pages are for users who have signed in."""
 
 BLUEPRINTS = (
@@ -67,6 +68,7 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     }
     app.jinja_env.finalize = _visible
     app.jinja_env.globals.update(Permission=Permission, MASKED=MASKED, is_sandbox=context.is_sandbox)
+    app.register_blueprint(create_design_blueprint())
     for pages in BLUEPRINTS:
         app.register_blueprint(pages)
     app.register_error_handler(NotSignedIn, _to_sign_in)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from mmo_trio.design.blueprint import create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.pages.context import EXTENSION, SANDBOX_EXTENSION, PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.page import create_payment_page_blueprint
-from mmo_trio.pages.sandbox import controls, guide, phone
+from mmo_trio.pages.sandbox import controls, design_page, guide, phone
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -22,10 +23,11 @@ def create_pages_app(context: PagesContext, *, api_docs: ApiDocs, sandbox: Sandb
     app = WebApp(__name__, headers=HEADERS, static_cache_control="public, max-age=3600")
     app.extensions[EXTENSION] = context
     app.show_http_errors("fault.html", texts=ENGLISH)
+    app.register_blueprint(create_design_blueprint())
     app.register_blueprint(create_payment_page_blueprint(context))
     app.register_blueprint(create_docs_blueprint(api_docs))
     if sandbox is not None:
         app.extensions[SANDBOX_EXTENSION] = sandbox
-        for blueprint in (controls.controls, guide.pages, phone.pages):
+        for blueprint in (controls.controls, design_page.pages, guide.pages, phone.pages):
             app.register_blueprint(blueprint)
     return app

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sansio.structure.sources import MODULES, TREES
 
-ROOMS_MAX = 27
+ROOMS_MAX = 28
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.values",),
@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_trio.engine", "mmo_trio.http", "mmo_trio.brands", "mmo_trio.admin"),
     ("mmo_trio.workers", "mmo_trio.simulators"),
     ("mmo_trio.api", "mmo_trio.sandbox", "mmo_trio.metrics"),
+    ("mmo_trio.design",),
     ("mmo_trio.pages", "mmo_trio.console"),
     ("mmo_trio.service",),
     ("mmo_trio.testing",),

@@ -1,0 +1,47 @@
+"""Serves the stylesheet, and gives templates the macros under `design/`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from quart import Blueprint, Response
+
+STYLESHEET_FILE = Path(__file__).parent / "static" / "design.css"
+STYLESHEET_ENDPOINT = "design.stylesheet"
+"""Public in every app, as a page without its stylesheet can't be read well."""
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_SPACE_AROUND = re.compile(r"\s*([{};,>])\s*")
+_SPACE = re.compile(r"\s+")
+
+
+def compact_css(text: str) -> str:
+    """Return the stylesheet without comments and needless whitespace; its strings contain neither.
+
+    `+`, `:` and parentheses keep their spaces: those are part of selectors and of `calc`.
+    """
+    text = _SPACE.sub(" ", _COMMENT.sub("", text))
+    return _SPACE_AROUND.sub(r"\1", text).replace(": ", ":").replace(";}", "}").strip()
+
+
+def create_design_blueprint() -> Blueprint:
+    """Create `/design.css`, and `stylesheet_url` for templates, which changes with the stylesheet."""
+    body = compact_css(STYLESHEET_FILE.read_text(encoding="utf-8")).encode()
+    version = hashlib.sha256(body).hexdigest()[:8]
+    design = Blueprint("design", __name__, template_folder="templates")
+
+    @design.get("/design.css")
+    async def stylesheet() -> Response:
+        return Response(
+            body,
+            content_type="text/css; charset=utf-8",
+            headers={"Cache-Control": "public, max-age=31536000, immutable"},
+        )
+
+    @design.app_context_processor
+    async def template_variables() -> dict[str, object]:
+        return {"stylesheet_url": f"/design.css?{version}"}
+
+    return design
