@@ -3,7 +3,7 @@
 python -m tests.simulation 17                     one seed, with its digest and what happened
 python -m tests.simulation 17 --shrink            the smallest plan of it that fails
 python -m tests.simulation --seeds 200            the seeds from 0 on, on all processors
-python -m tests.simulation --hours 2 --first 5000
+python -m tests.simulation --hours 2 --first 5000 --jobs 2 --summary seeds.json
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import argparse
 import itertools
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from attrs import evolve
 
-from tests.simulation.coverage import coverage_table
+from tests.simulation.coverage import RunSummary, coverage_table, read_summary
 from tests.simulation.play import DAYS, PAYMENTS, Played, Variant, play, play_all, shrink
 
-BATCH = 64
-"""Seeds between two looks at the clock."""
+PROGRESS_INTERVAL_S = 30.0
+"""Seconds between two lines about how far a run has come."""
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
     arguments = _parse()
     variant = Variant(arguments.seed or 0, arguments.payments, arguments.days, arguments.without, arguments.keep)
     if arguments.seed is None:
-        return _play_many(variant, arguments.first, arguments.seeds, arguments.hours)
+        return _play_many(variant, arguments)
     played = play(variant)
     if played.violations and arguments.shrink:
         played = play(shrink(variant))
@@ -47,6 +47,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds")
     parser.add_argument("--hours", type=float, help="play until so many hours have passed, instead")
     parser.add_argument("--first", type=int, default=0, help="the first of many seeds")
+    parser.add_argument("--jobs", type=int, help="how many processes play them; as many as there are processors")
+    parser.add_argument("--summary", type=Path, help="add what happened to this file, which several runs may share")
     parser.add_argument("--payments", type=int, default=PAYMENTS)
     parser.add_argument("--days", type=float, default=DAYS)
     parser.add_argument("--keep", type=int, help="make only the first so many payments of the plan")
@@ -59,30 +61,32 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(sorted(map(int, text.split(","))))
 
 
-def _play_many(like: Variant, first: int, seeds: int, hours: float | None) -> int:
-    """Play many seeds, print each that fails, and how often what happened."""
-    began, counts, failed = time.monotonic(), Counter[str](), 0
-    total = days = 0.0
-    for played in _until(like, first, seeds, None if hours is None else began + hours * 3_600):
-        counts += played.counts
-        total += 1
-        days += played.virtual_days
-        failed += _report(played, quiet=True)
-    took = time.monotonic() - began
-    print(coverage_table(counts))
-    print(
-        f"{total:.0f} seeds in {took:.0f} s, {failed} failed; {days:.0f} virtual days,"
-        f" {total * like.payments / took:.0f} payments a second, {days / took:.1f} days a second"
-    )
-    return int(failed > 0)
+def _play_many(like: Variant, arguments: argparse.Namespace) -> int:
+    """Play many seeds, print each that fails, how far the run has come, and at its end how often what happened."""
+    began = said_at = time.monotonic()
+    end = None if arguments.hours is None else began + arguments.hours * 3_600
+    summary = RunSummary()
+    variants = (evolve(like, seed=seed) for seed in _seeds(arguments.first, arguments.seeds, end))
+    for played in play_all(variants, processes=arguments.jobs):
+        _report(played, quiet=True)
+        summary.add(played)
+        summary.seconds = time.monotonic() - began
+        if time.monotonic() - said_at > PROGRESS_INTERVAL_S:
+            said_at = time.monotonic()
+            print(summary.headline(), flush=True)
+    print(coverage_table(summary.counts))
+    print(summary.headline())
+    if arguments.summary is not None:
+        arguments.summary.write_text(read_summary(arguments.summary).plus(summary).to_json() + "\n", "utf-8")
+    return int(bool(summary.failed))
 
 
-def _until(like: Variant, first: int, seeds: int, end: float | None) -> Iterator[Played]:
-    numbers: Iterator[int] = iter(range(first, first + seeds)) if end is None else itertools.count(first)
-    while batch := list(itertools.islice(numbers, BATCH)):
-        yield from play_all(evolve(like, seed=each) for each in batch)
-        if end is not None and time.monotonic() > end:
+def _seeds(first: int, count: int, end: float | None) -> Iterator[int]:
+    """Yield so many seeds, or seeds until the end of the time."""
+    for seed in itertools.count(first):
+        if seed == first + count if end is None else time.monotonic() > end:
             return
+        yield seed
 
 
 def _report(played: Played, *, quiet: bool = False) -> int:

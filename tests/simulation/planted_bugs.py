@@ -36,6 +36,8 @@ PLANTED: Final[Mapping[str, Plant]] = MappingProxyType(
             commits.commit_in_doubt_forgotten,
             commits.horizon_that_does_not_wait,
             callbacks.drain_drops_callbacks,
+            callbacks.claim_without_a_fence,
+            callbacks.expired_lease_renewed,
             callbacks.half_claimed_channels_trusted,
             callbacks.callback_sent_twice,
             callbacks.outcome_recorded_before_it_is_known,

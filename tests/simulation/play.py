@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 
 from attrs import frozen
@@ -19,6 +20,8 @@ PAYMENTS = 200
 DAYS = 4.0
 SEEDS_AT_ONCE = 8
 """Seeds that a process plays before it reports."""
+TASKS_PER_PROCESS = 100
+"""How often it does so before another process takes its place, so that a long run does not fill the memory."""
 
 
 @frozen
@@ -88,14 +91,21 @@ def play(variant: Variant) -> Played:
 
 
 def play_all(variants: Iterable[Variant], *, processes: int | None = None) -> Iterator[Played]:
-    """Play these worlds on all processors, in any order."""
-    parts = list(_chunks(list(variants)))
-    if len(parts) < 2 or processes == 1:
-        yield from map(play, (each for part in parts for each in part))
+    """Play these worlds on all processors, or in so many processes, and yield what came of each in their order."""
+    parts = _chunks(variants)
+    first = list(itertools.islice(parts, 2))
+    if len(first) < 2 or processes == 1:
+        yield from map(play, (each for part in itertools.chain(first, parts) for each in part))
         return
-    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        for played in pool.map(_play_some, parts):
-            yield from played
+    jobs = processes or os.cpu_count() or 1
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=TASKS_PER_PROCESS) as pool:
+        waiting: deque[Future[list[Played]]] = deque()
+        for part in itertools.chain(first, parts):
+            waiting.append(pool.submit(_play_some, part))
+            if len(waiting) > 2 * jobs:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
 
 
 def shrink(failing: Variant, *, is_same: Callable[[Played], bool] | None = None) -> Variant:
@@ -146,9 +156,11 @@ def _play_some(variants: Sequence[Variant]) -> list[Played]:
     return [play(each) for each in variants]
 
 
-def _chunks(variants: Sequence[Variant]) -> Iterator[Sequence[Variant]]:
-    for start in range(0, len(variants), SEEDS_AT_ONCE):
-        yield variants[start : start + SEEDS_AT_ONCE]
+def _chunks(variants: Iterable[Variant]) -> Iterator[Sequence[Variant]]:
+    """Yield them in parts, taking no more of them than are asked for."""
+    left = iter(variants)
+    while part := list(itertools.islice(left, SEEDS_AT_ONCE)):
+        yield part
 
 
 def _leaves(error: BaseException) -> Iterator[str]:

@@ -3,7 +3,7 @@ a plan, each in its time. What came of it is left for judges, who see what the o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from random import Random
 from typing import Final
@@ -12,7 +12,7 @@ import trio
 from attrs import Factory, define, field
 
 from mmo_sansio.merchant import RecordsWindow, TransactionNotFound
-from mmo_sansio.values.clock import HOUR, Instant, Span, earlier, to_datetime
+from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, earlier, to_datetime
 from mmo_trio.service.components import Components
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
@@ -22,7 +22,8 @@ from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_run import Simulation, run_simulated
 from mmo_trio.testing.simulated_trace import SimulationTrace, logs_in_trace
 from mmo_trio.testing.world_books import WorldBooks, read_books
-from mmo_trio.testing.world_faults import FaultRunner
+from mmo_trio.testing.world_commits import WorldCommits
+from mmo_trio.testing.world_faults import FaultPeriod, FaultRunner
 from mmo_trio.testing.world_files import GATEWAY_HOST, WorldMethod, merchant_name, world_config, world_directory
 from mmo_trio.testing.world_gateway import WorldGateway, WorldLife, run_gateway
 from mmo_trio.testing.world_merchant import WorldMerchant
@@ -39,6 +40,9 @@ ASKED_AT_END: Final = 10
 ASKED_AGAIN_AFTER_S: Final = 60.0
 RESTART_AFTER_S: Final = 1.0
 """Seconds until a process that has ended is followed by the next one."""
+READ_MEANWHILE_SHARE: Final = 0.15
+"""The share of payments while whose creation records are read."""
+READ_MEANWHILE_AFTER_S: Final = (0.02, 0.1, 5.0)
 READINGS: Final = 3
 """How often each merchant reads records while payments are made."""
 
@@ -58,9 +62,11 @@ class SimulatedWorld:
     merchants: list[WorldMerchant] = Factory(list)
     operators: dict[str, WorldOperator] = Factory(dict)
     methods: Mapping[str, WorldMethod] = field(factory=lambda: {MTN: mtn_method()})
-    may_repeat_callbacks: bool = False
-    """Whether a process has died or may have lost its lease, so that a callback may arrive twice."""
-    had_wrong_clocks: bool = False
+    commits: WorldCommits = field(init=False)
+    periods: list[FaultPeriod] = Factory(list)
+    """Every fault that has occurred."""
+    left: list[str] = Factory(list)
+    """Sentences about what gateways had not finished when everything was quiet."""
     is_over: bool = False
     """Whether no gateway is started any more."""
     books: WorldBooks | None = None
@@ -69,7 +75,8 @@ class SimulatedWorld:
     def __attrs_post_init__(self) -> None:
         simulation = self.simulation
         self.network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"), self._record)
-        self.store = WorldStore(self.plan.is_store_shared, simulation.choices.of("store"), self.trace)
+        self.commits = WorldCommits(self.trace)
+        self.store = WorldStore(self.plan.is_store_shared, simulation.choices.of("store"), self.trace, self.commits)
         self.schedule = WorldSchedule(self.trace, self.has_traffic, self.plan.rest_step_s)
 
     def now(self) -> Instant:
@@ -103,17 +110,34 @@ class SimulatedWorld:
                         self._read_records, merchant, self.simulation.choices.of(f"{merchant.brand} reads")
                     )
                 await self.schedule.sleep_until(self.plan.lasts_s)
+                self.left += self._what_is_left()
                 await self._look_up_all()
                 self.is_over = True
                 for gateway in self.gateways:
                     if gateway.life is not None:
                         gateway.life.drain.set()
                 await self.schedule.sleep(DRAIN_S)
+                self.left += self.store.what_is_left()
                 business.cancel_scope.cancel()
             parties.cancel_scope.cancel()
         async with open_memory(self.store.memory) as store:
             self.books = await read_books(store, [each.brand for each in self.merchants])
         return self.books
+
+    def _what_is_left(self) -> Iterator[str]:
+        """Yield sentences about what gateways have not finished."""
+        for gateway in self.gateways:
+            if gateway.life is None or gateway.life.components is None:
+                yield f"{gateway.machine.name} does not serve"
+                continue
+            name, workers = gateway.machine.name, gateway.life.components.workers
+            if gateway.machine.ends:
+                yield f"{name} has {len(gateway.machine.ends)} open connections"
+            if workers.callbacks.claimed() or workers.qr_codes.claimed():
+                yield f"{name} has deliveries that have not ended"
+            statistics = workers.providers.statistics()
+            if statistics.active or statistics.waiting:
+                yield f"{name} has conversations with operators that have not ended"
 
     def _build(self) -> None:
         names, choices = self.network.names, self.simulation.choices
@@ -180,7 +204,17 @@ class SimulatedWorld:
 
     async def _pay(self, number: int, at_s: float) -> None:
         await self.schedule.sleep_until(at_s)
-        await self.merchants[number % len(self.merchants)].pay(f"order-{number}", self.methods[MTN])
+        merchant = self.merchants[number % len(self.merchants)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read_meanwhile, merchant, self.simulation.choices.of(f"{number} is read"))
+            await merchant.pay(f"order-{number}", self.methods[MTN])
+
+    async def _read_meanwhile(self, merchant: WorldMerchant, random: Random) -> None:
+        """Read, for some payments, the latest records while they are created: a window that is over is complete."""
+        if random.random() < READ_MEANWHILE_SHARE:
+            await self.schedule.sleep(random.random() * random.choice(READ_MEANWHILE_AFTER_S))
+            end = self.now()
+            await merchant.records(RecordsWindow(begin=to_datetime(earlier(end, MINUTE)), end=to_datetime(end)))
 
     async def _read_records(self, merchant: WorldMerchant, random: Random) -> None:
         """Let a merchant read records of windows that are over, and of the latest hour."""

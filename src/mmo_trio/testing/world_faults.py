@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -14,6 +15,7 @@ from mmo_trio.testing.network.conditions import PathConditions
 from mmo_trio.testing.network.machines import SimulatedNetwork
 from mmo_trio.testing.network.simulated_names import NameConditions
 from mmo_trio.testing.simulated_trace import SimulationTrace
+from mmo_trio.testing.world_commits import WorldCommits
 from mmo_trio.testing.world_gateway import WorldGateway
 from mmo_trio.testing.world_merchant import ReceiverMood, WorldMerchant
 from mmo_trio.testing.world_operator import OperatorWeather, WorldOperator
@@ -25,11 +27,16 @@ KILLED_AFTER_STEPS_MAX: Final = 400
 """Steps, from one checkpoint to the next, that a process makes at most before it is killed."""
 KILLED_AFTER_S: Final = 20.0
 """When it is killed at the latest."""
-CLOCK_STEP_MAX: Final = 3 * DAY
+CLOCK_STEP_MAX: Final = 8 * DAY
+"""More than any payment lives."""
 LATENCY_MAX_S: Final = 3.0
 HANGS_MAX_S: Final = 40.0
 """The longest that a receiver hangs; a gateway waits for 15 s."""
 STATEMENTS_SHARE_MAX: Final = 0.3
+UNCERTAIN_SHARE_MAX: Final = 0.8
+"""So many that a process does not learn for seconds whether it has committed."""
+STANDSTILL_MAX_S: Final = 60.0
+SPARE_DESCRIPTORS_MAX: Final = 6
 FORGERIES_MAX: Final = 20
 SHARE_MAX: Final = 0.7
 """The largest share of messages that a fault affects, so that something gets through."""
@@ -43,13 +50,53 @@ _WEATHER: Final[Mapping[FaultKind, str]] = MappingProxyType(
         FaultKind.NOTIFICATIONS_LOST: "notification_lost",
         FaultKind.NOTIFICATIONS_LATE: "notification_late",
         FaultKind.NOTIFICATIONS_REPEATED: "notification_repeated",
+        FaultKind.NOTIFICATIONS_CONTRADICT: "notification_contradicts",
     }
 )
+OF_ONE_GATEWAY: Final = frozenset(
+    {
+        FaultKind.GATEWAY_KILLED,
+        FaultKind.GATEWAY_LOSES_POWER,
+        FaultKind.GATEWAY_RESTARTED,
+        FaultKind.GATEWAY_SUSPENDED,
+        FaultKind.CLOCK_STEPPED,
+        FaultKind.STORE_CUT_OFF,
+        FaultKind.DESCRIPTORS_SHORT,
+    }
+)
+"""Kinds of faults that meet one gateway."""
+OF_ONE_WAY: Final = frozenset(
+    {
+        FaultKind.PARTITION,
+        FaultKind.CUT_ONE_WAY,
+        FaultKind.CONNECTIONS_BREAK,
+        FaultKind.NETWORK_SLOW,
+        FaultKind.READERS_SLOW,
+    }
+)
+"""Kinds of faults that meet the way between one gateway and one other party."""
+
+
+@define
+class FaultPeriod:
+    """Is the time in which a fault has lasted."""
+
+    kind: FaultKind
+    machine: str
+    """The machine of the gateway that it has met; the empty text when it has met no single one."""
+    began_s: float
+    ended_s: float = math.inf
+    """In seconds after the beginning of the world."""
+
+    def meets(self, machine: str, begin_s: float, end_s: float) -> bool:
+        """Return whether it met this machine at some time between these two."""
+        return self.machine in ("", machine) and self.began_s <= end_s and self.ended_s >= begin_s
 
 
 class FaultyWorld(Protocol):
     """Is a world, as far as faults touch it."""
 
+    commits: WorldCommits
     schedule: WorldSchedule
     trace: SimulationTrace
     gateways: list[WorldGateway]
@@ -57,9 +104,8 @@ class FaultyWorld(Protocol):
     operators: dict[str, WorldOperator]
     network: SimulatedNetwork
     store: WorldStore
-    had_wrong_clocks: bool
-    may_repeat_callbacks: bool
-    """Whether a process has died or may have lost its lease, so that a callback may arrive twice."""
+    periods: list[FaultPeriod]
+    """Every fault that has occurred."""
 
 
 @define(eq=False)
@@ -74,7 +120,10 @@ class FaultRunner:
         schedule = self.world.schedule
         await schedule.sleep_until(fault.at_s)
         self.world.trace.add(f"fault {fault.kind}", fault.target)
+        period = FaultPeriod(fault.kind, self._met_machine(fault), trio.current_time())
+        self.world.periods.append(period)
         self.lasting.append(fault)
+        self._note_lasting()
         try:
             match fault.kind:
                 case FaultKind.GATEWAY_KILLED | FaultKind.GATEWAY_LOSES_POWER:
@@ -87,10 +136,13 @@ class FaultRunner:
                     await self._restart(fault)
                 case FaultKind.NOTIFICATIONS_FORGED:
                     await self._forge(fault)
+                case FaultKind.DESCRIPTORS_SHORT:
+                    await self._take_descriptors(fault)
                 case FaultKind.STORE_FAILS_OVER:
-                    self.world.may_repeat_callbacks = True
-                    self.world.store.fail_over(fault.strength)
-                    await schedule.sleep(fault.lasts_s)
+                    down_s = self.world.store.fail_over(fault.strength)
+                    await schedule.sleep(max(down_s, fault.lasts_s))
+                case FaultKind.STORE_STANDS_STILL:
+                    await schedule.sleep(self.world.store.stand_still(fault.strength * STANDSTILL_MAX_S))
                 case FaultKind.STORE_FULL:
                     self.world.store.fill_disk(fault.lasts_s)
                     await schedule.sleep(fault.lasts_s)
@@ -99,14 +151,26 @@ class FaultRunner:
                     await schedule.sleep(fault.lasts_s)
         finally:
             self.lasting.remove(fault)
+            period.ended_s = trio.current_time()
+            self._note_lasting()
             self._adjust()
+
+    def _note_lasting(self) -> None:
+        self.world.commits.lasting = tuple(dict.fromkeys(each.kind for each in self.lasting))
+
+    def _met_machine(self, fault: WorldFault) -> str:
+        """Return the machine of the one gateway that a fault meets; the empty text when it may meet several."""
+        if fault.kind in OF_ONE_GATEWAY:
+            return self._gateway(fault).machine.name
+        if fault.kind in OF_ONE_WAY:
+            return self.world.gateways[fault.target % self._count_ways() // len(self._others())].machine.name
+        return ""
 
     async def _kill(self, fault: WorldFault) -> None:
         """Kill a gateway at some checkpoint, and keep it down for a while."""
         gateway = self._gateway(fault)
         if gateway.life is None:
             return
-        self.world.may_repeat_callbacks = True
         process = gateway.life.process
         gateway.may_start = trio.Event()
         if fault.kind is FaultKind.GATEWAY_LOSES_POWER:
@@ -133,7 +197,6 @@ class FaultRunner:
         gateway = self._gateway(fault)
         if gateway.life is None or gateway.life.process.is_suspended:
             return
-        self.world.may_repeat_callbacks = True
         process = gateway.life.process
         process.suspend()
         await self.world.schedule.sleep(fault.lasts_s)
@@ -142,12 +205,22 @@ class FaultRunner:
 
     async def _step_clock(self, fault: WorldFault) -> None:
         """Set the wall clock of a gateway's machine wrong for a while, forward or back."""
-        self.world.had_wrong_clocks = True
         machine = self._gateway(fault).machine
         sign = 1 if fault.target % 2 else -1
         machine.step_clock(Span(sign * round(fault.strength * CLOCK_STEP_MAX)))
         await self.world.schedule.sleep(fault.lasts_s)
         machine.clocks.set_right()
+
+    async def _take_descriptors(self, fault: WorldFault) -> None:
+        """Let a gateway's process have few descriptors left for connections."""
+        gateway = self._gateway(fault)
+        if gateway.life is None:
+            return
+        process = gateway.life.process
+        before = process.connections_max
+        process.connections_max = len(process.ends) + round(fault.strength * SPARE_DESCRIPTORS_MAX)
+        await self.world.schedule.sleep(fault.lasts_s)
+        process.connections_max = before
 
     def _gateway(self, fault: WorldFault) -> WorldGateway:
         return self.world.gateways[fault.target % len(self.world.gateways)]
@@ -182,13 +255,18 @@ class FaultRunner:
         self._adjust_store()
 
     def _adjust_store(self) -> None:
-        shares = dict.fromkeys((FaultKind.STORE_REFUSES, FaultKind.STORE_UNCERTAIN, FaultKind.STORE_STALLS), 0.0)
+        shares = {
+            FaultKind.STORE_REFUSES: STATEMENTS_SHARE_MAX,
+            FaultKind.STORE_UNCERTAIN: UNCERTAIN_SHARE_MAX,
+            FaultKind.STORE_STALLS: STATEMENTS_SHARE_MAX,
+        }
+        strengths = dict.fromkeys(shares, 0.0)
         for fault in self.lasting:
             if fault.kind in shares:
-                shares[fault.kind] = max(shares[fault.kind], fault.strength * STATEMENTS_SHARE_MAX)
-        if shares[FaultKind.STORE_UNCERTAIN] or shares[FaultKind.STORE_STALLS]:
-            self.world.may_repeat_callbacks = True
-        self.world.store.set_faults(store_faults(*shares.values()))
+                strengths[fault.kind] = max(strengths[fault.kind], fault.strength * shares[fault.kind])
+        self.world.store.set_faults(store_faults(*strengths.values()))
+        cut_off = (each for each in self.lasting if each.kind is FaultKind.STORE_CUT_OFF)
+        self.world.store.cut_off = frozenset(self._gateway(each).machine.name for each in cut_off)
 
     def _adjust_network(self) -> None:
         """Cut and spoil the ways that the lasting faults meet, and heal the others."""
@@ -196,11 +274,12 @@ class FaultRunner:
         for gateway_number, gateway in enumerate(self.world.gateways):
             for number, other in enumerate(others):
                 way = gateway_number * len(others) + number
-                ways = len(self.world.gateways) * len(others)
-                if self._meeting(way, ways, (FaultKind.PARTITION,)):
-                    network.partition(gateway.machine.name, other)
-                else:
+                ways = self._count_ways()
+                cuts = set(self._cuts(way, gateway.machine.name, other))
+                if len(cuts) < 2:
                     network.heal(gateway.machine.name, other)
+                for source, target in sorted(cuts):
+                    network.cut(source, target)
                 conditions = PathConditions()
                 for fault in self._meeting(way, ways, (FaultKind.CONNECTIONS_BREAK,)):
                     share = fault.strength * SHARE_MAX
@@ -208,6 +287,8 @@ class FaultRunner:
                 for fault in self._meeting(way, ways, (FaultKind.NETWORK_SLOW,)):
                     latency_s = (0.01, 0.01 + fault.strength * LATENCY_MAX_S)
                     conditions = evolve(conditions, latency_s=latency_s, loss=fault.strength / 4, dripping=0.1)
+                for fault in self._meeting(way, ways, (FaultKind.READERS_SLOW,)):
+                    conditions = evolve(conditions, slow_reading=fault.strength)
                 network.set_conditions(conditions, gateway.machine.name, other)
         names = NameConditions()
         for fault in self.lasting:
@@ -215,6 +296,16 @@ class FaultRunner:
                 share = fault.strength / 3
                 names = NameConditions(failure=share, hang=share, empty=share)
         network.names.conditions = names
+
+    def _cuts(self, way: int, gateway: str, other: str) -> Iterator[tuple[str, str]]:
+        """Yield the directions in which nothing passes between this gateway and another party."""
+        if self._meeting(way, self._count_ways(), (FaultKind.PARTITION,)):
+            yield from ((gateway, other), (other, gateway))
+        for fault in self._meeting(way, self._count_ways(), (FaultKind.CUT_ONE_WAY,)):
+            yield (gateway, other) if fault.strength < 0.5 else (other, gateway)
+
+    def _count_ways(self) -> int:
+        return len(self.world.gateways) * len(self._others())
 
     def _others(self) -> list[str]:
         """Return the names of the machines of merchants and operators."""

@@ -80,6 +80,8 @@ class ReportedPayment:
 class ListedRecords:
     """Is a list of records that was read to its end."""
 
+    at: float
+    """Trio's time at the beginning of its reading."""
     window: RecordsWindow
     transactions: Sequence[TransactionObject]
 
@@ -207,7 +209,7 @@ class WorldMerchant:
     async def records(self, window: RecordsWindow) -> list[TransactionObject] | None:
         """Return all transactions of a window, page by page; None when an answer did not come."""
         client, found = self.party.http_client(), list[TransactionObject]()
-        request = records_request(self.access, window)
+        request, began_at = records_request(self.access, window), trio.current_time()
         while True:
             asked_at = trio.current_time()
             try:
@@ -218,7 +220,7 @@ class WorldMerchant:
             for each in page.transactions:
                 self._note("records", each, asked_at)
             if page.next is None:
-                self.listed.append(ListedRecords(window, found))
+                self.listed.append(ListedRecords(began_at, window, found))
                 return found
             request = page_request(self.access, page.next)
 

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
@@ -72,6 +72,8 @@ class OperatorWeather:
     notification_lost: float = 0.0
     notification_late: float = 0.0
     notification_repeated: float = 0.0
+    notification_contradicts: float = 0.0
+    """Another result is notified before the true one."""
     request_lost: float = 0.0
     """The connection is closed before anything is done."""
     answer_lost: float = 0.0
@@ -171,6 +173,10 @@ class WorldOperator:
             delay_s = self.random.choice((5, 60, 1_800, 40_000))
             self.trace.add("notification_late", self.name, delay_s)
             await self.schedule.sleep(delay_s)
+        if self.random.random() < weather.notification_contradicts:
+            self.trace.add("notification_contradicts", self.name)
+            await self._call(client, contradicting(request))
+            await self.schedule.sleep(self.random.choice((0, 1, 600)))
         response = await self._call(client, request)
         self.trace.add("notified", self.name, response.status)
         if self.random.random() < weather.notification_repeated:
@@ -179,6 +185,13 @@ class WorldOperator:
             response = await self._call(client, request)
         self.notified.append(request)
         return response
+
+
+def contradicting(request: HttpRequest) -> HttpRequest:
+    """Return a notification of the other result."""
+    document = json.loads(request.body)
+    document["status"] = "FAILED" if document["status"] == "SUCCESSFUL" else "SUCCESSFUL"
+    return evolve(request, body=json.dumps(document).encode())
 
 
 @define(eq=False)

@@ -63,15 +63,33 @@ class FaultKind(StrEnum):
     """A standby takes over, which has all that was acknowledged."""
     STORE_FULL = "store_full"
     """The disk is full."""
+    STORE_CUT_OFF = "store_cut_off"
+    """A gateway and the store that it shares with others do not reach each other."""
+    STORE_STANDS_STILL = "store_stands_still"
+    """The server of a shared store answers nobody, and goes on later with what it was asked."""
+    CUT_ONE_WAY = "cut_one_way"
+    """Nothing passes in one direction between a gateway and a merchant or an operator."""
+    READERS_SLOW = "readers_slow"
+    """The ends of some connections between a gateway and another party take little at a time."""
+    DESCRIPTORS_SHORT = "descriptors_short"
+    """A gateway's process has descriptors for few connections more than it has open."""
+    NOTIFICATIONS_CONTRADICT = "notifications_contradict"
+    """An operator notifies of another result than the one in its book, and then of the true one."""
 
 
 WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
-    dict.fromkeys(FaultKind, 0.35) | {FaultKind.GATEWAY_KILLED: 0.5}
+    dict.fromkeys(FaultKind, 0.3)
+    | {FaultKind.GATEWAY_KILLED: 0.5, FaultKind.STORE_CUT_OFF: 0.5, FaultKind.GATEWAY_SUSPENDED: 0.45}
 )
 """The share of seeds in which each kind of fault exists at all."""
 CALM_SHARE: Final = 0.15
 """The share of seeds without any fault, in which everything must go well."""
 OCCURRENCES_MAX: Final = 6
+AIMED_SHARE: Final = 0.5
+"""The share of faults that begin soon after a payment does. A payment passes its first stages in seconds, so these
+would else meet few faults."""
+AIMED_AFTER_S: Final = 3.0
+"""How long after it on average."""
 
 
 @frozen
@@ -134,6 +152,9 @@ def draw_plan(
         exists, count = random.random() < WEIGHTS[kind], random.randint(1, OCCURRENCES_MAX)
         for _ in range(count):
             at_s = max(0.0, random.choice(begins) + random.uniform(-60.0, 600.0))
+            aimed_at_s = random.choice(times) + random.expovariate(1 / AIMED_AFTER_S)
+            if random.random() < AIMED_SHARE:
+                at_s = aimed_at_s
             lasts_s = random.choice((0.3, 3.0, 12.0, 40.0, 300.0, 3_000.0)) * random.uniform(0.5, 1.5)
             fault = WorldFault(kind, at_s, lasts_s, random.randrange(60), random.random())
             if exists and not is_calm and kind in kinds:

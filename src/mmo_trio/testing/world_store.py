@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Final
@@ -20,6 +20,7 @@ from mmo_trio.testing.stores.file_store import SimulatedFile, open_file_store
 from mmo_trio.testing.stores.shared_server import SimulatedServer
 from mmo_trio.testing.stores.shared_store import open_shared_store
 from mmo_trio.testing.virtual_clock import TRUE_TIME_AT_START
+from mmo_trio.testing.world_commits import ObservedState, WorldCommits
 
 ORDINARY: Final = StoreFaults(latency_s=(0.0002, 0.002), commit_s=(0.001, 0.01))
 """A store at which nothing goes wrong takes its time."""
@@ -32,15 +33,19 @@ class WorldStore:
     is_shared: bool
     random: Random
     trace: SimulationTrace
+    commits: WorldCommits
     file: SimulatedFile = field(init=False)
     server: SimulatedServer = field(init=False)
     """Only one of the two is used."""
     faults: StoreFaults = Factory(lambda: ORDINARY)
+    cut_off: frozenset[str] = frozenset()
+    """The machines that the server does not reach now."""
 
     def __attrs_post_init__(self) -> None:
         draws = FaultDraws(self.random, self._record)
-        self.file = SimulatedFile(draws, ORDINARY)
-        self.server = SimulatedServer(draws, TRUE_TIME_AT_START, ORDINARY)
+        self.file = SimulatedFile(draws, ORDINARY, memory=ObservedState(commits=self.commits))
+        self.server = SimulatedServer(draws, TRUE_TIME_AT_START, ORDINARY, self._is_reachable)
+        self.server.memory = ObservedState(is_shared=True, clock=self.server.clock, commits=self.commits)
 
     @property
     def memory(self) -> MemoryState:
@@ -69,11 +74,21 @@ class WorldStore:
         """Let these faults occur from now on."""
         self.file.faults = self.server.faults = faults
 
-    def fail_over(self, strength: float) -> None:
-        """Let a standby take over after up to a minute, its clock a little off; a file has none."""
-        if self.is_shared:
-            step = Span(round((strength - 0.5) * CLOCK_DIFFERENCE_MAX))
-            self.server.fail_over(strength * FAIL_OVER_MAX_S, clock_step=step)
+    def fail_over(self, strength: float) -> float:
+        """Let a standby take over after up to a minute, its clock a little off, and return the seconds until then; a
+        file has none."""
+        if not self.is_shared:
+            return 0.0
+        step = Span(round((strength - 0.5) * CLOCK_DIFFERENCE_MAX))
+        self.server.fail_over(strength * FAIL_OVER_MAX_S, clock_step=step)
+        return strength * FAIL_OVER_MAX_S
+
+    def stand_still(self, for_s: float) -> float:
+        """Let the server do nothing for so long, and return how long; a file never stands still."""
+        if not self.is_shared:
+            return 0.0
+        self.server.stand_still(for_s)
+        return for_s
 
     def fill_disk(self, for_s: float) -> None:
         """Let nothing be written for this time."""
@@ -81,6 +96,17 @@ class WorldStore:
             self.server.fill_disk(for_s)
         else:
             self.file.fill_disk(for_s)
+
+    def what_is_left(self) -> Iterator[str]:
+        """Yield sentences about what processes that have ended have left behind."""
+        memory = self.memory
+        if memory.locked_intents:
+            yield f"a commit of {len(memory.locked_intents)} intents has not ended"
+        if self.is_shared and (alive := memory.ownership.alive(now=memory.clock())):
+            yield f"{len(alive)} leases have not ended"
+
+    def _is_reachable(self, process: str) -> bool:
+        return process.partition(",")[0] not in self.cut_off
 
     def _record(self, event: str, /, **details: object) -> None:
         """Record what the store does, which happens also when the world is at rest."""

@@ -13,6 +13,7 @@ from attrs import evolve
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import CallbackConcluded
+from mmo_sansio.resilience.ownership import OwnershipModel
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.workers.delivery.callbacks import CallbackWorker, fence_of
@@ -40,6 +41,24 @@ def drain_drops_callbacks() -> Iterator[None]:
         patch.object(DeliveryPool, "run", partialmethod(DeliveryPool.run, grace_s=0.0)),
     ):
         yield
+
+
+def claim_without_a_fence() -> AbstractContextManager[object]:
+    """A channel is given to whoever asks, also while another process owns it."""
+    claim = OwnershipModel.claim
+
+    def claim_anyway(self: OwnershipModel, holder: int, brands: Any, *, known: Any = None) -> Any:
+        for brand in brands:
+            if brand in self._channels:
+                self._channels[brand] = evolve(self._channels[brand], holder=None)
+        return claim(self, holder, brands, known=known)
+
+    return patch.object(OwnershipModel, "claim", claim_anyway)
+
+
+def expired_lease_renewed() -> AbstractContextManager[object]:
+    """A process whose lease was ended goes on with its channels once it has another lease."""
+    return patch.object(ChannelOwner, "_drop_channels", lambda self: None)
 
 
 def half_claimed_channels_trusted() -> AbstractContextManager[object]:

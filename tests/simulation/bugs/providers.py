@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +18,6 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
-from mmo_sansio.messages.replies import Applied
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.values.error_codes import ErrorCode
@@ -82,15 +81,26 @@ def lost_answer_taken_for_a_lost_request() -> AbstractContextManager[object]:
 
 
 def submitted_without_a_record() -> AbstractContextManager[object]:
-    """A payment is submitted although its submission could not be recorded."""
+    """A payment is submitted first, and then its submission is recorded."""
 
     async def submit(self: ProviderWorker, work: Any) -> None:
-        provider = self.providers[work.transaction.order.provider]
-        reply, began_at = await self._record_input(BeginSubmission(work.intent.gateway_reference))
-        about = reply.transaction if isinstance(reply, Applied) else work.transaction
-        await self._converse_and_report(provider.submit(about, now=self.now()), provider, about, began_at)
+        about: Transaction = work.transaction
+        provider = self.providers[about.order.provider]
+        report = await run_conversation(
+            provider.submit(about, now=self.now()),
+            self.exchange_for(provider.name),
+            about,
+            trio.current_time() + 20,
+            self._counts[provider.name],
+        )
+        await self._record_input(BeginSubmission(about.reference))
+        await self._record_input(report)
 
-    return patch.object(ProviderWorker, "_submit", submit)
+    reserve = patch.object(ProviderWorker, "try_reserve", lambda self, *_: False)
+    stack = ExitStack()
+    stack.enter_context(reserve)
+    stack.enter_context(patch.object(ProviderWorker, "_submit", submit))
+    return stack
 
 
 def forged_notification_trusted() -> AbstractContextManager[object]:

@@ -1,0 +1,70 @@
+"""Observes what is committed to the store of a simulated world: at which true time each payment reached each stage, and
+which inputs were decided at which stage while which faults lasted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import trio
+from attrs import Factory, define, frozen
+
+from mmo_sansio.messages.changes import JournalEntry
+from mmo_sansio.payments.decision import Decision
+from mmo_trio.storage.memory.state import MemoryState
+from mmo_trio.testing.simulated_trace import SimulationTrace
+from mmo_trio.testing.world_plan import FaultKind
+
+MET: Final = "met "
+"""The beginning of the names under which `SimulationTrace.counts` holds decisions by fault, stage and input."""
+NO_FAULT: Final = "no_fault"
+
+
+@frozen
+class StoredStage:
+    """Is a stage that a payment has reached."""
+
+    at_s: float
+    """The true time, in seconds after the beginning of the world."""
+    stage: str
+    input_name: str
+    """What was decided."""
+
+
+@define(eq=False)
+class WorldCommits:
+    """Records every commit; nobody in the world knows of it."""
+
+    trace: SimulationTrace
+    lasting: Collection[FaultKind] = ()
+    """The kinds of the faults that last at present."""
+    stages: dict[str, list[StoredStage]] = Factory(dict)
+    """The stages that each payment has gone through, by gatewayReference."""
+
+    def observe(self, decisions: Sequence[Decision]) -> None:
+        """Record what is stored now."""
+        for decision in decisions:
+            for change in decision.changes:
+                if isinstance(change, JournalEntry):
+                    self._observe_entry(change)
+
+    def _observe_entry(self, entry: JournalEntry) -> None:
+        counts, met = self.trace.counts, f"{entry.stage_before or '-'} {entry.input_name}"
+        for kind in self.lasting or (NO_FAULT,):
+            counts[f"{MET}{kind} {met}"] += 1
+        if entry.gateway_reference is not None and entry.stage_after is not None:
+            stored = StoredStage(trio.current_time(), str(entry.stage_after), entry.input_name)
+            self.stages.setdefault(entry.gateway_reference, []).append(stored)
+
+
+@define
+class ObservedState(MemoryState):
+    """Is the state of a world's store, whose commits are observed."""
+
+    commits: WorldCommits | None = None
+
+    def apply(self, decisions: Sequence[Decision], holder: int) -> None:
+        """Store a batch of decisions."""
+        super().apply(decisions, holder)
+        if self.commits is not None:
+            self.commits.observe(decisions)
