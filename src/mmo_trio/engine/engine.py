@@ -22,7 +22,7 @@ import trio
 from attrs import Factory, define, field, frozen
 
 from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
-from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.inputs import CreatePayment, Input
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
@@ -291,12 +291,17 @@ class _Batch:
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
         """Decide one after the other, each at a moment of its own, so that later inputs see what earlier ones changed.
         An error in the payment rules fails only its own input, of which nothing is applied. What shares a key with an
-        input that has to wait waits, too."""
+        input that has to wait waits, too. Nothing is created while a request may be as old as a suspension: its sender
+        may have given it up, and paid otherwise."""
+        is_outdated = self.clock.has_just_resumed()
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
         self.results = []
         waiting: set[Hashable] = set()
         for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
-            if waiting.isdisjoint(call.keys):
+            result: Decision | Exception
+            if is_outdated and isinstance(call.input, CreatePayment):
+                result = StoreUnavailable("this process was suspended, and the request may have waited as long")
+            elif waiting.isdisjoint(call.keys):
                 result = self._decide_one(ledger, call.input, now, utc)
             else:
                 result = TransactionLocked()
@@ -320,6 +325,8 @@ class _Batch:
                 deferred.append(call)
             elif isinstance(result, TransactionLocked):
                 call.complete(outcome.Error(StoreUnavailable("another process is deciding about the same payment")))
+            elif isinstance(result, StoreUnavailable):
+                call.complete(outcome.Error(result))
             else:
                 kind = type(call.input).__name__
                 logger.error("decide_failed", input=kind, fault=describe_fault(result))

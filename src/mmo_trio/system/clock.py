@@ -10,10 +10,17 @@ from functools import lru_cache
 from pathlib import Path
 
 import trio
+from attrs import frozen
 
 from mmo_sansio.resilience.clock_guard import ClockGuard, ClockRecord
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, earlier, later
 from mmo_trio.system.fault_report import DamagedFile
+
+SUSPENDED_AFTER = Span(10 * SECOND)
+"""The process counts as suspended once it has not run for so long; nothing of its own takes a tenth of this."""
+
+RESUMING = Span(2 * SECOND)
+"""How long after a suspension requests are read that may have waited through it."""
 
 
 def boot_time() -> MonotonicInstant:
@@ -40,6 +47,15 @@ class BootClock(trio.abc.Clock):
         return deadline - self.current_time()
 
 
+@frozen
+class Suspension:
+    """A time in which the process did not run: it was stopped, or its machine slept."""
+
+    ended_at: MonotonicInstant
+    """When it was noticed, as the time since the machine started."""
+    lasted: Span
+
+
 class GatewayClock:
     """Keeps the gateway's own time and wall time, guarded against a wrong wall clock, and adds an offset, which only a
     sandbox changes.
@@ -52,6 +68,9 @@ class GatewayClock:
         self._guard: ClockGuard | None = None
         self._last_time = Instant(0)
         self._served_until = Instant(0)
+        self._ran_at: MonotonicInstant | None = None
+        self.last_suspension: Suspension | None = None
+        """When this process was last suspended, as far as it knows."""
 
     @property
     def offset(self) -> Span:
@@ -91,7 +110,27 @@ class GatewayClock:
 
     def observe(self) -> Span | None:
         """Compare the clocks; return by how much the wall clock has stepped since the last time, or None."""
+        self._note_running()
+        if self._ran_at is None:
+            self._ran_at = self.since_boot()
         return self.guard.observe(wall=self.wall(), monotonic=self.monotonic())
+
+    def has_just_resumed(self) -> bool:
+        """Return whether the process was suspended until a moment ago, so that a request which it reads now may have
+        waited for as long, and its sender has given it up."""
+        self._note_running()
+        suspension = self.last_suspension
+        return suspension is not None and self.since_boot() < later(suspension.ended_at, RESUMING)
+
+    def _note_running(self) -> None:
+        """Notice whether the process has run lately. Before the first `observe`, which a worker repeats, a long pause
+        means nothing."""
+        if self._ran_at is None:
+            return
+        now = self.since_boot()
+        pause, self._ran_at = Span(now - self._ran_at), now
+        if pause > SUSPENDED_AFTER:
+            self.last_suspension = Suspension(now, pause)
 
     def record(self) -> ClockRecord:
         """Return what a later process needs to continue the gateway's own time."""

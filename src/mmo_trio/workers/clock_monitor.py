@@ -61,11 +61,16 @@ class ClockMonitor:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Compare the clocks every second until cancelled, and save a record at the start, every minute, and when wall
         time has changed."""
-        offset = self.clock.guard.utc_offset
-        await self._save()
-        task_status.started()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._observe)
+            await self._save()
+            task_status.started()
+            await self._keep_records()
+
+    async def _observe(self) -> None:
+        """Look at the clocks, however long the store takes for its part."""
+        offset, suspension = self.clock.guard.utc_offset, self.clock.last_suspension
         while True:
-            await trio.sleep(OBSERVATION_INTERVAL_S)
             step = self.clock.observe()
             if step is not None:
                 logger.warning("wall_clock_stepped", seconds=round(step / SECOND, 3))
@@ -73,6 +78,15 @@ class ClockMonitor:
                 offset = self.clock.guard.utc_offset
                 logger.warning("wall_clock_accepted", seconds_ahead=round(offset / SECOND, 3))
                 self._save_at = 0.0
+            if self.clock.last_suspension != suspension:
+                suspension = self.clock.last_suspension
+                assert suspension is not None, "a suspension stays known"
+                logger.warning("process_resumed", suspended_s=round(suspension.lasted / SECOND, 3))
+            await trio.sleep(OBSERVATION_INTERVAL_S)
+
+    async def _keep_records(self) -> None:
+        while True:
+            await trio.sleep(OBSERVATION_INTERVAL_S)
             if trio.current_time() >= self._save_at:
                 await self._save()
             if trio.current_time() >= self._compare_at:

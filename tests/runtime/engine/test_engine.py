@@ -14,10 +14,12 @@ import trio.testing
 
 from mmo_sansio.messages.inputs import BeginSubmission, CreatePayment, Input, ProviderFailed, TransactionWoke
 from mmo_sansio.messages.intents import Intent, SubmitToProvider
-from mmo_sansio.messages.replies import Accepted, Rejected, Reply
+from mmo_sansio.messages.replies import Accepted, Applied, Rejected, Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.testing import a_create_payment, a_transaction, numbered_reference
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import MonotonicInstant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox
@@ -25,7 +27,7 @@ from mmo_trio.storage.conformance.inputs import creation, succeeded
 from mmo_trio.storage.conformance.inputs import reference as check_reference
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.store import open_memory
-from mmo_trio.system.clock import GatewayClock
+from mmo_trio.system.clock import RESUMING, GatewayClock
 
 
 class Watched:
@@ -73,7 +75,7 @@ class Callers:
             self.replies[number] = error
 
 
-async def with_engine(act: Any, *, queue_max: int = 4_096, **watched: Any) -> None:
+async def with_engine(act: Any, *, queue_max: int = 4_096, machine: GatewayClock | None = None) -> None:
     """Run `act(engine, store, acted)` beside a running engine on a store in memory."""
     acted: list[tuple[Intent, Transaction]] = []
     async with open_memory() as memory, trio.open_nursery() as nursery:
@@ -82,7 +84,7 @@ async def with_engine(act: Any, *, queue_max: int = 4_096, **watched: Any) -> No
         outbox.subscribe(lambda work: acted.append((work.intent, work.transaction)))
         engine = Engine(
             store,  # type: ignore[arg-type]
-            GatewayClock(),
+            machine or GatewayClock(),
             outbox,
             queue_max=queue_max,
         )
@@ -119,6 +121,34 @@ async def test_what_waits_together_is_one_batch_answered_before_anything_is_done
         assert created == sorted(set(created))
 
     await with_engine(act)
+
+
+class MachineClock(GatewayClock):
+    """Runs as the test says."""
+
+    booted = MonotonicInstant(0)
+
+    def monotonic(self) -> MonotonicInstant:
+        return self.booted
+
+
+@pytest.mark.spec("C12", "P5")
+async def test_nothing_is_created_by_a_request_that_may_have_waited_in_a_suspended_process() -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        machine = engine.clock
+        assert isinstance(machine, MachineClock)
+        machine.observe()
+        taken = await engine.submit(a_payment(1))
+        assert isinstance(taken, Accepted)
+        machine.booted = later(machine.booted, clock.HOUR)
+        with pytest.raises(StoreUnavailable, match="was suspended"):
+            await engine.submit(a_payment(2))
+        reply = await engine.submit(BeginSubmission(numbered_reference(1)))
+        assert isinstance(reply, Applied), "what is known about older payments is taken"
+        machine.booted = later(machine.booted, RESUMING)
+        assert isinstance(await engine.submit(a_payment(2)), Accepted)
+
+    await with_engine(act, machine=MachineClock())
 
 
 @pytest.mark.spec("P3")

@@ -93,3 +93,23 @@ def test_a_sandbox_moves_all_clocks_together() -> None:
     assert moved.time() == moved.now() == moved.wall() == later(START, clock.DAY)
     with pytest.raises(ValueError, match="forward only"):
         moved.advance(Span(-1))
+
+
+def test_a_process_has_just_resumed_for_a_moment_after_it_did_not_run_for_long() -> None:
+    machine = SetClock()
+    assert not machine.has_just_resumed()
+
+    def passes(seconds: int) -> bool:
+        machine.booted = later(machine.booted, Span(seconds * clock.SECOND))
+        return machine.has_just_resumed()
+
+    assert not passes(3600), "nobody has observed the clock yet"
+    machine.observe()
+    assert not passes(10)
+    assert passes(11)
+    assert machine.last_suspension is not None
+    assert machine.last_suspension.lasted == 11 * clock.SECOND
+    assert passes(1)
+    assert not passes(1)
+    machine.advance(clock.HOUR)
+    assert not machine.has_just_resumed(), "a sandbox's clock was moved, and nothing has waited"

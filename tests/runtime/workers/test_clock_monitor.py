@@ -45,9 +45,10 @@ class Monitored:
     store_behind: Span | None = None
     """By how much the store's clock is behind true time; None for a store without a clock."""
     agreeing: int = 0
+    stalls_for_s: float = 0.0
 
     async def read_clock(self, boot_id: str) -> StoreClock | None:
-        await trio.lowlevel.checkpoint()
+        await trio.sleep(self.stalls_for_s)
         if self.store_behind is None:
             return None
         now = earlier(later(START, Span(self.clock.monotonic())), self.store_behind)
@@ -101,6 +102,24 @@ async def test_a_step_and_its_acceptance_are_logged_once(autojump_clock: MockClo
         {"event": "wall_clock_stepped", "log_level": "warning", "seconds": -3600.0},
         {"event": "wall_clock_accepted", "log_level": "warning", "seconds_ahead": 0.0},
     ]
+
+
+async def test_a_suspension_is_logged_once(mock_clock: MockClock) -> None:
+    with structlog.testing.capture_logs() as log:
+        async with running(Monitored()):
+            for passes in (1, 1, 3600, 1, 1):
+                mock_clock.jump(passes)
+                await trio.testing.wait_all_tasks_blocked()
+    assert log == [{"event": "process_resumed", "log_level": "warning", "suspended_s": 3600.0}]
+
+
+async def test_a_store_that_stalls_is_no_suspension(autojump_clock: MockClock) -> None:
+    world = Monitored()
+    async with running(world):
+        world.stalls_for_s = 600
+        await trio.sleep(300)
+        assert not world.clock.has_just_resumed()
+        assert world.clock.last_suspension is None
 
 
 async def test_the_clocks_are_saved_at_the_start_every_minute_and_after_a_change(autojump_clock: MockClock) -> None:
