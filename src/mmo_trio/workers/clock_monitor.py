@@ -81,7 +81,7 @@ class ClockMonitor:
             if self.clock.last_suspension != suspension:
                 suspension = self.clock.last_suspension
                 assert suspension is not None, "a suspension stays known"
-                logger.warning("process_resumed", suspended_s=round(suspension.lasted / SECOND, 3))
+                logger.warning("process_resumed", seconds=round(suspension.lasted / SECOND, 3))
             await trio.sleep(OBSERVATION_INTERVAL_S)
 
     async def _keep_records(self) -> None:

@@ -110,7 +110,7 @@ async def test_a_suspension_is_logged_once(mock_clock: MockClock) -> None:
             for passes in (1, 1, 3600, 1, 1):
                 mock_clock.jump(passes)
                 await trio.testing.wait_all_tasks_blocked()
-    assert log == [{"event": "process_resumed", "log_level": "warning", "suspended_s": 3600.0}]
+    assert log == [{"event": "process_resumed", "log_level": "warning", "seconds": 3600.0}]
 
 
 async def test_a_store_that_stalls_is_no_suspension(autojump_clock: MockClock) -> None:
