@@ -4,12 +4,21 @@ the dark."""
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import browser_page, check_axe, screenshot
 from tests.support.browser_gateway import Sandbox
 
-PATHS = ("/errors", "/errors/validation_failed", "/errors/user_timeout", "/errors/nonsense", "/docs")
+PATHS = (
+    "/errors",
+    "/errors/validation_failed",
+    "/errors/user_timeout",
+    "/errors/nonsense",
+    "/docs",
+    "/docs/search?q=payer",
+    "/docs/try/createWebPayin",
+    "/docs/try/listRecords",
+)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -28,19 +37,99 @@ def test_nothing_is_wider_than_a_small_phone(narrow_page: Page, sandbox: Sandbox
 
 def test_the_dark_is_as_readable(browser: Browser, sandbox: Sandbox) -> None:
     with browser_page(browser, color_scheme="dark") as page:
-        for path in ("/errors/validation_failed", "/docs"):
+        for path in ("/errors/validation_failed", "/docs", "/docs/try/createWebPayin"):
             page.goto(sandbox.pages + path)
             check_axe(page)
 
 
 def test_a_developer_finds_the_way_without_javascript(plain_page: Page, sandbox: Sandbox) -> None:
     plain_page.goto(f"{sandbox.pages}/docs")
+    expect(plain_page.get_by_role("navigation", name="API reference")).not_to_be_visible()
+    plain_page.get_by_text("Contents", exact=True).click()
     plain_page.get_by_role("link", name="Take a payment", exact=True).first.click()
     assert plain_page.url.endswith("#createDirectPayin")
+    section = plain_page.locator("#createDirectPayin")
+    section.get_by_text("PHP", exact=True).click()
+    expect(section.get_by_text("curl_init")).to_be_visible()
+    expect(section.get_by_text("import requests")).not_to_be_visible()
     plain_page.get_by_role("link", name="config_unsupported_currency").first.click()
     assert plain_page.locator("h1").inner_text() == "config_unsupported_currency"
     plain_page.get_by_role("link", name="All error codes").click()
     assert plain_page.locator("h1").inner_text() == "Error codes"
+    plain_page.get_by_role("searchbox").fill("hosted page")
+    plain_page.get_by_role("searchbox").press("Enter")
+    plain_page.locator("main").get_by_role("link", name="Take a payment on the hosted page").first.click()
+    assert plain_page.url.endswith("/docs#createWebPayin")
+
+
+def test_a_payment_is_tried_without_javascript(plain_page: Page, sandbox: Sandbox) -> None:
+    plain_page.goto(f"{sandbox.pages}/docs#createDirectPayin")
+    plain_page.get_by_role("link", name="Try it: Take a payment", exact=True).click()
+    plain_page.get_by_role("button", name="Send the request").click()
+    expect(plain_page.get_by_role("status")).to_contain_text("Answer 200")
+    plain_page.get_by_role("link", name="Look this payment up").click()
+    plain_page.get_by_role("button", name="Send the request").click()
+    expect(plain_page.get_by_role("status")).to_contain_text("Answer 200")
+
+
+def test_the_language_is_chosen_by_keyboard_once_for_all_examples(page: Page, sandbox: Sandbox) -> None:
+    page.goto(f"{sandbox.pages}/docs")
+    page.locator("#createDirectPayin-bash").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    for name in ("createDirectPayin", "listRecords"):
+        expect(page.locator(f"#{name}").get_by_text("await fetch").first).to_be_visible()
+    page.reload()
+    expect(page.locator("#lookUp-javascript")).to_be_checked()
+
+
+def test_an_example_is_copied(browser: Browser, sandbox: Sandbox) -> None:
+    with browser_page(browser, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.goto(f"{sandbox.pages}/docs")
+        section = page.locator("#createQrPayin")
+        section.get_by_text("Python", exact=True).click()
+        section.get_by_role("button", name="Copy").first.click()
+        expect(section.get_by_role("button", name="Copied")).to_be_visible()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith("import requests\n\nanswer = requests.post(\n")
+        assert copied.endswith("print(answer.status_code, answer.text)")
+
+
+def test_results_appear_while_typing_and_are_reached_by_keyboard(page: Page, sandbox: Sandbox) -> None:
+    page.goto(f"{sandbox.pages}/docs")
+    page.keyboard.press("/")
+    page.keyboard.type("duplicate")
+    expect(page.locator("#found").get_by_role("link", name="merchant_transactionid_duplicate")).to_be_visible()
+    check_axe(page)
+    page.keyboard.press("Escape")
+    expect(page.locator("#found")).to_be_hidden()
+    page.get_by_role("searchbox").fill("duplicate_request")
+    expect(page.locator("#found").get_by_role("link")).to_have_count(2)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("duplicate_request")
+
+
+def test_the_place_is_marked_in_the_navigation(page: Page, sandbox: Sandbox) -> None:
+    """Chromium marks it by the stylesheet alone; others by the script."""
+    page.goto(f"{sandbox.pages}/docs#lookUp")
+    link = page.get_by_role("navigation", name="API reference").get_by_role(
+        "link", name="Look up a payment", exact=True
+    )
+    expect(link).to_have_css("font-weight", "600")
+
+
+def test_paper_has_the_text_and_the_chosen_examples(page: Page, sandbox: Sandbox) -> None:
+    page.goto(f"{sandbox.pages}/docs")
+    page.emulate_media(media="print")
+    expect(page.get_by_role("navigation", name="API reference")).not_to_be_visible()
+    expect(page.get_by_role("searchbox")).not_to_be_visible()
+    expect(page.locator("#createDirectPayin pre").first).to_be_visible()
+    heights = page.evaluate(
+        "[...document.querySelectorAll('pre')].filter((each) => each.checkVisibility())"
+        ".filter((each) => each.scrollHeight > each.clientHeight + 1).length"
+    )
+    assert heights == 0, "nothing is cut on paper"
 
 
 def test_what_it_looks_like(page: Page, narrow_page: Page, sandbox: Sandbox) -> None:

@@ -47,6 +47,8 @@ class SandboxContext:
     """The terms of payments that the guide makes."""
     addresses: ServiceAddresses
     """The addresses of all listeners."""
+    find_demo_key: Callable[[], Awaitable[str | None]]
+    """Returns the demo brand's API key in use; None without such a brand."""
 
 
 def pages_context() -> PagesContext:

@@ -48,9 +48,12 @@ def build_demo_brand(*, provider: str, title: str) -> Brand:
 async def ensure_demo_brand(store: Store, keyring: KeyRing, *, provider: str, title: str, now: Instant) -> str:
     """Create the demo brand and a key unless they exist, and return its oldest key in use."""
     await store.admin.save_brands([build_demo_brand(provider=provider, title=title)])
+    return await find_demo_key(store, keyring) or await create_key(store, keyring, DEMO_BRAND_ID, now=now)
+
+
+async def find_demo_key(store: Store, keyring: KeyRing) -> str | None:
+    """Return the demo brand's oldest key in use; None without the brand or a key."""
     record = await store.brand_record(DEMO_BRAND_ID)
-    assert record is not None, "it has just been saved"
-    for key in record.keys:
-        if key.retired_at is None:
-            return keyring.unseal(DEMO_BRAND_ID, key.sealed).decode()
-    return await create_key(store, keyring, DEMO_BRAND_ID, now=now)
+    keys = () if record is None else record.keys
+    in_use = next((each for each in keys if each.retired_at is None), None)
+    return None if in_use is None else keyring.unseal(DEMO_BRAND_ID, in_use.sealed).decode()

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import pytest
 from openapi_spec_validator import validate
@@ -20,7 +21,7 @@ CODES = [each.segment for each in PROBLEM_TYPES] + [each.value for each in Error
 
 
 class Links(HTMLParser):
-    """Where a page leads, the names it has, and what scripts it would run."""
+    """Where a page leads, the names it has, and what scripts it would run that are no files of its own."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -37,7 +38,8 @@ class Links(HTMLParser):
             assert given["id"] not in self.names, f"{given['id']} is there twice"
             self.names.add(given["id"] or "")
         self.headings += tag == "h1"
-        if tag in {"script", "iframe"} or any(name.startswith("on") for name in given):
+        is_own_file = tag == "script" and (given.get("src") or "").startswith("/static/")
+        if (tag in {"script", "iframe"} and not is_own_file) or any(name.startswith("on") for name in given):
             self.scripts.append(tag)
 
 
@@ -95,6 +97,8 @@ async def test_a_code_that_there_is_not_is_a_404_that_repeats_nothing(sandbox: R
 
 async def test_every_link_of_the_documentation_leads_somewhere(sandbox: Running) -> None:
     seen: set[str] = set()
+    places: set[str] = set()
+    wanted: set[str] = set()
     waiting = ["/docs", "/errors"]
     while waiting:
         path = waiting.pop()
@@ -106,13 +110,17 @@ async def test_every_link_of_the_documentation_leads_somewhere(sandbox: Running)
         if "html" not in answer.headers["content-type"]:
             continue
         links = Links(answer.body.decode())
-        for lead in links.leads:
+        places |= {f"{path}#{name}" for name in links.names}
+        for lead in links.leads - {"data:,"}:
             assert not urlsplit(lead).netloc, f"{path} leads to a third party: {lead}"
             where, _, name = lead.partition("#")
-            assert not name or name in links.names, (path, lead)
+            if name:
+                wanted.add(f"{urljoin(path, where or path)}#{name}")
             if where:
                 waiting.append(urljoin(path, where))
-    assert {"/docs", "/errors", "/openapi.json", "/static/docs.css"} <= seen
+    assert wanted <= places
+    assert {"/docs", "/errors", "/openapi.json", "/docs.md", "/llms.txt", "/static/docs.css", "/static/docs.js"} <= seen
+    assert "/docs/try/createWebPayin" in seen
 
 
 async def test_the_served_document_is_sound_and_says_where_it_is(sandbox: Running) -> None:
@@ -137,15 +145,134 @@ async def test_the_documentation_names_every_endpoint_member_and_code(sandbox: R
             for parameter in operation.get("parameters", ()):
                 assert f"<code>{parameter['name']}</code>" in text
     for name, schema in document["components"]["schemas"].items():
-        assert name in links.names
+        assert name in links.names or "Request" in name, "bodies of requests are described with their endpoints"
         for member in schema.get("properties", ()):
             assert f"<code>{member}</code>" in text
     for cause in PROBLEM_TYPES:
         if cause.segment != "business_logic_error":  # Nothing emits it (P2).
             assert f"/errors/{cause.segment}" in links.leads
     assert sandbox.ready.api in text
-    assert sandbox.merchant.key not in text
     assert re.search(r"<style|style=", text) is None
+
+
+async def test_the_reference_is_small(sandbox: Running) -> None:
+    """All bytes of the first view, nothing compressed."""
+    answer, links = await page(sandbox, "/docs")
+    files = [each for each in links.leads if each.startswith(("/static/", "/design.css"))]
+    assert len(files) == 3
+    sizes = [len((await ask(f"{sandbox.ready.pages}{each}")).body) for each in files]
+    assert len(answer.body) + sum(sizes) < 150 * 1024
+
+
+async def test_a_sandbox_fills_its_key_into_the_examples_and_lets_no_name_read_it(sandbox: Running) -> None:
+    answer, _ = await page(sandbox, "/docs")
+    assert answer.body.decode().count(sandbox.merchant.key) > 5 * 8
+    assert answer.headers["cache-control"] == "no-store", "a key may change"
+    # A site that has its own name lead to this machine would be same-origin with the page.
+    rebound = await ask(f"{sandbox.ready.pages}/docs", headers={"Host": "attacker.example"})
+    assert rebound.status == 200
+    assert sandbox.merchant.key not in rebound.body.decode()
+    for path in ("/docs.md", "/llms.txt", "/docs/try/createDirectPayin"):
+        assert sandbox.merchant.key not in (await ask(f"{sandbox.ready.pages}{path}")).body.decode()
+
+
+async def test_programs_read_the_reference_as_markdown(sandbox: Running) -> None:
+    document = (await ask(f"{sandbox.ready.pages}/openapi.json")).json
+    markdown = await ask(f"{sandbox.ready.pages}/docs.md")
+    assert markdown.headers["content-type"] == "text/markdown; charset=utf-8"
+    text = markdown.body.decode()
+    for path, item in document["paths"].items():
+        assert all(f"`{method.upper()} {path}`" in text for method in item)
+    for schema in document["components"]["schemas"].values():
+        assert all(f"- `{member}` (" in text for member in schema.get("properties", ()))
+    assert all(f"- `{code}`" in text for code in CODES)
+    assert "&" not in re.sub(r"\?from=\S+", "", text), "it is no HTML"
+    overview = await ask(f"{sandbox.ready.pages}/llms.txt")
+    assert overview.headers["content-type"] == "text/plain; charset=utf-8"
+    lines = overview.body.decode().splitlines()
+    assert lines[0].startswith("# ")
+    assert lines[2].startswith("> ")
+    links = re.findall(r"\]\(([^)]+)\)", overview.body.decode())
+    assert {"/docs.md", "/openapi.json", "/errors", "/docs#createQrPayin"} <= set(links)
+    for each in links:
+        assert (await ask(f"{sandbox.ready.pages}{each.partition('#')[0]}")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("sought", "first"),
+    [
+        ("hosted page", "/docs#createWebPayin"),
+        ("payer.msisdn", "/docs#createDirectPayin"),
+        ("duplicate_req", "/errors/duplicate_request"),
+        ("merchant_transactionid", "/errors/merchant_transactionid_duplicate"),
+        ("113", "/docs#numbers"),
+    ],
+)
+async def test_the_search_finds(sandbox: Running, sought: str, first: str) -> None:
+    _, links = await page(sandbox, f"/docs/search?q={quote(sought)}")
+    assert first in links.leads
+    part = await ask(f"{sandbox.ready.pages}/docs/search?part=1&q={quote(sought)}")
+    assert re.findall(r'href="([^"]+)"', part.body.decode())[0] == first
+
+
+async def test_what_is_sought_is_repeated_as_text_only(sandbox: Running) -> None:
+    answer, _ = await page(sandbox, "/docs/search?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E")
+    assert b"&lt;script&gt;alert(1)" in answer.body
+
+
+async def submit_form(sandbox: Running, path: str, **fields: str) -> Answer:
+    """Send a form as a browser does."""
+    return await ask(
+        f"{sandbox.ready.pages}{path}",
+        method="POST",
+        headers={"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"},
+        body=urlencode(fields).encode(),
+    )
+
+
+def suggested_body(form: Answer) -> str:
+    """Return the body that the form has at first."""
+    (text,) = re.findall(r"<textarea[^>]*>(.*?)</textarea>", form.body.decode(), re.DOTALL)
+    return unescape(text)
+
+
+async def test_a_request_is_tried_from_the_page(sandbox: Running) -> None:
+    form, _ = await page(sandbox, "/docs/try/createDirectPayin")
+    body = suggested_body(form)
+    reference = json.loads(body)["merchantReference"]
+    tried = await submit_form(sandbox, "/docs/try/createDirectPayin", method="mpesa_ke", body=body)
+    assert "<b>Answer 200</b>" in tried.body.decode()
+    found = await sandbox.merchant.get(f"status/mref/{reference}")
+    assert found.status == 200
+    again = await submit_form(sandbox, "/docs/try/createDirectPayin", method="mpesa_ke", body=body)
+    assert "<b>Answer 422</b>" in again.body.decode()
+    assert '<a href="/errors/merchant_transactionid_duplicate">' in again.body.decode()
+    looked_up = await submit_form(sandbox, "/docs/try/lookUpByMerchantReference", merchantReference=reference)
+    assert "<b>Answer 200</b>" in looked_up.body.decode()
+    listed = await submit_form(sandbox, "/docs/try/listRecords", **{"from": "2026-11-01", "to": "2100-01-01"})
+    assert reference in listed.body.decode()
+    unreadable = await submit_form(sandbox, "/docs/try/createDirectPayin", method="mpesa_ke", body="{")
+    assert '<a href="/errors/bad_request">' in unreadable.body.decode()
+
+
+async def test_a_scenario_is_tried_and_what_is_written_in_a_path_stays_in_its_place(sandbox: Running) -> None:
+    form, _ = await page(sandbox, "/docs/try/createDirectPayin")
+    body = suggested_body(form)
+    fields = {"method": "mpesa_ke", "X-Sandbox-Scenario": "user_busy", "body": body}
+    await submit_form(sandbox, "/docs/try/createDirectPayin", **fields)
+    await sandbox.advance("1m")
+    ended = await sandbox.merchant.get(f"status/mref/{json.loads(body)['merchantReference']}")
+    assert ended.json["errorCode"] == "user_busy"
+    aside = await submit_form(sandbox, "/docs/try/lookUp", gatewayReference="../records?from=2026-11-01&to=2027-01-01")
+    assert "<b>Answer 404</b>" in aside.body.decode()
+
+
+async def test_another_site_can_not_try_requests(sandbox: Running) -> None:
+    answer = await ask(
+        f"{sandbox.ready.pages}/docs/try/isAlive", method="POST", headers={"Sec-Fetch-Site": "cross-site"}, body=b""
+    )
+    assert answer.status == 403
+    assert (await ask(f"{sandbox.ready.pages}/docs/try/nothing")).status == 404
 
 
 async def test_the_documentation_follows_the_settings(serve: Serve) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from attrs import frozen
 
-from mmo_sansio.api.docs.openapi.schemas import NO_CONTROLS_PATTERN, NOT_BLANK_PATTERN, ULID_PATTERN, document_text
+from mmo_sansio.api.docs.openapi.schemas import NO_CONTROLS_PATTERN, NOT_BLANK_PATTERN, ULID_PATTERN
+from mmo_trio.pages.docs.code_samples import ExampleRequest, json_text
 
 JsonObject = Mapping[str, Any]
 
@@ -24,6 +25,8 @@ class FieldRow:
     is_required: bool
     constraints: str
     description: str
+    members: tuple[FieldRow, ...] = ()
+    """The members of an object that is described in place."""
 
 
 @frozen
@@ -39,14 +42,11 @@ class SchemaView:
 
 
 @frozen
-class ResponseView:
-    """Describes a possible response."""
+class ErrorRow:
+    """Describes a code that a request may be rejected with; it has a page."""
 
     status: str
-    description: str
-    schema: str | None
-    error_codes: tuple[str, ...]
-    """The error codes of the response; each has a page."""
+    code: str
 
 
 @frozen
@@ -59,6 +59,13 @@ class WebhookView:
     description: str
     schema: str
     key_header: FieldRow
+    example: str
+    """The body as JSON."""
+
+    @property
+    def anchor(self) -> str:
+        """Return its place on the page."""
+        return f"callback-{self.name}"
 
 
 @frozen
@@ -71,11 +78,35 @@ class EndpointView:
     summary: str
     description: str
     parameters: tuple[FieldRow, ...]
+    body: tuple[FieldRow, ...]
+    """The members of the request's body; none without a body."""
     body_schema: str | None
-    responses: tuple[ResponseView, ...]
+    response_description: str
+    response_schema: str | None
+    """The object that a successful request is answered with."""
+    response_example: str
+    errors: tuple[ErrorRow, ...]
+    """The codes of its own; any request may meet those of `ApiReference.common_errors`, too."""
     callbacks: tuple[WebhookView, ...]
-    example: str
-    """An example as a `curl` command."""
+    example: ExampleRequest
+
+
+@frozen
+class EndpointGroup:
+    """Holds endpoints of one purpose."""
+
+    name: str
+    purpose: str
+    endpoints: tuple[EndpointView, ...]
+
+
+@frozen
+class Caller:
+    """Describes the merchant of the example requests."""
+
+    api_key: str = "YOUR_API_KEY"
+    result_url: str | None = None
+    """Where results go in place of the shop of the examples; None: to that shop."""
 
 
 @frozen
@@ -88,140 +119,187 @@ class ApiReference:
     base_url: str
     key_name: str
     key_description: str
-    groups: tuple[tuple[str, str, tuple[EndpointView, ...]], ...]
-    """Groups of endpoints: (name, purpose, endpoints)."""
-    webhooks: tuple[WebhookView, ...]
+    groups: tuple[EndpointGroup, ...]
+    common_errors: tuple[ErrorRow, ...]
+    callbacks: tuple[WebhookView, ...]
+    """The requests of the gateway, each kind once."""
     schemas: tuple[SchemaView, ...]
+    """The objects of responses; bodies of requests are described with their endpoints."""
+
+    @property
+    def endpoints(self) -> tuple[EndpointView, ...]:
+        """Return the endpoints of all groups."""
+        return tuple(each for group in self.groups for each in group.endpoints)
 
 
-def build_reference(document: JsonObject) -> ApiReference:
-    """Convert the document that `openapi_document` makes into rows."""
+def build_reference(document: JsonObject, caller: Caller | None = None) -> ApiReference:
+    """Convert the document that `openapi_document` makes into rows; None: a caller without a key."""
     info, components = document["info"], document["components"]
     key = components["securitySchemes"]["apiKey"]
-    base_url = document["servers"][0]["url"]
-    endpoints = list(_endpoints(document, base_url))
+    groups = {each["name"]: (each["description"], list[EndpointView]()) for each in document["tags"]}
+    common = _common_codes(document)
+    callbacks: dict[str, WebhookView] = {}
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            endpoint = _endpoint(document, method, path, common, caller or Caller())
+            callbacks |= {each.name: each for each in endpoint.callbacks if each.name not in callbacks}
+            groups[operation["tags"][0]][1].append(endpoint)
+    callbacks |= {name: _webhook(document, name, "", each["post"]) for name, each in document["webhooks"].items()}
     return ApiReference(
         info["title"],
         info["version"],
         tuple(info["description"].split("\n\n")),
-        base_url,
+        document["servers"][0]["url"],
         key["name"],
         key["description"],
+        tuple(EndpointGroup(name, purpose, tuple(each)) for name, (purpose, each) in groups.items()),
+        tuple(common.values()),
+        tuple(callbacks.values()),
         tuple(
-            (tag["name"], tag["description"], tuple(each for each, tags in endpoints if tag["name"] in tags))
-            for tag in document["tags"]
+            _schema_view(name, schema)
+            for name, schema in components["schemas"].items()
+            if not name.startswith("Requested") and not name.endswith("Request")
         ),
-        tuple(_webhook(name, "", each["post"]) for name, each in document["webhooks"].items()),
-        tuple(_schema_view(name, schema) for name, schema in components["schemas"].items()),
     )
 
 
-def _endpoints(document: JsonObject, base_url: str) -> Iterator[tuple[EndpointView, list[str]]]:
-    for path, item in document["paths"].items():
-        for method, operation in item.items():
-            body = operation.get("requestBody")
-            body_schema = None if body is None else _schema_name(body["content"]["application/json"]["schema"])
-            schemas = document["components"]["schemas"]
-            example = None if body_schema is None else schemas[body_schema]["examples"][0]
-            yield (
-                EndpointView(
-                    operation["operationId"],
-                    method.upper(),
-                    path,
-                    operation["summary"],
-                    operation.get("description", ""),
-                    tuple(map(_parameter_row, operation.get("parameters", ()))),
-                    body_schema,
-                    tuple(_responses(operation["responses"], document)),
-                    tuple(
-                        _webhook(name, where, each["post"])
-                        for name, at in operation.get("callbacks", {}).items()
-                        for where, each in at.items()
-                    ),
-                    _curl_command(base_url + path, operation, example),
-                ),
-                operation["tags"],
-            )
+def _endpoint(
+    document: JsonObject, method: str, path: str, common: Mapping[str, ErrorRow], caller: Caller
+) -> EndpointView:
+    operation, schemas = document["paths"][path][method], document["components"]["schemas"]
+    body = operation.get("requestBody")
+    body_schema = None if body is None else _schema_name(body["content"]["application/json"]["schema"])
+    response = operation["responses"]["200"]
+    response_schema = response["content"]["application/json"]["schema"]
+    response_name = _schema_name(response_schema)
+    request = _example_request(document, operation, method, path, caller)
+    answer = dict((schemas[response_name] if response_name else response_schema)["examples"][0])
+    if request.body is not None:  # An answer repeats the references of its request.
+        reference = request.body["merchantReference"]
+        answer["merchantReference"] = reference
+        answer["reconciliationReference"] = request.body.get("reconciliationReference", reference)
+    return EndpointView(
+        operation["operationId"],
+        method.upper(),
+        path,
+        operation["summary"],
+        operation.get("description", ""),
+        tuple(map(_parameter_row, operation.get("parameters", ()))),
+        () if body_schema is None else _field_rows(schemas[body_schema], schemas),
+        body_schema,
+        response["description"],
+        response_name,
+        json_text(answer),
+        tuple(each for each in _errors(document, operation) if each.code not in common),
+        tuple(
+            _webhook(document, name, where, each["post"])
+            for name, at in operation.get("callbacks", {}).items()
+            for where, each in at.items()
+        ),
+        request,
+    )
 
 
-def _responses(responses: JsonObject, document: JsonObject) -> Iterator[ResponseView]:
-    for status, response in responses.items():
+def _errors(document: JsonObject, operation: JsonObject) -> Iterator[ErrorRow]:
+    for status, response in operation["responses"].items():
         if "$ref" in response:
             response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
         ((kind, content),) = response["content"].items()
-        is_problem = kind == "application/problem+json"
-        codes = tuple(content["examples"]) if is_problem else ()
-        meaning = "Refused." if is_problem else response["description"]
-        yield ResponseView(status, meaning, _schema_name(content["schema"]), codes)
+        if kind == "application/problem+json":
+            yield from (ErrorRow(status, code) for code in content["examples"])
 
 
-def _webhook(name: str, url_field: str, operation: JsonObject) -> WebhookView:
-    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+def _common_codes(document: JsonObject) -> dict[str, ErrorRow]:
+    """Return the codes that every request with a key may be rejected with."""
+    operations = [each for item in document["paths"].values() for each in item.values() if each.get("security") != []]
+    rows = [{row.code: row for row in _errors(document, each)} for each in operations]
+    return {code: row for code, row in rows[0].items() if all(code in each for each in rows)}
+
+
+def _example_request(
+    document: JsonObject, operation: JsonObject, method: str, path: str, caller: Caller
+) -> ExampleRequest:
+    given = [each for each in operation.get("parameters", ()) if "example" in each]
+    for each in given:
+        path = path.replace(f"{{{each['name']}}}", each["example"])
+    body = None
+    if "requestBody" in operation:
+        name = _schema_name(operation["requestBody"]["content"]["application/json"]["schema"])
+        body = dict(document["components"]["schemas"][name]["examples"][0])
+        if caller.result_url is not None:
+            body |= {each: caller.result_url for each in ("resultUrl", "displayQrUrl") if each in body}
+    return ExampleRequest(
+        method.upper(),
+        document["servers"][0]["url"] + path,
+        {each["name"]: each["example"] for each in given if each["in"] == "query"},
+        None if operation.get("security") == [] else caller.api_key,
+        body,
+    )
+
+
+def _webhook(document: JsonObject, name: str, url_field: str, operation: JsonObject) -> WebhookView:
+    schema = _schema_name(operation["requestBody"]["content"]["application/json"]["schema"]) or ""
     answered = operation["responses"]["2XX"]["description"]
     return WebhookView(
         name,
         url_field.removeprefix("{$request.body#/").removesuffix("}"),
         operation["summary"],
         f"{operation['description']} {answered}",
-        _schema_name(schema) or "",
+        schema,
         _parameter_row(operation["parameters"][0]),
+        json_text(document["components"]["schemas"][schema]["examples"][0]),
     )
-
-
-def _curl_command(url: str, operation: JsonObject, body: object) -> str:
-    for each in operation.get("parameters", ()):
-        if each["in"] == "path":
-            url = url.replace(f"{{{each['name']}}}", each["example"])
-    query = "&".join(
-        f"{each['name']}={each['example']}"
-        for each in operation.get("parameters", ())
-        if each["in"] == "query" and "example" in each
-    )
-    lines = [f"curl '{url}{'?' * bool(query)}{query}'"]
-    if operation.get("security") != []:
-        lines.append("-H 'X-Api-Key: YOUR_KEY'")
-    if body is not None:
-        lines += ["-H 'Content-Type: application/json'", f"-d '{document_text(body, indent=2)}'"]
-    return " \\\n  ".join(lines)
 
 
 def _parameter_row(parameter: JsonObject) -> FieldRow:
     schema = parameter["schema"]
+    description, _, values = parameter["description"].partition("\n- ")  # The page has a table of the values.
     place = {"path": "in the path", "query": "in the query", "header": "header"}[parameter["in"]]
     return FieldRow(
         parameter["name"],
         f"{_type_text(schema)}, {place}",
         None,
         bool(parameter.get("required")),
-        _constraints(schema),
-        parameter["description"],
+        "" if values else _constraints(schema),
+        description,
     )
 
 
 def _schema_view(name: str, schema: JsonObject) -> SchemaView:
-    required = schema.get("required", ())
-    rows = [
-        FieldRow(
-            member,
-            _type_text(each),
-            _schema_name(each),
-            member in required,
-            _constraints(each),
-            each.get("description", ""),
-        )
-        for member, each in schema.get("properties", {}).items()
-    ]
-    if isinstance(schema.get("additionalProperties"), dict):
-        values = schema["additionalProperties"]
-        rows.append(FieldRow("any name", _type_text(values), None, False, _constraints(values), ""))
     example = schema.get("examples", [None])[0]
     return SchemaView(
         name,
         schema.get("description", ""),
         _constraints(schema),
-        tuple(rows),
-        None if example is None else document_text(example, indent=2),
+        _field_rows(schema, {}),
+        None if example is None else json_text(example),
     )
+
+
+def _field_rows(schema: JsonObject, in_place: Mapping[str, JsonObject]) -> tuple[FieldRow, ...]:
+    """Describe the members of an object; those objects that are given with their names are described in place."""
+    required = schema.get("required", ())
+    rows = []
+    for member, each in schema.get("properties", {}).items():
+        name = _schema_name(each)
+        inner = in_place.get(name or "")
+        members = () if inner is None else _field_rows(inner, in_place)
+        described = each if inner is None else inner
+        rows.append(
+            FieldRow(
+                member,
+                _type_text(each),
+                name if inner is None else None,
+                member in required,
+                _constraints(described),
+                described.get("description", ""),
+                members or (_field_rows(each, in_place) if each.get("type") == "object" else ()),
+            )
+        )
+    if isinstance(schema.get("additionalProperties"), dict):
+        values = schema["additionalProperties"]
+        rows.append(FieldRow("any name", _type_text(values), None, False, _constraints(values), ""))
+    return tuple(rows)
 
 
 def _schema_name(schema: JsonObject) -> str | None:

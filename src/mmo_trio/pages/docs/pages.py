@@ -1,20 +1,29 @@
-"""Serves the documentation of error codes and of the API, which is the same for everybody."""
+"""Serves the documentation of error codes and of the API, for people and for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from attrs import frozen
 from markupsafe import Markup, escape
-from quart import Blueprint, Response, render_template
+from quart import Blueprint, Response, current_app, render_template, request
 
 from mmo_sansio.api.docs.error_pages import ErrorPage, error_pages
 from mmo_sansio.api.docs.openapi import openapi_document
 from mmo_sansio.api.docs.openapi.schemas import document_text
-from mmo_trio.pages.docs.openapi_view import build_reference
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, Scenario
+from mmo_trio.pages.context import SANDBOX_EXTENSION, SandboxContext
+from mmo_trio.pages.docs.code_samples import LANGUAGES
+from mmo_trio.pages.docs.highlighting import highlighted
+from mmo_trio.pages.docs.openapi_view import ApiReference, Caller, build_reference
+from mmo_trio.pages.docs.search import find
 
 DOCS_CACHE_CONTROL = "public, max-age=300"
+LISTENER_URL = "https://127.0.0.1:8443/"
+"""The default address of `mmo listen`, where the results of a sandbox's examples go."""
 
 
 @frozen
@@ -25,26 +34,48 @@ class ApiDocs:
     """The pages by code, those of problems first."""
     openapi: Mapping[str, Any]
     """The OpenAPI document."""
+    scenarios: tuple[Scenario, ...]
+    """What the sandbox can play; none in production."""
 
 
 def build_docs(*, base_url: str, error_docs_url: str, sandbox_scenarios: Mapping[str, str] | None) -> ApiDocs:
     """Build the documentation of a gateway at these URLs, which have no slash at their end."""
     document = openapi_document(base_url=base_url, error_docs_url=error_docs_url, sandbox_scenarios=sandbox_scenarios)
-    return ApiDocs(error_pages(error_docs_url), document)
+    return ApiDocs(error_pages(error_docs_url), document, () if sandbox_scenarios is None else SCENARIOS)
 
 
 def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
-    """Create the pages `/errors`, `/errors/CODE`, `/docs` and `/openapi.json`."""
+    """Create the pages `/errors`, `/errors/CODE`, `/docs` and what programs read: `/openapi.json`, `/docs.md` and
+    `/llms.txt`."""
     pages = Blueprint("docs", __name__)
     pages.add_app_template_filter(with_code, "with_code")
+    pages.add_app_template_global(highlighted, "highlighted")
     openapi_json = document_text(api_docs.openapi, indent=1)
-    reference = build_reference(api_docs.openapi)
-    rendered: dict[str, str] = {}
+    refusals = [each for each in api_docs.error_pages.values() if each.status is not None]
+    failures = [each for each in api_docs.error_pages.values() if each.status is None]
+    public_reference = build_reference(api_docs.openapi)
+    rendered: dict[str, tuple[str | None, str]] = {}
+
+    async def render_reference(template: str, api_key: str | None) -> str:
+        """Render a page of the whole reference, which is kept until the API key is another one."""
+        known_key, text = rendered.get(template, (None, ""))
+        if not text or known_key != api_key:
+            reference = public_reference if api_key is None else sandbox_reference(api_docs, api_key)
+            text = await render_template(
+                template,
+                reference=reference,
+                languages=LANGUAGES,
+                refusals=refusals,
+                failures=failures,
+                scenarios=api_docs.scenarios,
+                api_key=api_key,
+                can_try=_sandbox() is not None,
+            )
+            rendered[template] = (api_key, text)
+        return text
 
     @pages.get("/errors")
     async def errors() -> Response:
-        refusals = [each for each in api_docs.error_pages.values() if each.status is not None]
-        failures = [each for each in api_docs.error_pages.values() if each.status is None]
         return _cached_response(await render_template("docs/errors.html", refusals=refusals, failures=failures))
 
     @pages.get("/errors/<path:code>")
@@ -52,23 +83,66 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
         found = api_docs.error_pages.get(code)
         if found is None:
             return Response(await render_template("docs/unknown.html"), 404)
-        return _cached_response(await render_template("docs/error.html", page=found))
+        played = [each for each in api_docs.scenarios if _plays(each, code)]
+        return _cached_response(await render_template("docs/error.html", page=found, played=played))
 
     @pages.get("/docs")
     async def docs() -> Response:
-        if not rendered:
-            rendered["docs"] = await render_template("docs/docs.html", reference=reference)
-        return _cached_response(rendered["docs"])
+        api_key = await _sandbox_key()
+        text = await render_reference("docs/docs.html", api_key)
+        return _cached_response(text) if api_key is None else Response(text)
+
+    @pages.get("/docs/search")
+    async def search() -> Response:
+        sought = request.args.get("q", "")[:100]
+        found = find(sought, public_reference, api_docs.error_pages, api_docs.scenarios)
+        template = "docs/found.html" if "part" in request.args else "docs/search.html"
+        return _cached_response(await render_template(template, sought=sought, found=found))
+
+    @pages.get("/docs.md")
+    async def markdown() -> Response:
+        return _text_response(await render_reference("docs/docs.md", None), "text/markdown; charset=utf-8")
+
+    @pages.get("/llms.txt")
+    async def overview() -> Response:
+        return _text_response(await render_reference("docs/llms.txt", None), "text/plain; charset=utf-8")
 
     @pages.get("/openapi.json")
     async def openapi() -> Response:
-        answer = Response(openapi_json, content_type="application/json")
-        answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
-        # Any web page may read it: it is the same for everybody.
-        answer.headers["Access-Control-Allow-Origin"] = "*"
-        return answer
+        return _text_response(openapi_json, "application/json")
 
     return pages
+
+
+def _plays(scenario: Scenario, code: str) -> bool:
+    return f"`{code}`" in scenario.description
+
+
+def _sandbox() -> SandboxContext | None:
+    found: SandboxContext | None = current_app.extensions.get(SANDBOX_EXTENSION)
+    return found
+
+
+async def _sandbox_key() -> str | None:
+    """Return the demo brand's API key for a page of a sandbox that is asked for by an address; None elsewhere.
+
+    Another site can have a name of its own lead to this machine, and would then read the page."""
+    sandbox = _sandbox()
+    if sandbox is None or not _is_address(urlsplit(f"//{request.host}").hostname or ""):
+        return None
+    return await sandbox.find_demo_key()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return host == "localhost" or bool(ip_address(host))
+    except ValueError:
+        return False
+
+
+def sandbox_reference(api_docs: ApiDocs, api_key: str) -> ApiReference:
+    """Return the reference with examples that a sandbox accepts as they are."""
+    return build_reference(api_docs.openapi, Caller(api_key, LISTENER_URL))
 
 
 def with_code(text: str) -> Markup:
@@ -81,4 +155,12 @@ def with_code(text: str) -> Markup:
 def _cached_response(text: str) -> Response:
     answer = Response(text)
     answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
+    return answer
+
+
+def _text_response(text: str, content_type: str) -> Response:
+    """Answer with a text that any web page may read, as it is the same for everybody."""
+    answer = Response(text, content_type=content_type)
+    answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
+    answer.headers["Access-Control-Allow-Origin"] = "*"
     return answer

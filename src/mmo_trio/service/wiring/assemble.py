@@ -28,6 +28,7 @@ from mmo_trio.metrics.prometheus import BacklogCache, PrometheusExporter
 from mmo_trio.pages.context import PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import build_docs
 from mmo_trio.sandbox.clock import SandboxClock
+from mmo_trio.sandbox.demo_brand import find_demo_key
 from mmo_trio.sandbox.operator_process import OperatorClient
 from mmo_trio.service.components import Components, Workers
 from mmo_trio.service.wiring.providers import ConfiguredAccounts, open_configured_accounts
@@ -145,7 +146,8 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
         resources.clock, resources.store, workers.scheduler, operator, workers.providers, directory / CLOCK_OFFSET_FILE
     )
     next_reference, terms = resources.references.next, resources.limits.terms
-    return SandboxContext(next_reference, clock.advance, operator, terms, resources.addresses)
+    find_key = partial(find_demo_key, resources.store, resources.keyring)
+    return SandboxContext(next_reference, clock.advance, operator, terms, resources.addresses, find_key)
 
 
 def _console_context(resources: Resources, accounts: ConfiguredAccounts, engine: Engine) -> ConsoleContext:

@@ -26,6 +26,7 @@ from mmo_sansio.testing.builders import a_transaction
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Operation, QrCode, Source, Stage, Status, Transaction, Type
 from mmo_sansio.values.problems import PROBLEM_TYPES
+from mmo_trio.pages.docs.code_samples import LANGUAGES
 from mmo_trio.pages.docs.openapi_view import build_reference
 from tests.support import openapi_conformance
 
@@ -187,29 +188,30 @@ def test_a_client_made_from_the_document_outlives_a_new_member_and_a_new_code() 
 @pytest.mark.spec("M3", "M4", "V1")
 @pytest.mark.finding("specification-A8")
 def test_the_page_shows_patterns_and_the_limits_of_labels() -> None:
-    shown = {each.name: each for each in build_reference(DOCUMENT).schemas}
-    party = {each.name: each for each in shown["RequestedParty"].fields}
+    endpoints = {each.body_schema: each for each in build_reference(DOCUMENT).endpoints}
+    members = {each.name: each for each in endpoints["WebPayinRequest"].body}
+    party = {each.name: each for each in members["payer"].members}
     assert party["msisdn"].constraints == "3 to 20 characters; matches `^\\+?[0-9]+$`"
     assert "without spaces or hyphens" in party["msisdn"].description
     assert "at most 320 characters; matches `^" in party["email"].constraints
-    labels = shown["RequestedLabels"]
+    labels = members["labels"]
     assert "at most 10 entries" in labels.constraints
     assert "1 to 255 characters" in labels.description
     assert "control characters" in labels.description
-    assert "at most 1000 characters; no control characters" in labels.fields[0].constraints
-    urls = {each.name: each for each in shown["WebPayinRequest"].fields}
-    assert "that is not the gateway's own" in urls["resultUrl"].description
-    assert "gateway's staff have added" in urls["successRedirectUrl"].description
+    assert "at most 1000 characters; no control characters" in labels.members[0].constraints
+    assert "that is not the gateway's own" in members["resultUrl"].description
+    assert "gateway's staff have added" in members["successRedirectUrl"].description
 
 
 @pytest.mark.spec("M1", "G6")
 @pytest.mark.finding("new-users-L-amounts")
 def test_the_examples_write_amounts_with_their_currencys_decimals() -> None:
-    text = document_text(DOCUMENT, indent=1) + "".join(
-        each.example for _, _, group in build_reference(DOCUMENT).groups for each in group
-    )
-    amounts = re.findall(r'"value": ([0-9.]+),\s*"currency": "KES"', text)
-    assert len(amounts) > 10
+    reference = build_reference(DOCUMENT)
+    texts = [document_text(DOCUMENT, indent=1), *(each.example or "" for each in reference.schemas)]
+    texts += [language.write(each.example) for each in reference.endpoints for language in LANGUAGES.values()]
+    texts += [each.response_example for each in reference.endpoints]
+    amounts = re.findall(r'"?value"?(?:: | => )([0-9.]+),\s*"?currency"?(?:: | => )"KES"', "".join(texts))
+    assert len(amounts) > 5 * len(LANGUAGES)
     assert [each for each in amounts if not re.fullmatch(r"[0-9]+\.[0-9]{2}", each)] == []
 
 

@@ -23,11 +23,16 @@ from mmo_sansio.values.money import AMOUNT_MAX, NUMBER_CHARACTERS_MAX
 
 _SHOP: Final = "https://shop.example"
 _EXAMPLE_MEMBERS: Final = {
-    Operation.QR_PAYIN: {"displayQrUrl": f"{_SHOP}/qr"},
-    Operation.WEB_PAYIN: {"successRedirectUrl": f"{_SHOP}/thanks", "errorRedirectUrl": f"{_SHOP}/sorry"},
-    Operation.DIRECT_TAXPAYOUT: {"reconciliationReference": "vat-2026-10"},
+    Operation.DIRECT_PAYOUT: {"merchantReference": "salary-42"},
+    Operation.QR_PAYIN: {"merchantReference": "order-2", "displayQrUrl": f"{_SHOP}/qr"},
+    Operation.WEB_PAYIN: {
+        "merchantReference": "order-3",
+        "successRedirectUrl": f"{_SHOP}/thanks",
+        "errorRedirectUrl": f"{_SHOP}/sorry",
+    },
+    Operation.DIRECT_TAXPAYOUT: {"merchantReference": "tax-7", "reconciliationReference": "vat-2026-10"},
 }
-"""The members that only this operation's example has."""
+"""The members in which this operation's example differs; no two examples have one merchantReference."""
 
 
 def request_schemas() -> dict[str, Schema]:

@@ -1,0 +1,210 @@
+"""Writes an example request as a program in each language of the API reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from attrs import frozen
+
+LINE_LENGTH_MAX: Final = 72
+"""Characters up to which an object stays on one line."""
+TIMEOUT_S: Final = 30
+"""Seconds that the program in Python waits, which waits for ever by default."""
+KEY_HEADER: Final = "X-Api-Key"
+
+
+@frozen
+class ExampleRequest:
+    """Holds a complete request of the reference."""
+
+    method: str
+    url: str
+    """Without the query."""
+    query: Mapping[str, str]
+    api_key: str | None
+    """None where no key is needed."""
+    body: Mapping[str, Any] | None
+
+    @property
+    def url_with_query(self) -> str:
+        """Return the whole URL."""
+        return f"{self.url}?{urlencode(self.query, safe=':')}" if self.query else self.url
+
+
+@frozen
+class _Notation:
+    """Defines how a language writes an object."""
+
+    opening: str
+    closing: str
+    colon: str
+    constants: tuple[str, str, str] = ("null", "false", "true")
+    has_quoted_names: bool = True
+    has_trailing_comma: bool = True
+    has_inner_spaces: bool = False
+    step: int = 2
+    """Columns that a member is indented by."""
+
+
+_JSON: Final = _Notation("{", "}", ": ", has_trailing_comma=False)
+_PYTHON: Final = _Notation("{", "}", ": ", constants=("None", "False", "True"), step=4)
+_JAVASCRIPT: Final = _Notation("{", "}", ": ", has_quoted_names=False, has_inner_spaces=True)
+_PHP: Final = _Notation("[", "]", " => ")
+
+
+def json_text(value: object, *, indent: int = 0) -> str:
+    """Return JSON for people: short objects on one line, Decimals with all their digits (G6)."""
+    return _literal(value, _JSON, indent)
+
+
+def _literal(value: object, notation: _Notation, indent: int) -> str:
+    if isinstance(value, Mapping):
+        line = _on_one_line(value, notation)
+        is_nested = any(isinstance(each, Mapping | list) for each in value.values())
+        if not is_nested and len(line) + indent <= LINE_LENGTH_MAX and len(value) < 4:
+            return line
+        within = indent + notation.step
+        members = [
+            f"{' ' * within}{_name(name, notation)}{notation.colon}{_literal(each, notation, within)}"
+            for name, each in value.items()
+        ]
+        comma = "," * notation.has_trailing_comma
+        return "\n".join((notation.opening, ",\n".join(members) + comma, " " * indent + notation.closing))
+    if isinstance(value, list):
+        within = indent + notation.step
+        elements = [f"{' ' * within}{_literal(each, notation, within)}" for each in value]
+        return "\n".join(("[", ",\n".join(elements), " " * indent + "]")) if elements else "[]"
+    return _scalar(value, notation)
+
+
+def _on_one_line(value: Mapping[str, Any], notation: _Notation) -> str:
+    space = " " * (notation.has_inner_spaces and bool(value))
+    members = [f"{_name(name, notation)}{notation.colon}{_scalar(each, notation)}" for name, each in value.items()]
+    return f"{notation.opening}{space}{', '.join(members)}{space}{notation.closing}"
+
+
+def _name(name: str, notation: _Notation) -> str:
+    return _quoted(name) if notation.has_quoted_names or not name.isidentifier() else name
+
+
+def _scalar(value: object, notation: _Notation) -> str:
+    match value:
+        case None:
+            return notation.constants[0]
+        case bool():
+            return notation.constants[1 + value]
+        case str():
+            return _quoted(value)
+        case _:
+            return str(value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _indented(text: str, columns: int) -> str:
+    return text.replace("\n", "\n" + " " * columns)
+
+
+def curl_sample(request: ExampleRequest) -> str:
+    """Return a command for a POSIX shell."""
+    lines = [f'curl "{request.url_with_query}"']
+    if request.api_key is not None:
+        lines.append(f'-H "{KEY_HEADER}: {request.api_key}"')
+    if request.body is not None:
+        lines += ['-H "Content-Type: application/json"', f"-d '{json_text(request.body)}'"]
+    return " \\\n  ".join([lines[0], *(_indented(each, 2) for each in lines[1:])])
+
+
+def python_sample(request: ExampleRequest) -> str:
+    """Return a program with the library requests."""
+    arguments = [_quoted(request.url)]
+    if request.query:
+        arguments.append(f"params={_literal(request.query, _PYTHON, 4)}")
+    if request.api_key is not None:
+        arguments.append(f"headers={{{_quoted(KEY_HEADER)}: {_quoted(request.api_key)}}}")
+    if request.body is not None:
+        arguments.append(f"json={_literal(request.body, _PYTHON, 4)}")
+    arguments.append(f"timeout={TIMEOUT_S}")
+    lines = "".join(f"    {each},\n" for each in arguments)
+    call = f"answer = requests.{request.method.lower()}(\n{lines})"
+    return f"import requests\n\n{call}\nprint(answer.status_code, answer.text)"
+
+
+def node_sample(request: ExampleRequest) -> str:
+    """Return a module for Node 18 or later, which needs no library."""
+    headers = {} if request.api_key is None else {KEY_HEADER: request.api_key}
+    options = []
+    if request.body is not None:
+        options.append('method: "POST"')
+        headers["Content-Type"] = "application/json"
+    if headers:
+        options.append(f"headers: {_literal(headers, _JAVASCRIPT, 2)}")
+    if request.body is not None:
+        options.append(f"body: JSON.stringify({_literal(request.body, _JAVASCRIPT, 2)})")
+    lines = "".join(f"  {each},\n" for each in options)
+    given = f", {{\n{lines}}}" if options else ""
+    return (
+        f"const answer = await fetch({_quoted(request.url_with_query)}{given});\n"
+        "console.log(answer.status, await answer.text());"
+    )
+
+
+def php_sample(request: ExampleRequest) -> str:
+    """Return a program with the extension curl."""
+    headers = [] if request.api_key is None else [_quoted(f"{KEY_HEADER}: {request.api_key}")]
+    options = ["CURLOPT_RETURNTRANSFER => true"]
+    if request.body is not None:
+        headers.append(_quoted("Content-Type: application/json"))
+    if headers:
+        options.append("\n    ".join(("CURLOPT_HTTPHEADER => [", *(f"{each}," for each in headers))) + "\n  ]")
+    if request.body is not None:
+        options.append(f"CURLOPT_POSTFIELDS => json_encode({_literal(request.body, _PHP, 2)})")
+    lines = "".join(f"  {each},\n" for each in options)
+    return (
+        f"<?php\n$curl = curl_init({_quoted(request.url_with_query)});\ncurl_setopt_array($curl, [\n{lines}]);\n"
+        '$answer = curl_exec($curl);\necho curl_getinfo($curl, CURLINFO_RESPONSE_CODE), " ", $answer, "\\n";'
+    )
+
+
+def java_sample(request: ExampleRequest) -> str:
+    """Return statements for Java 17 or later, as jshell runs them, too; no library is needed."""
+    calls = []
+    if request.api_key is not None:
+        calls.append(f".header({_quoted(KEY_HEADER)}, {_quoted(request.api_key)})")
+    if request.body is not None:
+        calls.append('.header("Content-Type", "application/json")')
+        text = _indented(json_text(request.body), 4)
+        calls.append(f'.POST(HttpRequest.BodyPublishers.ofString("""\n    {text}"""))')
+    lines = "".join(f"\n  {each}" for each in (*calls, ".build()"))
+    return (
+        "import java.net.URI;\nimport java.net.http.*;\n\n"
+        f"var request = HttpRequest.newBuilder(URI.create({_quoted(request.url_with_query)})){lines};\n"
+        "var answer = HttpClient.newHttpClient()\n  .send(request, HttpResponse.BodyHandlers.ofString());\n"
+        'System.out.println(answer.statusCode() + " " + answer.body());'
+    )
+
+
+@frozen
+class Language:
+    """Describes a language of the examples."""
+
+    title: str
+    write: Callable[[ExampleRequest], str]
+
+
+LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
+    {
+        "bash": Language("curl", curl_sample),
+        "python": Language("Python", python_sample),
+        "javascript": Language("Node", node_sample),
+        "php": Language("PHP", php_sample),
+        "java": Language("Java", java_sample),
+    }
+)
+"""The languages in the order of their tabs, by the name that Markdown's code blocks give them."""

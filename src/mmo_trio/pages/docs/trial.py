@@ -1,0 +1,125 @@
+"""Sends a request of the API reference from a page of the sandbox, as a merchant's program would send it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from attrs import frozen
+from quart import Blueprint, Response, render_template, request
+
+from mmo_sansio.api.incoming.requests import SCENARIO_HEADER
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.exchange import NoResponseReceived, ResponseReceived
+from mmo_sansio.http.messages import Headers, HttpRequest
+from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
+from mmo_trio.http.client.client import HttpClient
+from mmo_trio.pages.context import sandbox_context
+from mmo_trio.pages.docs.code_samples import KEY_HEADER, json_text
+from mmo_trio.pages.docs.openapi_view import EndpointView
+from mmo_trio.pages.docs.pages import ApiDocs, sandbox_reference
+from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
+
+SHOWN_HEADERS: Final = (b"content-type", b"x-request-id", b"retry-after", b"allow")
+EXAMPLE_REFERENCE: Final = "merchantReference"
+
+
+@frozen
+class TrialAnswer:
+    """Holds the gateway's answer to a request."""
+
+    status: int | None
+    """None: there was no answer."""
+    headers: tuple[tuple[str, str], ...]
+    text: str
+    duration_ms: int
+    members: Mapping[str, object]
+    """The members of its object; none of another body."""
+
+
+def create_trial_blueprint(api_docs: ApiDocs) -> Blueprint:
+    """Create the pages `/docs/try/NAME`, one for each endpoint; they exist in a sandbox only."""
+    pages = Blueprint("trial", __name__)
+    pages.before_request(reject_cross_site_post)
+    client = HttpClient(rules=EgressRules())
+
+    @pages.get("/docs/try/<name>")
+    @pages.post("/docs/try/<name>")
+    async def trial(name: str) -> Response:
+        api_key = await sandbox_context().find_demo_key() or ""
+        reference = sandbox_reference(api_docs, api_key)
+        endpoint = next((each for each in reference.endpoints if each.name == name), None)
+        if endpoint is None:
+            return Response(await render_template("docs/unknown.html"), 404)
+        form = request.args if request.method == "GET" else await request.form
+        given = {each.name: form.get(each.name, _suggestion(endpoint, each.name)) for each in endpoint.parameters}
+        body = form.get("body", _example_body(endpoint)).replace("\r\n", "\n")
+        answer = None
+        if request.method == "POST":
+            answer = await _send(client, _http_request(endpoint, given, body, api_key))
+        page = await render_template(
+            "docs/try.html", endpoint=endpoint, given=given, body=body, answer=answer, scenarios=SCENARIOS
+        )
+        return Response(page)
+
+    return pages
+
+
+def _suggestion(endpoint: EndpointView, parameter: str) -> str:
+    """Return the example of a parameter, empty where it has none."""
+    names = endpoint.path.split("/")
+    values = endpoint.example.url.split("/")[-len(names) + 1 :]
+    in_path = dict(zip(names[1:], values, strict=True))
+    return in_path.get(f"{{{parameter}}}") or endpoint.example.query.get(parameter, "")
+
+
+def _example_body(endpoint: EndpointView) -> str:
+    """Return the example's body with a merchantReference that was not used."""
+    if endpoint.example.body is None:
+        return ""
+    fresh = f"try-{sandbox_context().new_reference()[-8:].lower()}"
+    return json_text({**endpoint.example.body, EXAMPLE_REFERENCE: fresh})
+
+
+def _http_request(endpoint: EndpointView, given: Mapping[str, str], body: str, api_key: str) -> HttpRequest:
+    path = endpoint.path
+    query = {}
+    headers: list[tuple[bytes, bytes]] = []
+    for name, value in given.items():
+        if f"{{{name}}}" in path:
+            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+        elif name == SCENARIO_HEADER:
+            headers += [(name.encode(), value.encode())] if value else []
+        elif value:
+            query[name] = value
+    if endpoint.example.api_key is not None:
+        headers.append((KEY_HEADER.encode(), api_key.encode()))
+    if endpoint.example.body is not None:
+        headers.append((b"Content-Type", b"application/json"))
+    url = f"{sandbox_context().addresses.api}{path}{'?' * bool(query)}{urlencode(query)}"
+    return HttpRequest(endpoint.method, url.encode(), tuple(headers), body.encode() if endpoint.example.body else b"")
+
+
+async def _send(client: HttpClient, sent: HttpRequest) -> TrialAnswer:
+    result = await client.exchange(sent, skip_egress_rules=True)
+    if isinstance(result, NoResponseReceived):
+        return TrialAnswer(None, (), result.detail, result.duration_ms, {})
+    return _answer(result)
+
+
+def _answer(received: ResponseReceived) -> TrialAnswer:
+    text = received.body.decode(errors="replace")
+    try:
+        content = json.loads(text, parse_float=Decimal)
+    except ValueError:
+        content = None
+    members = content if isinstance(content, dict) else {}
+    shown = json_text(content) if members else text
+    return TrialAnswer(received.status, _shown(received.headers), shown, received.duration_ms, members)
+
+
+def _shown(headers: Headers) -> tuple[tuple[str, str], ...]:
+    return tuple((name.decode(), value.decode("latin-1")) for name, value in headers if name in SHOWN_HEADERS)
