@@ -15,6 +15,7 @@ from mmo_trio.cli.commands import (
     audit,
     brands,
     check_config,
+    completion,
     conform,
     db,
     demo,
@@ -29,10 +30,12 @@ from mmo_trio.cli.commands import (
     serve,
     simulate,
     suspense,
+    top,
     trigger,
     tx,
 )
 from mmo_trio.cli.support.errors import ErrorReportingGroup
+from mmo_trio.cli.support.output import print_line
 
 
 class _MainGroup(ErrorReportingGroup):
@@ -49,9 +52,15 @@ class _MainGroup(ErrorReportingGroup):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str()) for name in names])
 
 
-@click.group(cls=_MainGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_MainGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
 @click.version_option(__version__, prog_name="mmo", message="%(prog)s %(version)s")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """An open mobile money gateway.
 
     `mmo demo` shows a whole payment; `mmo sandbox` serves one to build against.
@@ -59,6 +68,24 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # A terminal may lack a letter of a merchant's text.
     structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+    if ctx.invoked_subcommand is None:
+        _greet()
+
+
+_FIRST_STEPS = (
+    ("mmo demo", "See a whole first payment, from the request to the callback. It takes some seconds."),
+    ("mmo sandbox", "Serve a gateway with money of no value, to build your shop against."),
+    ("mmo listen", "Receive the callbacks of that sandbox on this machine, in a second terminal."),
+)
+
+
+def _greet() -> None:
+    """Print what this is, and the three commands to begin with."""
+    print_line(f"mmo {__version__}, an open mobile money gateway", "bold")
+    for number, (command, sentence) in enumerate(_FIRST_STEPS, 1):
+        print_line(f"\n{number}. {command}", "bold cyan")
+        print_line(f"   {sentence}")
+    print_line("\n`mmo --help` lists all commands, and each explains itself with `--help`.")
 
 
 def _summarise(command: click.Command) -> None:
@@ -80,8 +107,9 @@ for section, commands in (
         master_keys.keys, simulate.simulate,
     )),
     ("Look after payments", (
-        explain.explain, tx.tx, suspense.suspense, records.records, archive.archive, audit.audit,
+        top.top, explain.explain, tx.tx, suspense.suspense, records.records, archive.archive, audit.audit,
     )),
+    ("Use the command", (completion.completion,)),
 ):  # fmt: skip
     for command in commands:
         main.add_command(command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -32,7 +32,14 @@ from mmo_sansio.values.money import Money, to_money
 from mmo_trio.cli.commands.brands import find_brand
 from mmo_trio.cli.commands.records import EXPORT_PAGE_SIZE, datetime_type, read_pages, to_instant
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.output import print_json_text, print_line, print_rows, print_status
+from mmo_trio.cli.support.output import (
+    print_json_text,
+    print_line,
+    print_rows,
+    print_status,
+    progress_bar,
+    progress_counter,
+)
 from mmo_trio.cli.support.statement_file import FIELDS, PRESETS, StatementError, read_statement
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
@@ -95,32 +102,48 @@ def reconcile(
     headings = _read_columns(preset, columns)
     period = _Period(to_instant(begin, clock.FIRST_INSTANT), to_instant(end, clock.LAST_INSTANT))
     reconciliation = Reconciliation()
-    if records_file is not None:
-        for text in _lines_of(records_file):
-            _add_record(reconciliation, text, period, method, set())
-    else:
+    with progress_bar() as bar:
+        count_record = progress_counter(bar, "reading records")
+        if records_file is not None:
+            for text in _lines_of(records_file):
+                _add_record(reconciliation, text, period, method, set())
+                count_record()
+        else:
 
-        async def load(store: Store) -> None:
-            seen = set[str]()
-            async for _, each in _read_records(store, _archive(target), brand, period, method):
-                _add_record(reconciliation, each, period, method, seen)
+            async def load(store: Store) -> None:
+                seen = set[str]()
+                async for _, each in _read_records(store, _archive(target), brand, period, method):
+                    _add_record(reconciliation, each, period, method, seen)
+                    count_record()
 
-        target.with_store(load)
+            target.with_store(load)
+        differences = _compare(reconciliation, statement, headings, currency, progress_counter(bar, "comparing lines"))
+    _print_result(reconciliation, differences, as_json=as_json)
+    if differences:
+        raise NegativeAnswer(f"{len(differences)} differences.")
+
+
+def _compare(
+    reconciliation: Reconciliation,
+    statement: Path,
+    headings: Mapping[str, str],
+    currency: str | None,
+    count_line: Callable[[], None],
+) -> list[Difference]:
+    """Return the differences between the records and the lines of a statement. Raises UsageProblem for a file that is
+    none."""
+    differences = list[Difference]()
     try:
         with statement.open(encoding="utf-8-sig", newline="") as file:
-            differences = [
-                difference
-                for line in read_statement(file, headings, currency=currency)
-                for difference in reconciliation.check_line(line)
-            ]
+            for line in read_statement(file, headings, currency=currency):
+                differences += reconciliation.check_line(line)
+                count_line()
     except UnicodeDecodeError as error:
         raise UsageProblem(f"{statement}: byte {error.start} is not UTF-8. Save the file as CSV in UTF-8.") from None
     except StatementError as error:
         raise UsageProblem(f"{statement}: {error}.") from None
     differences += reconciliation.missing_lines()
-    _print_result(reconciliation, differences, as_json=as_json)
-    if differences:
-        raise NegativeAnswer(f"{len(differences)} differences.")
+    return differences
 
 
 @click.command()

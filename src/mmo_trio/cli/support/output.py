@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -27,6 +28,10 @@ STATUS_STYLES = {Status.SUCCESS: "green", Status.FAILED: "red", Status.PENDING: 
 
 NON_TERMINAL_WIDTH = 1_000
 """Width of a table that is not printed to a terminal, so that nothing is folded or cut."""
+
+
+PROGRESS_STEP = 500
+"""Items between two movements of a progress bar."""
 
 
 def print_status(text: str) -> None:
@@ -98,6 +103,18 @@ def progress_bar() -> Progress:
         transient=True,
         disable=not screen.is_terminal,
     )
+
+
+def progress_counter(bar: Progress, description: str) -> Callable[[], None]:
+    """Add a task of unknown size to the bar; return what counts one item of it, which costs next to nothing."""
+    task, numbers = bar.add_task(description, total=None), itertools.count(1)
+
+    def count_one() -> None:
+        number = next(numbers)
+        if number % PROGRESS_STEP == 0:
+            bar.update(task, completed=number)
+
+    return count_one
 
 
 def _cell(value: object) -> Text:
