@@ -20,7 +20,7 @@ Labels: TypeAlias = frozenset[tuple[str, str]]
 
 @frozen
 class MetricsReading:
-    """All samples of one reading of `/metrics`, over all processes."""
+    """Holds all samples of one reading of `/metrics`, over all processes."""
 
     at_s: float
     """When it was read, by a clock that runs evenly."""
@@ -40,7 +40,7 @@ class MetricsReading:
 
 @frozen
 class Traffic:
-    """What happened between two readings, a second."""
+    """Says what happened between two readings, a second."""
 
     requests: float
     creations: float
@@ -60,7 +60,7 @@ class Traffic:
 
 @frozen
 class ProviderFigures:
-    """One provider's conversations between two readings, and whether it is used."""
+    """Holds one provider's conversations between two readings, and whether it is used."""
 
     name: str
     submissions: float
@@ -75,7 +75,7 @@ class ProviderFigures:
 
 @frozen
 class LiveFigures:
-    """What one screen shows."""
+    """Holds what one screen shows."""
 
     processes: int
     is_store_up: bool
@@ -171,7 +171,7 @@ def _provider(now: MetricsReading, before: MetricsReading | None, name: str) -> 
 
 
 def _rate(now: MetricsReading, before: MetricsReading, name: str, **labels: str) -> float:
-    """Return by how much a counter rose a second; one that fell has begun anew, with its process."""
+    """Return by how much a counter rose a second; one that fell belongs to a process that has begun again."""
     rose = now.total(name, **labels) - before.total(name, **labels)
     return max(rose, 0.0) / max(now.at_s - before.at_s, 1e-9)
 
