@@ -71,6 +71,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     proposals.check_proposals,
     proposals.check_decision_is_recorded_once,
     work.check_payment_search,
+    queries.check_payment_selections,
     work.check_work_lists,
     work.check_payment_counts,
     retention.check_callback_bodies_are_removed,

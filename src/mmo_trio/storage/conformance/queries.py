@@ -14,10 +14,11 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.stuck import STUCK_AFTER
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Status, Type
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
-from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
-from mmo_trio.storage.interface.admin_types import Backlog, ClosedProvider, KeyOwner
+from mmo_trio.storage.conformance.inputs import brand, creation, failed, reference, succeeded
+from mmo_trio.storage.interface.admin_types import Backlog, ClosedProvider, KeyOwner, PaymentFilter, PaymentPage
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
 
 
@@ -175,6 +176,40 @@ async def check_find_transactions(open_store: OpenStore) -> None:
         assert await found(brand="acme") == [2, 1, 0]
         assert await found(status=Status.SUCCESS) == [2]
         assert await found(status=Status.PENDING, brand="acme", limit=1) == [1]
+
+
+async def check_payment_selections(open_store: OpenStore) -> None:
+    """Payments are selected by the time of creation, by provider and by the reason for which they failed, in pages."""
+
+    def numbers(page: PaymentPage) -> list[int]:
+        return [int(each.reference[4:]) for each in page.transactions]
+
+    async with open_store() as store:
+        await create_payments(store, range(5))
+        await submit_batch(store, (creation(5, brand_id="globex"), after_noon(5)))
+        begun = [(BeginSubmission(reference(number)), after_noon(6)) for number in (1, 2, 5)]
+        await submit_batch(store, *begun)
+        ended = ((failed(1), after_noon(7)), (succeeded(2), after_noon(7)), (failed(5), after_noon(7)))
+        await submit_batch(store, *ended)
+        admin = store.admin
+        between = PaymentFilter(begin=after_noon(2), end=after_noon(4))
+        assert numbers(await admin.list_payments(between)) == [3, 2]
+        first = await admin.list_payments(evolve(between, limit=1))
+        assert numbers(first) == [3]
+        assert numbers(await admin.list_payments(evolve(between, limit=1, before=first.next_position))) == [2]
+        [provider] = {each.order.provider for each in (await admin.list_payments(PaymentFilter())).transactions}
+        routed = PaymentFilter(provider=provider, limit=4)
+        page = await admin.list_payments(routed)
+        assert numbers(page) == [5, 4, 3, 2]
+        rest = await admin.list_payments(evolve(routed, before=page.next_position))
+        assert (numbers(rest), rest.next_position) == ([1, 0], None)
+        assert numbers(await admin.list_payments(evolve(routed, brand="globex"))) == [5]
+        assert numbers(await admin.list_payments(evolve(routed, status=Status.SUCCESS))) == [2]
+        assert not (await admin.list_payments(PaymentFilter(provider="acme"))).transactions
+        cancelled = PaymentFilter(error_code=ErrorCode.USER_CANCELLED)
+        assert numbers(await admin.list_payments(cancelled)) == [5, 1]
+        assert numbers(await admin.list_payments(evolve(cancelled, begin=after_noon(2)))) == [5]
+        assert not (await admin.list_payments(evolve(cancelled, error_code=ErrorCode.USER_TIMEOUT))).transactions
 
 
 async def check_suspense_book(open_store: OpenStore) -> None:

@@ -10,6 +10,7 @@ from attrs import field, frozen
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.clock import DAY, HOUR, Instant, Span
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Brand, Status, Transaction
 
 
@@ -180,6 +181,27 @@ class PaymentFilter:
     status: Status | None = None
     before: Position | None = None
     limit: int = 50
+    provider: str | None = None
+    """The name of the provider that they were routed to."""
+    error_code: ErrorCode | None = None
+    """The reason for which they failed."""
+    begin: Instant | None = None
+    """Created at this time or later."""
+    end: Instant | None = None
+    """Created before this time."""
+
+    def matches(self, transaction: Transaction) -> bool:
+        """Return whether a transaction is selected, whatever its position."""
+        order = transaction.order
+        return (
+            self.brand in (None, order.brand)
+            and self.method in (None, order.method)
+            and self.status in (None, transaction.status)
+            and self.provider in (None, order.provider)
+            and self.error_code in (None, transaction.progress.error_code)
+            and (self.begin is None or order.created_at >= self.begin)
+            and (self.end is None or order.created_at < self.end)
+        )
 
 
 @frozen

@@ -299,21 +299,12 @@ class MemoryAdminStore(MemorySecondFactors):
         return newest_page((each for each in every if each.reference == text.upper() or is_named(each)), limit)
 
     async def list_payments(self, payment_filter: admin_types.PaymentFilter) -> admin_types.PaymentPage:
-        of_brand = [
-            each
-            for each in await self._older_than(payment_filter.before)
-            if payment_filter.brand in (None, each.order.brand)
-        ]
-        looked_at = of_brand[:PAYMENTS_SCANNED_MAX]
-        found = newest_page(
-            (
-                each
-                for each in looked_at
-                if payment_filter.method in (None, each.order.method) and payment_filter.status in (None, each.status)
-            ),
-            payment_filter.limit,
-        )
-        if found.next_position is None and len(of_brand) > PAYMENTS_SCANNED_MAX:
+        older = await self._older_than(payment_filter.before)
+        scanned = evolve(payment_filter, method=None, status=None, provider=None, error_code=None)
+        candidates = [each for each in older if scanned.matches(each)]
+        looked_at = candidates[:PAYMENTS_SCANNED_MAX]
+        found = newest_page((each for each in looked_at if payment_filter.matches(each)), payment_filter.limit)
+        if found.next_position is None and len(candidates) > PAYMENTS_SCANNED_MAX:
             return admin_types.PaymentPage(found.transactions, position_of(looked_at[-1]))
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from mmo_sansio.messages.queries import Position
@@ -13,6 +14,9 @@ from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
 from mmo_trio.storage.shared.payment_index import AFTER_NEWEST, newest_page, position_of
 from mmo_trio.storage.sql.serialization import parse_transaction
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
+
+CONTENT_ROWS_READ_MAX = 1_000
+"""Rows that one statement reads of payments that are selected by their content."""
 
 _SELECT = "SELECT t.order_row, t.progress FROM transactions AS t"
 _NEWEST_FIRST = "ORDER BY t.created_at DESC, t.gateway_reference DESC LIMIT ?"
@@ -81,8 +85,9 @@ def _position_values(before: Position | None) -> tuple[Instant, str]:
 
 def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
     """Scan an index in the order of creation, PAYMENTS_SCANNED_MAX rows at most, and select those that match."""
-    scanned = Where().and_("t.brand = ?", payment_filter.brand)
-    scanned.and_(_OLDER_THAN, *_position_values(payment_filter.before))
+    if payment_filter.provider is not None or payment_filter.error_code is not None:
+        return (yield from _list_by_content(payment_filter))
+    scanned = _scanned(payment_filter, payment_filter.before)
     status = payment_filter.status and payment_filter.status.value
     matching = Where().and_("t.method = ?", payment_filter.method).and_("t.status = ?", status)
     is_selective = bool(matching.conditions)
@@ -107,6 +112,50 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         PAYMENTS_SCANNED_MAX - 1,
     )
     return PaymentPage(page.transactions, Position(*last_scanned[0]) if last_scanned else None)
+
+
+def _scanned(payment_filter: PaymentFilter, before: Position | None) -> Where:
+    """Return the conditions that an index in the order of creation bounds."""
+    return (
+        Where()
+        .and_("t.brand = ?", payment_filter.brand)
+        .and_(_OLDER_THAN, *_position_values(before))
+        .and_("t.created_at >= ?", payment_filter.begin)
+        .and_("t.created_at < ?", payment_filter.end)
+    )
+
+
+def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
+    """Select by what only the rows' content says, such as the provider. The rows are read a thousand at a time; only
+    those that contain the text that is looked for are parsed."""
+    order_text = None if payment_filter.provider is None else _json_bytes(payment_filter.provider)
+    progress_text = None if payment_filter.error_code is None else _json_bytes(payment_filter.error_code)
+    found: list[Transaction] = []
+    at, scanned_count = payment_filter.before, 0
+    while scanned_count < PAYMENTS_SCANNED_MAX and len(found) <= payment_filter.limit:
+        scanned = _scanned(payment_filter, at)
+        rows = yield from execute(
+            f"SELECT t.created_at, t.gateway_reference, t.order_row, t.progress FROM transactions AS t {scanned}"
+            f" {_NEWEST_FIRST}",
+            *scanned.values,
+            CONTENT_ROWS_READ_MAX,
+        )
+        candidates = [
+            (order_row, progress)
+            for _, _, order_row, progress in rows
+            if (order_text is None or order_text in order_row) and (progress_text is None or progress_text in progress)
+        ]
+        found += filter(payment_filter.matches, _parse_transactions(candidates))
+        if len(rows) < CONTENT_ROWS_READ_MAX:
+            return newest_page(found, payment_filter.limit)
+        at, scanned_count = Position(*rows[-1][:2]), scanned_count + len(rows)
+    page = newest_page(found, payment_filter.limit)
+    return page if page.next_position is not None else PaymentPage(page.transactions, at)
+
+
+def _json_bytes(text: str) -> bytes:
+    """Return a string as it is written within a stored row."""
+    return json.dumps(text).encode()
 
 
 def stuck_transactions(
