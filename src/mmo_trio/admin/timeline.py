@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.values.clock import Instant, format_with_microseconds
@@ -22,10 +22,27 @@ class TimelineEntry:
     at: Instant
     """The time of the first."""
     actor: str
-    description: str
+    title: str
+    """The event in words, to be read after its actor."""
+    kind: str = ""
+    """The name of the input that the event was; empty for what the gateway concludes itself."""
+    stages: tuple[str, Stage] | None = None
+    """The stage before, `nothing` for a new payment, and after it; None where the stage stays."""
+    members: Mapping[str, str] = field(factory=dict)
+    """What is known about the event, by name."""
     times: int = 1
     last_at: Instant | None = None
     """The time of the last; None when there is one."""
+
+    @property
+    def description(self) -> str:
+        """Return the event with its stages and members, on one line."""
+        words = [self.title]
+        if self.stages is not None:
+            words.append(f"[{self.stages[0]} → {self.stages[1]}]")
+        if self.members:
+            words.append(f"({', '.join(f'{name} {value}' for name, value in self.members.items())})")
+        return " ".join(words)
 
     @property
     def text(self) -> str:
@@ -47,7 +64,7 @@ def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[Ti
         for entry in _journal_entries(each, history.transaction.order, with_free_text=with_free_text)
     ]
     lines += [
-        TimelineEntry(each.first_at, f"provider:{each.provider}", _suspense_text(each))
+        TimelineEntry(each.first_at, f"provider:{each.provider}", _suspense_text(each), "SuspenseRecorded")
         for each in history.suspense
         if not any(line.at == each.first_at for line in history.journal)
     ]
@@ -65,7 +82,20 @@ def _without_answered_ticks(journal: Sequence[JournalEntry]) -> Iterator[Journal
 def _journal_entries(line: JournalEntry, order: Order, *, with_free_text: bool) -> Iterator[TimelineEntry]:
     """Yield the entry of a line of the journal; a request that was accepted has a second one, with its
     route, and a third where its submission was recorded with it."""
-    yield TimelineEntry(line.at, line.actor, _journal_text(line, with_free_text=with_free_text))
+    has_moved = line.stage_after is not None and line.stage_after != line.stage_before
+    members = {
+        name: str(value) if with_free_text or name in _PLAIN_MEMBERS else HIDDEN_TEXT
+        for name, value in json.loads(line.detail).items()
+        if value not in (None, "")
+    }
+    yield TimelineEntry(
+        line.at,
+        line.actor,
+        _input_text(line),
+        line.input_name,
+        (line.stage_before or "nothing", Stage(line.stage_after)) if has_moved and line.stage_after else None,
+        members,
+    )
     if line.input_name == "CreatePayment" and line.stage_after is not None:
         yield TimelineEntry(
             line.at,
@@ -74,7 +104,7 @@ def _journal_entries(line: JournalEntry, order: Order, *, with_free_text: bool) 
             f" ({order.flow}/{order.type}), and routed it to {order.provider_title} ({order.provider})",
         )
         if line.stage_after == Stage.SUBMITTING:
-            yield TimelineEntry(line.at, "gateway", _INPUT_TEXTS["BeginSubmission"])
+            yield TimelineEntry(line.at, "gateway", _INPUT_TEXTS["BeginSubmission"], "BeginSubmission")
 
 
 def _folded(lines: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
@@ -116,22 +146,6 @@ _PLAIN_MEMBERS = frozenset(
     )
 )
 """The members of a journal line's detail that are no free text; what is not listed here counts as free text."""
-
-
-def _journal_text(line: JournalEntry, *, with_free_text: bool) -> str:
-    words = [_input_text(line)]
-    if line.stage_after is not None and line.stage_after != line.stage_before:
-        before = line.stage_before or "nothing"
-        words.append(f"[{before} → {line.stage_after}]")
-    details = json.loads(line.detail)
-    members = ", ".join(
-        f"{name} {value if with_free_text or name in _PLAIN_MEMBERS else HIDDEN_TEXT}"
-        for name, value in details.items()
-        if value not in (None, "")
-    )
-    if members:
-        words.append(f"({members})")
-    return " ".join(words)
 
 
 def _input_text(line: JournalEntry) -> str:
