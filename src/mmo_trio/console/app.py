@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from quart import Response, g, render_template, request
 
+from mmo_sansio.values.clock import format_with_microseconds
 from mmo_trio.console import (
     brand_limits,
+    live,
     overview,
+    payment_export,
     payments,
     providers,
     resolutions,
@@ -15,10 +18,18 @@ from mmo_trio.console import (
     work_lists,
 )
 from mmo_trio.console.context import EXTENSION, ConsoleContext
+from mmo_trio.console.navigation import load_navigation
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import NotSignedIn, authenticate, is_own_host
-from mmo_trio.console.views import format_json, format_response_body, format_utc_seconds
+from mmo_trio.console.views import (
+    format_json,
+    format_money,
+    format_response_body,
+    format_utc_milliseconds,
+    format_utc_seconds,
+    format_words,
+)
 from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
@@ -26,9 +37,10 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.visible_text import visible_text
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'"
 )
-"""The console has no scripts."""
+"""One script adds keyboard shortcuts, copying, local times and live pages; every page is complete without it."""
 
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -45,10 +57,12 @@ BLUEPRINTS = (
     second_factor.pages,
     overview.pages,
     payments.pages,
+    payment_export.pages,
     resolutions.pages,
     work_lists.pages,
     providers.pages,
     brand_limits.pages,
+    live.pages,
 )
 
 
@@ -62,7 +76,11 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app = WebApp(__name__, headers=HEADERS, static_cache_control="max-age=3600")
     app.extensions[EXTENSION] = context
     app.jinja_env.filters |= {
+        "iso": format_with_microseconds,
+        "milliseconds": format_utc_milliseconds,
         "moment": format_utc_seconds,
+        "money": format_money,
+        "words": format_words,
         "pretty_json": format_json,
         "response_text": format_response_body,
     }
@@ -93,8 +111,13 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
 
     @app.context_processor
     async def template_variables() -> dict[str, object]:
-        settings = context.settings
-        return {"user": g.get("user"), "four_eyes": settings.four_eyes, "second_factor": settings.second_factor}
+        settings, user = context.settings, g.get("user")
+        return {
+            "user": user,
+            "four_eyes": settings.four_eyes,
+            "second_factor": settings.second_factor,
+            "navigation": None if user is None else await load_navigation(user),
+        }
 
     return app
 

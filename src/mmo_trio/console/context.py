@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attrs import Factory, frozen
+import trio
+from attrs import Factory, define, frozen
 from quart import current_app
 
 from mmo_sansio.resilience.circuit_breaker import BreakerState
@@ -19,6 +20,13 @@ from mmo_trio.storage.interface.store import Store
 
 EXTENSION = "mmo_console"
 """The key of the context among the extensions of the app."""
+
+
+@define(eq=False)
+class OpenStreams:
+    """Counts the event streams that this process has open."""
+
+    count: int = 0
 
 
 @frozen
@@ -45,6 +53,9 @@ class ConsoleContext:
     is_sandbox: bool = False
     """Whether the gateway is a sandbox, which every page says."""
     sign_in_limiter: SignInLimiter = Factory(SignInLimiter)
+    live_streams: OpenStreams = Factory(OpenStreams)
+    closing: trio.Event = Factory(trio.Event)
+    """Set when the listeners close, which ends the event streams."""
     verify_password: PasswordVerifier = Factory(PasswordVerifier)
 
 

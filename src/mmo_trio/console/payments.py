@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from quart import Blueprint, render_template
 from werkzeug.exceptions import NotFound
 
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.dialling_codes import possible_msisdns
@@ -22,15 +23,15 @@ from mmo_trio.console.parameters import (
     TEXT_LENGTH_MAX,
     form_field,
     format_position,
-    parse_choice,
     parse_phone_number,
     parse_position,
-    query_argument,
 )
+from mmo_trio.console.payment_selection import read_selection
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
-from mmo_trio.console.views import format_utc_milliseconds, format_utc_seconds, list_payment_fields, to_audit_cells
-from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
+from mmo_trio.console.story import tell_story
+from mmo_trio.console.views import format_json, format_words, list_payment_fields, show_event
+from mmo_trio.storage.interface.admin_types import PaymentPage
 from mmo_trio.system.masking import mask_number
 
 AUDIT_ROWS_MAX = 200
@@ -41,23 +42,22 @@ pages = Blueprint("payments", __name__)
 
 @pages.get("/payments")
 async def list_payments() -> str:
-    """Show the newest payments of a brand, a method or a status."""
-    selection = PaymentFilter(
-        brand=query_argument("brand"),
-        method=query_argument("method"),
-        status=parse_choice(Status, query_argument("status"), "There is no such status."),
-        before=parse_position(query_argument("before")),
-        limit=PAGE_SIZE,
-    )
+    """Show the newest payments of a selection."""
+    selection = read_selection()
     admin = console().store.admin
-    found = await admin.list_payments(selection)
+    found = await admin.list_payments(selection.payment_filter)
+    brands = [each.brand for each in await admin.brands()]
     return await render_template(
         "payments.html",
         rows=found.transactions,
-        next_page=format_position(found.next_position),
-        selection=selection,
-        brands=[each.brand.id for each in await admin.brands()],
-        statuses=list(Status),
+        next_page=selection.next_page(found),
+        is_full=len(found.transactions) == PAGE_SIZE,
+        selection=selection.fields,
+        brand_options=[(each.id, each.name) for each in brands],
+        method_options=[(key, key) for key in sorted({method.key for each in brands for method in each.methods})],
+        provider_options=list(console().provider_titles.items()),
+        status_options=[(each, each) for each in Status],
+        code_options=[(each, format_words(each)) for each in ErrorCode],
     )
 
 
@@ -103,23 +103,23 @@ async def show_payment(reference: str) -> str:
     about = f"payment:{transaction.reference}"
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
+    outcomes = _possible_outcomes(transaction)
     views = [each.event for each in rows if each.event.action == PERSONAL_DATA_VIEWED]
     return await render_template(
         "payment.html",
         payment=transaction,
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
+        api_object=format_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
         conclusions=[mask.text(each) for each in conclusions(history)],
-        timeline=[
-            (format_utc_milliseconds(each.at), each.actor, mask.text(each.text))
-            for each in timeline(history, with_free_text=mask.can_see_personal_data)
-        ],
+        story=tell_story(timeline(history, with_free_text=mask.can_see_personal_data), mask, console().provider_titles),
         callbacks=history.callbacks,
         suspense=history.suspense,
         proposals=proposals,
-        audit_events=[to_audit_cells(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
-        views=[(format_utc_seconds(each.at), each.actor) for each in views],
-        outcomes=_possible_outcomes(transaction),
+        audit_events=[show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
+        views=views,
+        outcomes=outcomes,
+        outcome_options=[("", "choose"), *((each, _outcome_text(each)) for each in outcomes)],
         is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),
     )
 
@@ -139,3 +139,7 @@ def _possible_outcomes(transaction: Transaction) -> Sequence[str]:
     reachable = target_stages(transaction.progress.stage, resolution)
     outcomes = ["success"] if Stage.SUCCEEDED in reachable else []
     return outcomes + ([code.value for code in ErrorCode] if Stage.FAILED in reachable else [])
+
+
+def _outcome_text(outcome: str) -> str:
+    return "success: the money has moved" if outcome == "success" else f"failed: {format_words(outcome)}"

@@ -10,7 +10,7 @@ from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
-from mmo_trio.console.views import format_utc_seconds, to_audit_cells
+from mmo_trio.console.views import show_event
 from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider
 
 HISTORY_ROWS_MAX = 50
@@ -31,7 +31,7 @@ async def list_providers() -> str:
         history += await store.admin.audit(about=f"provider:{name}", limit=HISTORY_ROWS_MAX)
     history.sort(key=lambda row: row.number, reverse=True)
     return await render_template(
-        "providers.html", rows=rows, audit_events=[to_audit_cells(each, mask) for each in history[:HISTORY_ROWS_MAX]]
+        "providers.html", rows=rows, audit_events=[show_event(each, mask) for each in history[:HISTORY_ROWS_MAX]]
     )
 
 
@@ -66,7 +66,7 @@ async def list_breakers() -> str:
         (
             brand,
             each.state.value,
-            format_utc_seconds(None if each.open_until is None else Instant(each.open_until)),
+            None if each.open_until is None else Instant(each.open_until),
             sum(window.successes for window in each.sub_windows),
             sum(window.failures for window in each.sub_windows),
         )

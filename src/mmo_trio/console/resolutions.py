@@ -42,7 +42,9 @@ async def list_proposals() -> str:
     proposals = [each for state in UNFINISHED_STATES for each in await admin.proposals(state=state)]
     if proposals:
         await record_view("resolutions", [each.id for each in proposals])
-    return await render_template("resolutions.html", proposals=proposals)
+    store = console().store
+    shown = [(each, await store.transaction(each.gateway_reference)) for each in proposals]
+    return await render_template("resolutions.html", proposals=shown)
 
 
 @pages.post("/payments/<reference>/resolutions")

@@ -26,6 +26,9 @@ FORM_COOKIE = "mmo_console_form"
 FORM_FIELD = "form_token"
 PERSONAL_DATA_VIEWED = "personal_data_viewed"
 """The action of a user who sees a payer's number, name or other personal data unmasked."""
+LIVE_PATH = "/events"
+LIVE_HEADER = "X-Live"
+"""The header of a request by which the script of an open page loads the page again."""
 VIEWS_READ_MAX = 50
 """Audit rows that are searched for an earlier view of the same session."""
 
@@ -128,9 +131,14 @@ async def _load_user() -> CurrentUser | None:
     is_over = elapsed(session.began_at, now) >= settings.session_life or idle >= settings.session_idle
     if account.disabled_at is not None or is_over:
         return None
-    if idle >= MINUTE:
+    if idle >= MINUTE and not is_automatic():
         await admin.touch_session(session.digest, now)
     return CurrentUser(account, session, derive_form_token(token))
+
+
+def is_automatic() -> bool:
+    """Return whether an open page makes this request by itself: it does not keep the session of a user who has left."""
+    return request.path == LIVE_PATH or LIVE_HEADER in request.headers or request.args.get("refresh") == "1"
 
 
 async def begin_session(account: ConsoleUser, response: Response) -> None:

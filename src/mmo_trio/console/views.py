@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+
+from attrs import frozen
 
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.money import Money
 from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.storage.interface.admin_types import AuditRow
 
@@ -24,37 +28,50 @@ def format_utc_milliseconds(at: Instant) -> str:
     return format_with_microseconds(at)[:23].replace("T", " ")
 
 
+def format_money(amount: Money | None) -> str:
+    """Format an amount for people, `1,250.00 KES`; empty for None."""
+    if amount is None:
+        return ""
+    whole, point, decimals = amount.text.partition(".")
+    return f"{int(whole):,}{point}{decimals} {amount.currency}"
+
+
+def format_words(name: str | None) -> str:
+    """Return a name in snake case as words, `user cancelled`; empty for None."""
+    return "" if name is None else name.replace("_", " ")
+
+
 def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Sequence[tuple[str, str]]:
     """Return the names and values of a payment's members; absent ones are left out."""
     order, progress = transaction.order, transaction.progress
     data, party = progress.provider_data, order.party
     rows = [
-        ("Status", f"{transaction.status} ({progress.stage})"),
+        ("Status", f"{transaction.status} ({format_words(progress.stage)})"),
         ("Brand", order.brand),
         ("Type and flow", f"{order.type}, {order.flow}"),
-        ("gatewayReference", transaction.reference),
-        ("merchantReference", order.merchant_reference),
-        ("reconciliationReference", order.reconciliation_reference),
-        ("providerReference", progress.provider_reference),
+        ("Gateway reference", transaction.reference),
+        ("Merchant reference", order.merchant_reference),
+        ("Reconciliation reference", order.reconciliation_reference),
+        ("Provider's receipt", progress.provider_reference),
         ("Number", mask.number(party.msisdn)),
         ("Customer", mask.number(party.id)),
         ("First name", mask.name(party.first_name)),
         ("Last name", mask.name(party.last_name)),
         ("E-mail", mask.name(party.email)),
-        ("Asked for", str(order.requested)),
-        ("Settled", progress.final and str(progress.final)),
-        ("Fee", data and data.fee and str(data.fee)),
+        ("Asked for", format_money(order.requested)),
+        ("Settled", format_money(progress.final)),
+        ("Fee", data and format_money(data.fee)),
         ("Labels", order.labels and mask.free_text(order.labels)),
-        ("Created", format_utc_seconds(order.created_at)),
+        ("Created", f"{format_utc_seconds(order.created_at)} UTC"),
         ("Sent to the provider", format_utc_seconds(progress.submitted_at and order.to_utc(progress.submitted_at))),
         ("Expires", format_utc_seconds(order.to_utc(order.expires_at))),
         ("Completed", format_utc_seconds(progress.completed_at)),
-        ("Completed by", progress.completion_source),
-        ("Error", progress.error_code),
+        ("Result by", progress.completion_source),
+        ("Reason of failure", progress.error_code),
         ("Meaning", progress.error_message),
         ("Provider's error", data and _provider_error_text(data.error_code, data.error_message, mask)),
         ("Provider's data on the customer", data and mask.free_text(data.party_data)),
-        ("resultUrl", order.result_url and mask.url(order.result_url)),
+        ("Callback to", order.result_url and mask.url(order.result_url)),
     ]
     return [(name, str(value)) for name, value in rows if value]
 
@@ -69,15 +86,47 @@ def format_response_body(body: bytes) -> str:
     return text[:RESPONSE_CHARACTERS_MAX] + (" …" if len(text) > RESPONSE_CHARACTERS_MAX else "")
 
 
-def to_audit_cells(row: AuditRow, mask: PersonalDataMask) -> tuple[str, str, str, str, str]:
-    """Return the time, actor, action, subject and detail of an audit event."""
+@frozen
+class ShownEvent:
+    """Describes an audit event in words."""
+
+    at: Instant
+    actor: str
+    action: str
+    about: str
+    details: Sequence[tuple[str, str]]
+    """What is known about it, by names in words."""
+
+
+def show_event(row: AuditRow, mask: PersonalDataMask) -> ShownEvent:
+    """Return an audit event as people read it, with what a mask leaves of its details."""
     event = row.event
-    members = {
-        name: value if name in _PLAIN_MEMBERS or not isinstance(value, str) else mask.free_text(value)
+    details = [
+        (_words_of_member(name), mask.text(_detail_text(name, value, mask)))
         for name, value in json.loads(event.detail).items()
-    }
-    at, detail = format_utc_seconds(event.at), json.dumps(members, ensure_ascii=False)
-    return at, event.actor, event.action, event.about, mask.text(detail)
+        if value not in (None, "", [], {})
+    ]
+    kind, _, name = event.actor.partition(":")
+    actor = f"{name} (command line)" if kind == "cli" else name or kind
+    return ShownEvent(event.at, actor, format_words(event.action), event.about.replace(":", " ", 1), details)
+
+
+def _detail_text(name: str, value: object, mask: PersonalDataMask) -> str:
+    """Return a member of a detail as text."""
+    match value:
+        case str():
+            return value if name in _PLAIN_MEMBERS else mask.free_text(value) or ""
+        case list():
+            return ", ".join(str(each) for each in value)
+        case dict():
+            return ", ".join(f"{_words_of_member(str(key))} {each}" for key, each in value.items())
+        case _:
+            return str(value)
+
+
+def _words_of_member(name: str) -> str:
+    """Return the name of a member in words: `proposedBy` becomes `proposed by`."""
+    return re.sub("([a-z])([A-Z])", r"\1 \2", name).replace("_", " ").lower()
 
 
 _PLAIN_MEMBERS = frozenset({"loginUser", "operator", "outcome", "proposedBy", "role", "session", "wanted"})

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import Conflict
 
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.values.clock import elapsed
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
@@ -16,7 +20,20 @@ from mmo_trio.console.parameters import (
     split_page,
 )
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import record_action, record_view, require
+from mmo_trio.console.sessions import current_user, record_action, record_view, require
+from mmo_trio.console.story import format_span
+from mmo_trio.console.views import show_event
+
+OUTCOME_TEXTS: Mapping[DeliveryOutcome, str] = {
+    DeliveryOutcome.DELIVERED: "delivered",
+    DeliveryOutcome.NON_2XX: "not accepted",
+    DeliveryOutcome.TIMEOUT: "no answer in time",
+    DeliveryOutcome.TRANSPORT_ERROR: "not reached",
+    DeliveryOutcome.EGRESS_REFUSED: "address refused",
+    DeliveryOutcome.KEY_REVOKED: "key revoked",
+    DeliveryOutcome.BREAKER_OPEN: "breaker open",
+}
+"""What became of a callback, in words."""
 
 pages = Blueprint("work_lists", __name__)
 
@@ -27,8 +44,10 @@ async def stuck() -> str:
     after = parse_position(query_argument("after"))
     found = await console().store.admin.stuck_transactions(console().gateway_time(), after=after, limit=PAGE_SIZE + 1)
     shown, last = split_page(found)
+    now = console().gateway_time()
+    rows = [(each, format_span(elapsed(each.progress.submitted_at or each.order.created_at, now))) for each in shown]
     return await render_template(
-        "stuck.html", rows=shown, next_page=last and f"{last.order.created_at}-{last.reference}"
+        "stuck.html", rows=rows, next_page=last and f"{last.order.created_at}-{last.reference}"
     )
 
 
@@ -69,7 +88,8 @@ async def callbacks() -> str:
         rows=shown,
         next_page=last and last[0],
         brand=brand,
-        brands=[each.brand.id for each in await store.admin.brands()],
+        brand_options=[(each.brand.id, each.brand.name) for each in await store.admin.brands()],
+        outcome_texts=OUTCOME_TEXTS,
     )
 
 
@@ -80,4 +100,5 @@ async def audit() -> str:
     before = parse_row_number(request.args.get("before"))
     found = await console().store.admin.audit(before=before, limit=PAGE_SIZE + 1)
     shown, last = split_page(found)
-    return await render_template("audit.html", rows=shown, next_page=last and last.number)
+    rows = [(each, show_event(each, current_user().mask)) for each in shown]
+    return await render_template("audit.html", rows=rows, next_page=last and last.number)

@@ -63,19 +63,20 @@ def assemble(resources: Resources) -> Components:
     http_metrics = HttpMetrics()
     retention = _retention_worker(resources, engine)
     scenarios = SCENARIO_TEXTS if resources.config.is_sandbox else None
+    closing = trio.Event()
     return Components(
         engine=engine,
         workers=workers,
         api=_api_handler(resources, accounts, authenticator, known, engine, workers, scenarios),
         listener_limits=limits.listener_limits,
         pages_context=PagesContext(
-            resources.store, engine.submit, resources.clock.time, resources.urls.error_docs, closing=trio.Event()
+            resources.store, engine.submit, resources.clock.time, resources.urls.error_docs, closing=closing
         ),
         sandbox_context=_sandbox_context(resources, workers),
         api_docs=build_docs(
             base_url=resources.urls.base, error_docs_url=resources.urls.error_docs, sandbox_scenarios=scenarios
         ),
-        console_context=_console_context(resources, accounts, engine),
+        console_context=_console_context(resources, accounts, engine, closing),
         http_metrics=http_metrics,
         prometheus_exporter=_prometheus_exporter(
             resources, accounts, workers, engine, http_metrics, retention.statistics
@@ -150,7 +151,9 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
     return SandboxContext(next_reference, clock.advance, operator, terms, resources.addresses, find_key)
 
 
-def _console_context(resources: Resources, accounts: ConfiguredAccounts, engine: Engine) -> ConsoleContext:
+def _console_context(
+    resources: Resources, accounts: ConfiguredAccounts, engine: Engine, closing: trio.Event
+) -> ConsoleContext:
     """Build what the staff's console needs."""
     return ConsoleContext(
         resources.store,
@@ -165,6 +168,7 @@ def _console_context(resources: Resources, accounts: ConfiguredAccounts, engine:
         TrustedProxies(resources.settings.listen.proxy_trusted),
         frozenset((*resources.settings.console.hosts, resources.settings.listen.console.host.lower())),
         is_sandbox=resources.config.is_sandbox,
+        closing=closing,
     )
 
 
