@@ -33,6 +33,7 @@ PAGES = {
     "proposals": "/resolutions",
     "providers": "/providers",
     "breakers": "/breakers",
+    "brands": "/brands",
     "audit": "/audit",
 }
 
@@ -68,6 +69,12 @@ def sign_in(page: Page, office: Sandbox, name: str) -> None:
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+
+def sign_out(page: Page, name: str) -> None:
+    """Open the menu with the user's name and sign out."""
+    page.locator("summary", has_text=name).click()
+    page.get_by_role("button", name="Sign out").click()
 
 
 def payment(page: Page, office: Sandbox, text: str) -> None:
@@ -125,9 +132,10 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, o
         browser_page(browser, viewport=NARROW, java_script_enabled=False) as two,
     ):
         sign_in(one, office, "ann")
-        one.get_by_role("link", name="Stuck").click()
+        one.get_by_role("navigation").get_by_role("link", name="Stuck").click()
         one.locator("tbody a").first.click()
         reference = one.url.rpartition("/")[2]
+        one.get_by_text("End it by hand").click()
         one.get_by_label("Outcome").select_option("success")
         one.get_by_label("Reason").fill("the customer has a receipt")
         one.get_by_label("Evidence").fill("statement of today, line 17")
@@ -135,23 +143,24 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, o
         expect(one.get_by_role("heading", name="Proposal 1: open")).to_be_visible()
         expect(one.get_by_role("button", name="Approve")).to_have_count(0)
         sign_in(two, office, "abe")
-        two.get_by_role("link", name="Proposals").click()
+        two.get_by_role("navigation").get_by_role("link", name="Proposals").click()
         screenshot(two, "console-proposals")
         two.get_by_role("button", name="Approve").click()
         expect(two.get_by_role("heading", name="Proposal 1: done")).to_be_visible()
         assert office.status(reference)["status"] == "success"
-        two.get_by_role("button", name="Sign out").click()
+        sign_out(two, "abe")
         expect(two.get_by_role("heading", level=1)).to_have_text("Sign in")
 
 
 def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office: Sandbox) -> None:
     with browser_page(browser, viewport=NARROW, java_script_enabled=False) as page:
         sign_in(page, office, "zoe")
+        page.locator("summary", has_text="zoe").click()
         page.get_by_role("link", name="Second factor").click()
         page.get_by_label("Your password").fill(PASSWORD)
         page.get_by_role("button", name="Set up a second factor").click()
         expect(page.get_by_role("img", name="QR code")).to_be_visible()
-        box = page.locator(".qr svg").bounding_box()
+        box = page.locator(".scan svg").bounding_box()
         assert box is not None
         assert 150 < box["width"] <= NARROW["width"]
         secret = base64.b32decode(page.locator(".secret").inner_text().replace(" ", ""))
@@ -160,7 +169,7 @@ def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office
         expect(page.get_by_role("heading", level=1)).to_have_text("Recovery codes")
         codes = page.locator(".codes code").all_inner_texts()
         assert len(codes) == 10
-        page.get_by_role("button", name="Sign out").click()
+        sign_out(page, "zoe")
         fill_sign_in(page, "zoe", "000000")
         expect(page.get_by_role("alert")).to_have_text("Name, password or code is wrong.")
         fill_sign_in(page, "zoe", codes[0])

@@ -22,6 +22,8 @@ class KeyFigure:
     """The change against the period before, such as `+12 %`; empty when there is nothing to compare with."""
     is_good: bool | None
     """Whether the change is welcome; None when it is neither."""
+    note: str = ""
+    """What stands in place of a change."""
     endpoint: str | None = None
     """The page that lists what the figure counts."""
 
@@ -53,15 +55,15 @@ def payment_figures(now: PaymentStatistics, before: PaymentStatistics) -> list[K
 
 
 def waiting_figure(
-    title: str, count: int, before: int | None, endpoint: str, *, count_max: int | None = None
+    title: str, count: int, before: int | None, endpoint: str, *, note: str = "", count_max: int | None = None
 ) -> KeyFigure:
     """Return the figure of what waits, of which less is better. A count of `count_max` stands for more as well."""
     is_capped = count_max is not None and count >= count_max
     value = f"{count:,}+" if is_capped else f"{count:,}"
     if before is None or is_capped:
-        return KeyFigure(title, value, "", None, endpoint)
+        return KeyFigure(title, value, "", None, note, endpoint)
     is_good = None if count == before else count < before
-    return KeyFigure(title, value, f"{count - before:+,}" if count != before else "no change", is_good, endpoint)
+    return KeyFigure(title, value, f"{count - before:+,}" if count != before else "no change", is_good, note, endpoint)
 
 
 def format_change(now: int, before: int) -> str:

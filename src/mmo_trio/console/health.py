@@ -48,6 +48,7 @@ def judge_health(
     *,
     stopped: str = "",
     breaker: BreakerState | None = None,
+    breaker_text: str = "breaker open",
     failed_callbacks: int = 0,
 ) -> Health:
     """Judge a provider or merchant. `stopped` says in words why nothing more is sent, when staff has stopped it."""
@@ -56,7 +57,7 @@ def judge_health(
     if stopped:
         level, text = HealthLevel.FAILING, stopped
     elif breaker is BreakerState.OPEN:
-        level, text = HealthLevel.FAILING, "breaker open"
+        level, text = HealthLevel.FAILING, breaker_text
     elif rate is not None and rate < FAILING_RATE:
         level, text = HealthLevel.FAILING, "most payments fail"
     elif breaker is BreakerState.HALF_OPEN:

@@ -127,7 +127,9 @@ async def _waiting_figures(
     before = None if recent + older >= callbacks_max else older
     return [
         waiting_figure("Pending", backlog.pending, max(0, pending_before), "payments.list_payments"),
-        waiting_figure("Stuck", backlog.stuck, None, "work_lists.stuck", count_max=STUCK_COUNT_MAX),
+        waiting_figure(
+            "Stuck", backlog.stuck, None, "work_lists.stuck", note="sent over an hour ago", count_max=STUCK_COUNT_MAX
+        ),
         waiting_figure("Callbacks failed", recent, before, "work_lists.callbacks", count_max=callbacks_max),
     ]
 
@@ -165,7 +167,13 @@ async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackR
         statistics, failure_count = counted.get(brand.id), failures[brand.id]
         found.append(
             judge_health(
-                brand.id, brand.name, statistics, stopped=stopped, breaker=state, failed_callbacks=failure_count
+                brand.id,
+                brand.name,
+                statistics,
+                stopped=stopped,
+                breaker=state,
+                breaker_text="callbacks stopped",
+                failed_callbacks=failure_count,
             )
         )
     return worst_first(found)[:HEALTH_ROWS_MAX]

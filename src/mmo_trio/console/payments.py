@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from quart import Blueprint, render_template
 from werkzeug.exceptions import NotFound
@@ -30,7 +30,7 @@ from mmo_trio.console.payment_selection import read_selection
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
 from mmo_trio.console.story import tell_story
-from mmo_trio.console.views import format_json, format_words, list_payment_fields, show_event
+from mmo_trio.console.views import format_json, format_words, list_payment_fields, show_event, to_reading_text
 from mmo_trio.storage.interface.admin_types import PaymentPage
 from mmo_trio.system.masking import mask_number
 
@@ -53,12 +53,20 @@ async def list_payments() -> str:
         next_page=selection.next_page(found),
         is_full=len(found.transactions) == PAGE_SIZE,
         selection=selection.fields,
+        quick=_quick_selections(selection.fields),
+        has_filters=bool(set(selection.fields) - {"status"}),
         brand_options=[(each.id, each.name) for each in brands],
         method_options=[(key, key) for key in sorted({method.key for each in brands for method in each.methods})],
         provider_options=list(console().provider_titles.items()),
         status_options=[(each, each) for each in Status],
         code_options=[(each, format_words(each)) for each in ErrorCode],
     )
+
+
+def _quick_selections(fields: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
+    """Return the selections of one click: this one with each status, or with any."""
+    rest = {name: text for name, text in fields.items() if name not in ("status", "code")}
+    return [("All", rest), *((each.value.capitalize(), rest | {"status": each.value}) for each in Status)]
 
 
 @pages.post("/search")
@@ -104,14 +112,14 @@ async def show_payment(reference: str) -> str:
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
     outcomes = _possible_outcomes(transaction)
-    views = [each.event for each in rows if each.event.action == PERSONAL_DATA_VIEWED]
+    views = [show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED]
     return await render_template(
         "payment.html",
         payment=transaction,
         fields=list_payment_fields(transaction, mask),
         order=transaction.order,
         api_object=format_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
-        conclusions=[mask.text(each) for each in conclusions(history)],
+        conclusions=[mask.text(to_reading_text(each)) for each in conclusions(history)],
         story=tell_story(timeline(history, with_free_text=mask.can_see_personal_data), mask, console().provider_titles),
         callbacks=history.callbacks,
         suspense=history.suspense,

@@ -11,6 +11,7 @@ from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, elapsed
 from mmo_sansio.values.model import Stage
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
+from mmo_trio.console.views import to_reading_text
 
 _ICONS = {
     "": "shield",
@@ -70,7 +71,7 @@ def tell_story(
                 icon,
                 _TONES.get(icon, ""),
                 actor_name(each.actor, provider_titles),
-                mask.text(each.title),
+                to_reading_text(mask.text(each.title)),
                 "" if before is None else f"+{format_span(max(Span(0), elapsed(before, each.at)))}",
                 "" if each.stages is None else each.stages[1].replace("_", " "),
                 each.times,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from mmo_sansio.values.clock import Instant, format_with_microseconds
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.console.permissions import PersonalDataMask
@@ -41,12 +42,25 @@ def format_words(name: str | None) -> str:
     return "" if name is None else name.replace("_", " ")
 
 
+def to_reading_text(sentence: str) -> str:
+    """Return a sentence with its amounts and times as pages write them: `1,250.00 KES`, `2026-11-21 15:04:05 UTC`,
+    and reasons of failure as words."""
+    sentence = _ERROR_CODE.sub(lambda found: format_words(found[0]), sentence)
+    sentence = _TIME.sub(r"\1 \2 UTC", sentence)
+    return _AMOUNT.sub(lambda found: f"{int(found[1]):,}{found[2]}", sentence)
+
+
+_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9:]{8})(?:\.[0-9]+)?Z")
+_ERROR_CODE = re.compile(rf"\b(?:{'|'.join(ErrorCode)})\b")
+_AMOUNT = re.compile(r"\b([0-9]{4,15})((?:\.[0-9]{2,3})? [A-Z]{3})\b")
+
+
 def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Sequence[tuple[str, str]]:
     """Return the names and values of a payment's members; absent ones are left out."""
     order, progress = transaction.order, transaction.progress
     data, party = progress.provider_data, order.party
     rows = [
-        ("Status", f"{transaction.status} ({format_words(progress.stage)})"),
+        ("Status", transaction.status if progress.stage.is_terminal else f"pending: {format_words(progress.stage)}"),
         ("Brand", order.brand),
         ("Type and flow", f"{order.type}, {order.flow}"),
         ("Gateway reference", transaction.reference),
@@ -67,7 +81,7 @@ def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Seq
         ("Expires", format_utc_seconds(order.to_utc(order.expires_at))),
         ("Completed", format_utc_seconds(progress.completed_at)),
         ("Result by", progress.completion_source),
-        ("Reason of failure", progress.error_code),
+        ("Reason of failure", format_words(progress.error_code)),
         ("Meaning", progress.error_message),
         ("Provider's error", data and _provider_error_text(data.error_code, data.error_message, mask)),
         ("Provider's data on the customer", data and mask.free_text(data.party_data)),

@@ -14,7 +14,6 @@ from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.error_codes import ErrorCode
 from mmo_trio.admin.timeline import HIDDEN_TEXT
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import open_store_of
@@ -22,6 +21,7 @@ from tests.support.sandbox_gateway import Running
 
 NUMBER = "254700000101"
 NEVER = "254700000130"
+OWN_SCRIPT = '<script src="/static/console.js" defer></script>'
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{123457*1000003}}"
 READ_AS_A_TEMPLATE = str(123457 * 1000003)
 
@@ -80,7 +80,7 @@ async def test_only_who_sees_personal_data_finds_by_number(sandbox: Running, sig
     await made(sandbox, payer=payer)
     vera = await signed_in("vera")
     found = await vera.post("/search", text="254711222333")
-    assert b"can't search by a phone number" in found.body
+    assert "can't search by a phone number" in html.unescape(found.body.decode())
     assert b"/payments/01" not in found.body
 
 
@@ -95,15 +95,15 @@ async def test_the_page_tells_the_whole_story(sandbox: Running, signed_in: Signe
         "routed it to Sandbox",
         "asked for the payment",
         "is about to send the payment to its provider",
-        "[nothing → submitting]",
+        "submitting</span>",
         "says that the money will not move",
-        ErrorCode.USER_INSUFFICIENT_FUNDS,
+        "user insufficient funds",
         "concluded the callback",
-        "delivered, HTTP 20",
+        "delivered</span> HTTP 20",
     ):
         assert text in page, text
-    assert re.search(r"<td>[0-9-]{10} [0-9:]{8}\.[0-9]{3}</td>", page)
-    assert "<strong>Sandbox</strong>" in page
+    assert re.search(r">[0-9-]{10} [0-9:]{8}\.[0-9]{3}</time> UTC", page)
+    assert "SANDBOX" in page
     assert "again</button>" not in page
 
 
@@ -183,7 +183,7 @@ async def test_the_audit_log_says_who_saw_whose_personal_data(sandbox: Running, 
     seen = ("operator:sam", f"payment:{reference}", "{}")
     assert await views(sandbox) == [seen, seen]
     page = (await vera.get(f"/payments/{reference}")).body.decode()
-    assert page.partition("Who saw personal data")[2].count("operator:sam") == 2
+    assert page.partition("Who saw personal data")[2].count("</time>: sam</li>") == 2
     await sam.post("/search", text="+254 711 222 333")
     await vera.post("/search", text="+254 711 222 333")
     await sam.post("/search", text=reference)
@@ -251,7 +251,7 @@ async def test_hostile_text_is_only_text(sandbox: Running, signed_in: SignedIn) 
         await ada.get("/%3Cscript%3E"),
     ]
     for page in pages:
-        text = page.body.decode()
+        text = page.body.decode().replace(OWN_SCRIPT, "")
         assert "<script" not in text
         assert "<img" not in text
         assert READ_AS_A_TEMPLATE not in text
@@ -292,13 +292,13 @@ async def test_figures_count_what_happened(sandbox: Running, signed_in: SignedIn
     for by, key in (("brand", "demo"), ("method", "mpesa_ke"), ("provider", "sandbox")):
         page = (await vera.get(f"/?by={by}")).body.decode()
         row = page.split("<h2>By")[1].split("<tbody>")[1]
-        cells = re.findall('<td class="amount">([^<]*)</td>', row)
+        cells = re.findall('<td class="num">([^<]*)</td>', row)
         assert f">{key}</a>" in row
         assert cells[:4] == ["3", "1", "2", "33.3 %"], by
         assert "<svg" in page
         narrowed = (await vera.get(f"/?of={by}&value={key}&view=month")).body.decode()
         assert "33.3 %" in narrowed
     empty = (await vera.get("/?end=2020-01-01T00")).body.decode()
-    assert "Nothing happened." in empty
+    assert "No payments in this time" in empty
     for broken in ("view=x", "by=x", "end=x", "end=9999-12-31T23x"):
         assert (await vera.get(f"/?{broken}")).status == 400

@@ -76,7 +76,7 @@ async def test_a_second_user_approves(sandbox: Running, signed_in: SignedIn) -> 
     assert (await abe.post("/resolutions/1/approve")).status == 409
     await sandbox.callback_for(reference)
     shown = (await abe.get(f"/payments/{reference}")).body.decode()
-    assert "operator:ann, approved by abe" in shown
+    assert "<strong>ann, approved by abe</strong>" in shown
     about = f"payment:{reference}"
     events = [each for each in await audit_events(sandbox) if each[2] == about]
     assert [each for each in events if each[1] != "personal_data_viewed"] == [
@@ -194,7 +194,7 @@ async def test_a_suspense_entry_is_closed_with_a_note(sandbox: Running, signed_i
     with trio.fail_after(10):
         while not await sandbox.seen("suspense"):
             await sandbox.advance("1s")
-    assert b"<h2>1: conflicting result" in (await sam.get("/suspense")).body
+    assert b"Entry 1: conflicting result" in (await sam.get("/suspense")).body
     hidden = b"hidden from your role"
     assert [hidden in (await who.get("/suspense")).body for who in (vera, sam)] == [True, False]
     assert (await sam.post("/suspense/1/close", note=" ")).status == 400
@@ -218,8 +218,8 @@ async def test_a_provider_is_closed_and_opened(sandbox: Running, signed_in: Sign
     assert (await ada.post("/providers/sandbox/enable")).status == 303
     assert (await ada.post("/providers/sandbox/enable")).status == 409
     history = (await ada.get("/providers")).body
-    assert b"provider_closed" in history
-    assert b"provider_opened" in history
+    assert b"provider closed" in history
+    assert b"provider opened" in history
 
 
 async def test_failed_callbacks_and_the_breaker_are_shown(sandbox: Running, signed_in: SignedIn) -> None:
@@ -229,13 +229,12 @@ async def test_failed_callbacks_and_the_breaker_are_shown(sandbox: Running, sign
         answer = await sandbox.merchant.create("direct/payin")
         await sandbox.outcome_of(answer.json["gatewayReference"])
     page = (await vera.get("/callbacks?brand=demo")).body.decode()
-    assert page.count("transport_error") >= 5
+    assert page.count("not reached</span>") >= 5
     assert "again</button>" not in page
     breakers = (await vera.get("/breakers")).body.decode()
-    assert "<td>open</td>" in breakers
-    assert breakers.count("<td>open</td>") == 2
+    assert breakers.count("open</span></td>") == 2
     stopped = (await vera.get(f"/payments/{answer.json['gatewayReference']}")).body.decode()
-    assert "breaker_open" in stopped
+    assert "breaker open</span>" in stopped
 
 
 async def test_another_roles_act_is_refused_and_noted(sandbox: Running, signed_in: SignedIn) -> None:
@@ -270,8 +269,8 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
         ("operator:ada", "signed_out", "operator:ada"),
     ]
     page = (await (await signed_in("ada")).get("/audit")).body.decode()
-    assert "sign_in_failed" in page
-    assert "<td>operator:ada</td>" in page
+    assert "sign in failed" in page
+    assert "<td>ada</td>" in page
     assert "eve&lt;script&gt;" in page
 
 

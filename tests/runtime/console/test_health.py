@@ -1,0 +1,57 @@
+"""Rules that judge how providers and merchants do, and figures against the time before."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmo_sansio.resilience.circuit_breaker import BreakerState
+from mmo_trio.console.charts import PaymentStatistics
+from mmo_trio.console.figures import format_change, payment_figures, sum_statistics, waiting_figure
+from mmo_trio.console.health import HealthLevel, judge_health, worst_first
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "failed", "breaker", "stopped", "level"),
+    [
+        (0, 0, None, "", HealthLevel.QUIET),
+        (9, 1, BreakerState.CLOSED, "", HealthLevel.WELL),
+        (7, 3, BreakerState.CLOSED, "", HealthLevel.WEAK),
+        (4, 6, BreakerState.CLOSED, "", HealthLevel.FAILING),
+        (0, 9, BreakerState.CLOSED, "", HealthLevel.WELL),
+        (9, 1, BreakerState.HALF_OPEN, "", HealthLevel.WEAK),
+        (9, 1, BreakerState.OPEN, "", HealthLevel.FAILING),
+        (9, 1, None, "closed by staff", HealthLevel.FAILING),
+    ],
+)
+def test_health_follows_from_state_and_rate(
+    succeeded: int, failed: int, breaker: BreakerState | None, stopped: str, level: HealthLevel
+) -> None:
+    statistics = PaymentStatistics("momo", succeeded + failed, succeeded, failed)
+    found = judge_health("momo", "MoMo", statistics, breaker=breaker, stopped=stopped)
+    assert (found.level, bool(found.text)) == (level, True)
+
+
+def test_what_fails_comes_first() -> None:
+    well = judge_health("a", "A", PaymentStatistics("a", 50, 50, 0))
+    busy = judge_health("b", "B", PaymentStatistics("b", 90, 90, 0))
+    failing = judge_health("c", "C", None, stopped="on hold")
+    weak = judge_health("d", "D", PaymentStatistics("d", 20, 20, 0), failed_callbacks=3)
+    assert [each.key for each in worst_first([well, busy, failing, weak])] == ["c", "d", "b", "a"]
+
+
+def test_figures_are_compared_with_the_time_before() -> None:
+    now = sum_statistics([PaymentStatistics("1", 60, 40, 10), PaymentStatistics("2", 60, 50, 0)])
+    before = PaymentStatistics("", 100, 50, 50)
+    created, rate = payment_figures(now, before)
+    assert (created.value, created.change, created.is_good) == ("120", "+20 %", None)
+    assert (rate.value, rate.change, rate.is_good) == ("90.0 %", "+40.0 points", True)
+    assert [each.change for each in payment_figures(now, PaymentStatistics(""))] == ["", ""]
+    assert (format_change(5, 5), format_change(5, 10)) == ("no change", "-50 %")
+
+
+def test_less_that_waits_is_better() -> None:
+    fewer = waiting_figure("Pending", 3, 8, "page")
+    assert (fewer.value, fewer.change, fewer.is_good) == ("3", "-5", True)
+    assert waiting_figure("Pending", 9, 8, "page").is_good is False
+    capped = waiting_figure("Stuck", 1_000, 3, "page", count_max=1_000)
+    assert (capped.value, capped.change) == ("1,000+", "")

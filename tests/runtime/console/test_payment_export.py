@@ -1,0 +1,98 @@
+"""The list of payments is filtered, and exported as CSV without personal data and without formulas."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from mmo_trio.console.payment_export import COLUMNS, csv_lines
+from tests.runtime.console.conftest import SignedIn
+from tests.support.console_browser import ConsoleBrowser, open_store_of
+from tests.support.sandbox_gateway import Running
+
+FORMULA = '=HYPERLINK("https://evil.example","click")'
+DECLINED = "254700000101"
+
+
+async def create(sandbox: Running, **changes: object) -> str:
+    answer = await sandbox.merchant.create("direct/payin", **changes)
+    assert answer.status == 200, answer.body
+    return str(answer.json["gatewayReference"])
+
+
+async def references(user: ConsoleBrowser, query: str) -> list[str]:
+    answer = await user.get(f"/payments.csv?{query}")
+    assert answer.status == 200, answer.body
+    return [row["gatewayReference"] for row in csv.DictReader(io.StringIO(answer.body.decode()))]
+
+
+async def test_the_list_and_its_export_have_the_same_filters(sandbox: Running, signed_in: SignedIn) -> None:
+    paid = await create(sandbox)
+    await sandbox.outcome_of(paid)
+    declined = await create(sandbox, payer={"id": "c", "msisdn": DECLINED})
+    await sandbox.outcome_of(declined)
+    vera = await signed_in("vera")
+    day = (await vera.get("/payments")).body.decode().split('<time datetime="')[1][:10]
+    for query, expected in (
+        ("", [declined, paid]),
+        ("status=success", [paid]),
+        ("code=user_insufficient_funds", [declined]),
+        ("code=user_timeout", []),
+        ("provider=sandbox", [declined, paid]),
+        ("provider=other", []),
+        ("method=mpesa_ke&brand=demo", [declined, paid]),
+        (f"from={day}&until={day}", [declined, paid]),
+        ("from=2020-01-01&until=2020-01-02", []),
+        (f"until={day}T00:00", []),
+    ):
+        assert await references(vera, query) == expected, query
+        page = (await vera.get(f"/payments?{query}")).body.decode()
+        assert [each for each in (declined, paid) if each in page] == expected, query
+        assert ("No payment here" in page) == (not expected)
+    for wrong in ("code=odd", "status=odd", "from=yesterday", "until=2026-13-01"):
+        assert (await vera.get(f"/payments?{wrong}")).status == 400
+        assert (await vera.get(f"/payments.csv?{wrong}")).status == 400
+
+
+async def test_an_export_is_recorded_and_shows_no_personal_data(sandbox: Running, signed_in: SignedIn) -> None:
+    payer = {"id": "customer-8", "msisdn": "254711222333", "firstName": "Wanjiru"}
+    await create(sandbox, payer=payer, merchantReference=FORMULA)
+    ada = await signed_in("ada")
+    answer = await ada.get("/payments.csv?brand=demo")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "attachment" in answer.headers["content-disposition"]
+    text = answer.body.decode()
+    assert "254711222333" not in text
+    assert "Wanjiru" not in text
+    [row] = csv.DictReader(io.StringIO(text))
+    assert row["merchantReference"] == f"'{FORMULA}"
+    assert (row["amount"], row["currency"], row["msisdn"]) == ("150.00", "KES", "•••••••••333")
+    async with open_store_of(sandbox.directory) as store:
+        event = (await store.admin.audit(limit=1))[0].event
+    assert (event.actor, event.action) == ("operator:ada", "payments_exported")
+    assert json.loads(event.detail) == {"selection": {"brand": "demo"}}
+    assert "brand demo" in (await ada.get("/audit")).body.decode()
+
+
+async def test_an_export_has_more_than_one_page(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mmo_trio.console.payment_export.EXPORT_PAGE_SIZE", 2)
+    created = [await create(sandbox) for _ in range(5)]
+    vera = await signed_in("vera")
+    assert await references(vera, "") == created[::-1]
+    monkeypatch.setattr("mmo_trio.console.payment_export.EXPORT_ROWS_MAX", 3)
+    assert await references(vera, "") == created[:1:-1]
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@sum", "\tx", "\rx"])
+def test_no_cell_is_a_formula(cell: str) -> None:
+    [row] = csv.reader(io.StringIO(csv_lines([[cell, "plain"]]).decode(), newline=""))
+    assert row == [f"'{cell}", "plain"]
+
+
+def test_the_columns_are_named_as_in_the_api() -> None:
+    assert {"gatewayReference", "merchantReference", "providerReference", "errorCode", "createdAt"} <= set(COLUMNS)

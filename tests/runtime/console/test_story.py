@@ -1,0 +1,70 @@
+"""A payment is told in words, amounts and times for people."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span
+from mmo_sansio.values.model import Stage
+from mmo_sansio.values.money import Money
+from mmo_trio.admin.timeline import TimelineEntry
+from mmo_trio.console.permissions import PersonalDataMask
+from mmo_trio.console.story import actor_name, format_span, tell_story
+from mmo_trio.console.views import format_money, format_words, to_reading_text
+
+SEEING = PersonalDataMask(can_see_personal_data=True)
+
+
+@pytest.mark.parametrize(
+    ("span", "text"),
+    [
+        (Span(SECOND // 25), "0.04 s"),
+        (Span(SECOND * 3 // 2), "1.5 s"),
+        (Span(12 * SECOND), "12 s"),
+        (Span(3 * MINUTE + 5 * SECOND), "3 min 5 s"),
+        (Span(2 * HOUR + 10 * MINUTE), "2 h 10 min"),
+        (Span(3 * DAY + 4 * HOUR), "3 d 4 h"),
+    ],
+)
+def test_a_time_between_steps_is_short(span: Span, text: str) -> None:
+    assert format_span(span) == text
+
+
+def test_steps_have_an_icon_an_actor_and_the_time_since_the_step_before() -> None:
+    entries = [
+        TimelineEntry(Instant(0), "merchant", "asked for the payment", "CreatePayment", ("nothing", Stage.CREATED)),
+        TimelineEntry(
+            Instant(SECOND), "provider:momo", "has it", "ProviderAccepted", times=3, last_at=Instant(5 * SECOND)
+        ),
+        TimelineEntry(
+            Instant(7 * SECOND),
+            "provider:momo",
+            "says that the money will not move",
+            "ProviderFailed",
+            ("awaiting_result", Stage.FAILED),
+            {"nativeCode": "E7"},
+        ),
+    ]
+    asked, has, failed = tell_story(entries, SEEING, {"momo": "MoMo"})
+    assert (asked.actor, asked.icon, asked.gap, asked.stage) == ("Merchant", "shop", "", "created")
+    assert (has.actor, has.gap, has.times) == ("MoMo", "+1.0 s", 3)
+    assert (failed.icon, failed.tone, failed.gap) == ("cross", "bad", "+2.0 s")
+    assert json.loads(failed.members) == {"nativeCode": "E7"}
+
+
+def test_names_are_for_people() -> None:
+    assert actor_name("operator:ada", {}) == "ada"
+    assert actor_name("provider:gone", {}) == "gone"
+    assert format_words("awaiting_result") == "awaiting result"
+    assert format_money(Money(125_000, "KES")) == "1,250.00 KES"
+    assert format_money(Money(5_000_000, "UGX")) == "5,000,000 UGX"
+    assert format_money(None) == ""
+
+
+def test_sentences_are_written_as_pages_write() -> None:
+    sentence = "It failed with user_cancelled at 2026-11-22T23:42:25.412983Z: 10000.00 KES by mpesa_ke."
+    assert to_reading_text(sentence) == (
+        "It failed with user cancelled at 2026-11-22 23:42:25 UTC: 10,000.00 KES by mpesa_ke."
+    )
