@@ -1,4 +1,4 @@
-"""The key figures of the overview, each against the period before."""
+"""Computes the key figures of the overview, each compared with the period before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first page: key figures, the health of providers and merchants, and charts of how payments went."""
+"""The first page shows key figures, how providers and merchants do, and charts of how payments went."""
 
 from __future__ import annotations
 

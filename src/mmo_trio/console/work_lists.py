@@ -33,7 +33,7 @@ OUTCOME_TEXTS: Mapping[DeliveryOutcome, str] = {
     DeliveryOutcome.KEY_REVOKED: "key revoked",
     DeliveryOutcome.BREAKER_OPEN: "breaker open",
 }
-"""What became of a callback, in words."""
+"""The outcomes of callbacks, in words."""
 
 pages = Blueprint("work_lists", __name__)
 

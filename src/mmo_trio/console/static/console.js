@@ -2,7 +2,7 @@
 "use strict";
 const get = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-// Times: the local one beside UTC, where it differs.
+// Times: the local one after UTC, where it differs.
 const zone = new Date().getTimezoneOffset() !== 0;
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const short = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
@@ -16,10 +16,10 @@ function showTimes(root) {
 }
 
 // Copy buttons say what they did, by sight and by ear.
-const heard = document.createElement("p");
-heard.className = "spoken";
-heard.setAttribute("role", "status");
-document.body.append(heard);
+const announcement = document.createElement("p");
+announcement.className = "spoken";
+announcement.setAttribute("role", "status");
+document.body.append(announcement);
 function showCopying(root) {
   if (navigator.clipboard) for (const button of get("[data-copy]", root)) button.hidden = false;
 }
@@ -28,7 +28,7 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   await navigator.clipboard.writeText(button.dataset.copy);
   button.classList.add("good");
-  heard.textContent = `Copied ${button.dataset.copy}`;
+  announcement.textContent = `Copied ${button.dataset.copy}`;
   setTimeout(() => button.classList.remove("good"), 1500);
 });
 
