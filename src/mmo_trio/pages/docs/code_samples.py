@@ -173,20 +173,24 @@ def php_sample(request: ExampleRequest) -> str:
 
 
 def java_sample(request: ExampleRequest) -> str:
-    """Return statements for Java 17 or later, as jshell runs them, too; no library is needed."""
+    """Return a program for Java 17 or later, in one file that `java` runs; it needs no library."""
     calls = []
     if request.api_key is not None:
         calls.append(f".header({_quoted(KEY_HEADER)}, {_quoted(request.api_key)})")
     if request.body is not None:
         calls.append('.header("Content-Type", "application/json")')
-        text = _indented(json_text(request.body), 4)
-        calls.append(f'.POST(HttpRequest.BodyPublishers.ofString("""\n    {text}"""))')
+        text = _indented(json_text(request.body), 2)
+        calls.append(f'.POST(HttpRequest.BodyPublishers.ofString("""\n  {text}"""))')
     lines = "".join(f"\n  {each}" for each in (*calls, ".build()"))
-    return (
-        "import java.net.URI;\nimport java.net.http.*;\n\n"
+    statements = (
         f"var request = HttpRequest.newBuilder(URI.create({_quoted(request.url_with_query)})){lines};\n"
-        "var answer = HttpClient.newHttpClient()\n  .send(request, HttpResponse.BodyHandlers.ofString());\n"
+        "var answer = HttpClient.newHttpClient().send(request, BodyHandlers.ofString());\n"
         'System.out.println(answer.statusCode() + " " + answer.body());'
+    )
+    return (
+        "import java.net.URI;\nimport java.net.http.*;\nimport java.net.http.HttpResponse.BodyHandlers;\n\n"
+        "class Example {\n  public static void main(String[] arguments) throws Exception {\n"
+        f"    {_indented(statements, 4)}\n  }}\n}}"
     )
 
 
