@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -19,7 +18,7 @@ CountKey: TypeAlias = tuple[Span, Instant, str, str, str, str, int]
 """Span, its beginning, brand, method, provider, status and class of latency."""
 
 
-def batch_counts(effect: NetEffect) -> Counter[FineKey]:
+def batch_counts(effect: NetEffect) -> dict[FineKey, int]:
     """Count new payments by when they were created, and those that end by when they end, in the shortest spans."""
     advanced = (after for _, after in effect.advanced.values())
     created = effect.created.values()
@@ -27,34 +26,36 @@ def batch_counts(effect: NetEffect) -> Counter[FineKey]:
     return _count(created, ended)
 
 
-def count_by_span(created: Iterable[Transaction], ended: Iterable[Transaction]) -> Counter[CountKey]:
+def count_by_span(created: Iterable[Transaction], ended: Iterable[Transaction]) -> dict[CountKey, int]:
     """Count both in spans of each length."""
     return sum_by_span(_count(created, ended))
 
 
-def _count(created: Iterable[Transaction], ended: Iterable[Transaction]) -> Counter[FineKey]:
+def _count(created: Iterable[Transaction], ended: Iterable[Transaction]) -> dict[FineKey, int]:
     shortest = COUNT_SPANS[0]
-    fine: Counter[FineKey] = Counter()
+    fine: dict[FineKey, int] = {}
     for each in created:
         order = each.order
         began_at = Instant(order.created_at - order.created_at % shortest)
-        fine[began_at, order.brand, order.method, order.provider, Status.PENDING.value, 0] += 1
+        key = (began_at, order.brand, order.method, order.provider, Status.PENDING.value, 0)
+        fine[key] = fine.get(key, 0) + 1
     for each in ended:
         order, ended_at = each.order, each.progress.completed_at
         assert ended_at is not None
         latency_s = latency_class(elapsed(order.created_at, ended_at))
         began_at = Instant(ended_at - ended_at % shortest)
-        fine[began_at, order.brand, order.method, order.provider, each.status.value, latency_s] += 1
+        key = (began_at, order.brand, order.method, order.provider, each.status.value, latency_s)
+        fine[key] = fine.get(key, 0) + 1
     return fine
 
 
-def sum_by_span(fine: Counter[FineKey]) -> Counter[CountKey]:
+def sum_by_span(fine: dict[FineKey, int]) -> dict[CountKey, int]:
     """Add up counts of the shortest spans in spans of each length."""
-    counts: Counter[CountKey] = Counter()
+    counts: dict[CountKey, int] = {}
     for (began_at, brand, method, provider, status, latency_s), count in fine.items():
         for span in COUNT_SPANS:
-            at = Instant(began_at - began_at % span)
-            counts[span, at, brand, method, provider, status, latency_s] += count
+            key = (span, Instant(began_at - began_at % span), brand, method, provider, status, latency_s)
+            counts[key] = counts.get(key, 0) + count
     return counts
 
 

@@ -9,7 +9,6 @@ import fcntl
 import os
 import struct
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -188,7 +187,8 @@ class OpenFiles:
 
 
 def _identity(path: str) -> FileIdentity | None:
-    with suppress(OSError):
+    try:
         found = os.stat(path)
-        return found.st_dev, found.st_ino
-    return None
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
