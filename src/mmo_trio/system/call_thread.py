@@ -50,7 +50,7 @@ class CallThread:
     _calls: SimpleQueue[Callable[[], None] | None] = Factory(SimpleQueue)
     _has_begun: bool = False
     _idle_paths: list[_ReturnPath] = Factory(list)
-    """One for each call that was ever waited for beside others."""
+    """At most as many as calls were ever waited for at once."""
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what the call returns, or raise what it raises. A task that is cancelled goes on at once; its call is
