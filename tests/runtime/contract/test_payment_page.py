@@ -41,7 +41,7 @@ async def test_an_address_that_no_page_has_is_answered_by_a_page_of_ours(sandbox
     for method, path, status in (("GET", "/nothing-here", 404), ("POST", "/docs", 405)):
         page = await ask(f"{sandbox.ready.pages}{path}", method=method, body=b"")
         assert page.status == status
-        assert '<link rel="stylesheet" href="/static/pages.css">' in _text(page)
+        assert '<link rel="stylesheet" href="/design.css' in _text(page)
         assert "allow" in page.headers or status == 404
 
 
@@ -157,7 +157,7 @@ async def test_every_page_has_its_headers_and_no_cookie(sandbox: Running) -> Non
         (f"{pages}/", html, "no-store"),
         (f"{pages}/phone", html, "no-store"),
         (f"{pages}/phone/254700000180", html, "no-store"),
-        (f"{pages}/static/pages.css", "text/css; charset=utf-8", "public, max-age=3600"),
+        (f"{pages}/design.css", "text/css; charset=utf-8", "public, max-age=31536000, immutable"),
         (f"{pages}/static/payment.js", "text/javascript; charset=utf-8", "public, max-age=3600"),
     ):
         answer = await ask(url)

@@ -5,9 +5,11 @@ The browser never decides about money: it shows the state in the store, and its 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from urllib.parse import quote, urlencode
 
+import segno
 from attrs import define, field
 from quart import Blueprint, Response, render_template, request
 
@@ -62,6 +64,16 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
         if await _find_transaction(context, token) is None:
             return await _unknown_token_response()
         return streams.open_stream(token, _request_texts())
+
+    @pages.get("/pay/<token>/qr.svg")
+    async def qr_code(token: str) -> Response:
+        """Show the address of the page as a code, so that a payer at a computer goes on with the phone."""
+        if await _find_transaction(context, token) is None:
+            return await _unknown_token_response()
+        url = f"{request.host_url.rstrip('/')}{_page_url(token)}"
+        picture = io.BytesIO()
+        segno.make_qr(url, error="m").save(picture, kind="svg", xmldecl=False, border=2, light="#fff", omitsize=True)
+        return Response(picture.getvalue(), content_type="image/svg+xml")
 
     @pages.errorhandler(StoreUnavailable)
     @pages.errorhandler(OutcomeUnknown)
@@ -124,9 +136,13 @@ async def _render_payment(context: PagesContext, transaction: Transaction, token
             sentence=status_sentence(status, transaction.progress.error_code, texts),
             left=format_time_left(Span(page.closes_at - now), texts),
             closes_in_s=max(1, -(-(page.closes_at - now) // SECOND)),
+            left_share=round(100 * (page.closes_at - now) / max(1, page.closes_at - order.created_at)),
+            receipt=transaction.progress.provider_reference if status is PayerStatus.PAID else None,
             is_over=now >= page.closes_at and status in _FINAL_STATUSES,
             goes_back=back is not None,
             own_url=_page_url(token),
+            action_url=_page_url(token),
+            qr_url=f"/pay/{token}/qr.svg{_query_string()}",
             events_url=f"/pay/{token}/events{_query_string()}",
             switch=[(each, f"?{urlencode({LANGUAGE_PARAMETER: each.code})}") for each in LANGUAGES.values()],
             refresh_s=REFRESH_S,

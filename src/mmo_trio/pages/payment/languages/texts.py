@@ -57,6 +57,19 @@ class PageTexts:
     check_status: str
     paid: str
     not_paid: str
+    steps: str
+    """Names the list of the three steps, for screen readers."""
+    step_confirm: str
+    step_pin: str
+    step_done: str
+    no_message: str
+    """Says what helps when the phone shows nothing."""
+    receipt: str
+    next_paid: str
+    next_failed: str
+    other_device: str
+    """The heading over the QR code of the page."""
+    scan: str
     back: str
     unknown_title: str
     unknown: str
