@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import segno
@@ -115,39 +116,47 @@ async def _unknown_token_response() -> Response:
 
 
 async def _render_payment(context: PagesContext, transaction: Transaction, token: str, brand: str) -> Response:
-    order, page, texts = transaction.order, transaction.order.page, _request_texts()
+    page, texts = transaction.order.page, _request_texts()
     assert page is not None
     back = _merchant_redirect_url(transaction, page)
     if back is not None and PRESSED_PARAMETER not in request.args:
         return Response("", 303, {"Location": _encode_location(back)})
     now = context.now()
-    status = payer_status(transaction, now=now)
-    amount = format_amount(transaction.progress.final or order.requested, texts.numbers)
+    variables = payment_variables(transaction, brand, texts, now=now)
     return Response(
         await render_template(
             "payment.html",
-            texts=texts,
-            brand=brand,
-            amount=amount,
-            provider=order.provider_title,
-            number=mask_own_number(order.party.msisdn),
-            number_spoken=texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
-            standing=status,
-            sentence=status_sentence(status, transaction.progress.error_code, texts),
-            left=format_time_left(Span(page.closes_at - now), texts),
-            closes_in_s=max(1, -(-(page.closes_at - now) // SECOND)),
-            left_share=round(100 * (page.closes_at - now) / max(1, page.closes_at - order.created_at)),
-            receipt=transaction.progress.provider_reference if status is PayerStatus.PAID else None,
-            is_over=now >= page.closes_at and status in _FINAL_STATUSES,
+            **variables,
+            is_over=now >= page.closes_at and variables["standing"] in _FINAL_STATUSES,
             goes_back=back is not None,
             own_url=_page_url(token),
             action_url=_page_url(token),
-            qr_url=f"/pay/{token}/qr.svg{_query_string()}",
             events_url=f"/pay/{token}/events{_query_string()}",
+            qr_url=f"/pay/{token}/qr.svg{_query_string()}",
             switch=[(each, f"?{urlencode({LANGUAGE_PARAMETER: each.code})}") for each in LANGUAGES.values()],
             refresh_s=REFRESH_S,
         )
     )
+
+
+def payment_variables(transaction: Transaction, brand: str, texts: PageTexts, *, now: Instant) -> dict[str, Any]:
+    """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of its surroundings."""
+    order, page, status = transaction.order, transaction.order.page, payer_status(transaction, now=now)
+    assert page is not None
+    return {
+        "texts": texts,
+        "brand": brand,
+        "amount": format_amount(transaction.progress.final or order.requested, texts.numbers),
+        "provider": order.provider_title,
+        "number": mask_own_number(order.party.msisdn),
+        "number_spoken": texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
+        "standing": status,
+        "sentence": status_sentence(status, transaction.progress.error_code, texts),
+        "left": format_time_left(Span(page.closes_at - now), texts),
+        "closes_in_s": max(1, -(-(page.closes_at - now) // SECOND)),
+        "left_share": round(100 * (page.closes_at - now) / max(1, page.closes_at - order.created_at)),
+        "receipt": transaction.progress.provider_reference if status is PayerStatus.PAID else None,
+    }
 
 
 def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> str:

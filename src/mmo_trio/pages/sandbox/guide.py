@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from urllib.parse import quote
 
 from quart import Blueprint, Response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from mmo_sansio.messages.inputs import CreatePayment, Draft
+from mmo_sansio.messages.inputs import ConfirmPage, CreatePayment, Draft
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_sansio.values.model import Brand, Method, Operation, Party
 from mmo_sansio.values.money import Money
 from mmo_trio.pages.context import pages_context, sandbox_context
-from mmo_trio.pages.payment.events import payer_status
 from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
+from mmo_trio.pages.payment.page import payment_variables
 from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
-from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER
+from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.ids import generate_page_token
 
@@ -50,22 +51,39 @@ async def make_payment() -> AnyResponse | Response:
 
 @pages.get("/try/<reference>")
 async def show_payment(reference: str) -> Response:
-    """Show the payment, with links to its page and to the phone."""
-    transaction = await pages_context().store.transaction(reference)
+    """Show the payment as its payer sees it, and the payer's phone."""
+    context = pages_context()
+    transaction = await context.store.transaction(reference)
     if transaction is None or transaction.order.page is None:
         return Response(await render_template("unknown.html", texts=ENGLISH), 404)
-    order = transaction.order
+    order, token = transaction.order, transaction.order.page.token
+    record = await context.store.brand_record(order.brand)
+    shop = order.brand if record is None else record.brand.name
+    number = order.party.msisdn.removeprefix("+")
+    own_url = f"/try/{reference}"
     page = await render_template(
         "try.html",
-        texts=ENGLISH,
+        **payment_variables(transaction, shop, ENGLISH, now=context.now()),
+        **await phone_variables(number),
         reference=reference,
         merchant_reference=order.merchant_reference,
-        amount=format_amount(order.requested, ENGLISH.numbers),
-        standing=payer_status(transaction, now=pages_context().now()),
-        pay_url=f"/pay/{transaction.order.page.token}",
-        phone_url=f"/phone/{order.party.msisdn.removeprefix('+')}",
+        own_url=own_url,
+        action_url=f"{own_url}/confirm",
+        events_url=f"/pay/{token}/events",
+        pay_url=f"/pay/{token}",
+        phone_url=f"/phone/{number}",
+        phone_page=own_url,
+        guide_reference=reference,
+        refresh_s=REFRESH_S,
     )
     return Response(page)
+
+
+@pages.post("/try/<reference>/confirm")
+async def confirm_payment(reference: str) -> AnyResponse:
+    """Press the button of the payment page."""
+    await pages_context().submit(ConfirmPage(reference))
+    return redirect(f"/try/{quote(reference)}", 303)
 
 
 @pages.errorhandler(StoreUnavailable)
@@ -86,6 +104,7 @@ async def _render_guide(*, fault: str = "") -> Response:
         fault=fault,
         addresses=sandbox_context().addresses,
         scenarios=SCENARIOS,
+        result_url=RESULT_URL,
     )
     return Response(page, 422 if fault else 200)
 

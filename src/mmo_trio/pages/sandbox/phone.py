@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import AsyncGenerator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import trio
 from quart import Blueprint, Response, render_template, request
@@ -15,6 +17,7 @@ from mmo_trio.pages.context import PagesContext, SandboxContext, pages_context, 
 from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
+from mmo_trio.pages.sandbox.phone_messages import phone_messages
 
 PHONE_NUMBER = "254700000180"
 """The suggested number: its last digits make the simulated operator prompt a person."""
@@ -33,7 +36,11 @@ PROMPT_CHECK_INTERVAL_S = 0.25
 STREAM_LIFETIME_S = 30.0
 REFRESH_S = 2
 
+PAYMENTS_MAX, MESSAGES_MAX = 200, 4
+"""How many payments the balance counts, and how many messages are shown."""
+
 MSISDN_PATTERN = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
+_REFERENCE_PATTERN = re.compile(r"[0-9A-Z]{26}", re.ASCII)
 _PIN_PATTERN = re.compile(r"[0-9]{4}", re.ASCII)
 
 
@@ -75,6 +82,9 @@ async def answer_prompt(number: str, reference: str) -> Response:
     else:
         fault = "A PIN has four digits; on this phone any four will do."
         return await _render_phone(number, fault=fault, status=422)
+    guide = form.get("guide", "")
+    if _REFERENCE_PATTERN.fullmatch(guide):
+        return Response("", 303, {"Location": f"/try/{guide}?done={action}"})
     return _redirect_to_phone(number, f"?done={action}")
 
 
@@ -114,19 +124,34 @@ def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | 
 async def _render_phone(number: str, *, fault: str = "", status: int = 200) -> Response:
     if not MSISDN_PATTERN.fullmatch(number):
         return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+    number = _without_plus(number)
     page = await render_template(
         "phone.html",
+        **await phone_variables(number, fault=fault),
         texts=ENGLISH,
-        number=_without_plus(number),
-        prompts=[
-            (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin", await _order_name(each))
-            for each in _prompts(number)
-        ],
-        fault=fault,
-        done=request.args.get("done", ""),
+        phone_page=f"/phone/{number}",
         refresh_s=REFRESH_S,
     )
     return Response(page, status)
+
+
+async def phone_variables(number: str, *, fault: str = "") -> dict[str, Any]:
+    """Return what `handset.html` shows of this phone, but for the URL of the page around it."""
+    admin = pages_context().store.admin
+    found = await admin.search_payments(number, msisdns=(number, f"+{number}"), limit=PAYMENTS_MAX)
+    own = [each for each in found.transactions if _without_plus(each.order.party.msisdn) == number]
+    return {
+        "phone_number": number,
+        "prompts": [
+            (each, format_amount(each.amount, ENGLISH.numbers), each.type == "payin", await _order_name(each))
+            for each in _prompts(number)
+        ],
+        "messages": phone_messages(own)[-MESSAGES_MAX:],
+        "shops": {each.brand.id: each.brand.name for each in await admin.brands()},
+        "money": functools.partial(format_amount, number_format=ENGLISH.numbers),
+        "fault": fault,
+        "done": request.args.get("done", ""),
+    }
 
 
 async def _order_name(prompt: PhonePrompt) -> str:

@@ -4,7 +4,7 @@
   const line = document.querySelector("[data-standing]");
   if (!line) return;
   const left = document.querySelector("[data-left]");
-  const button = document.querySelector("button");
+  const button = document.querySelector("article button");
   const again = () => location.replace(line.dataset.page);
 
   addEventListener("pageshow", (shown) => {
@@ -30,7 +30,7 @@
       return;
     }
     line.dataset.standing = update.standing;
-    line.className = update.standing;
+    line.className = `${update.standing} outcome`;
     line.textContent = text;
   };
   events.onerror = () => {
