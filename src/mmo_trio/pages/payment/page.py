@@ -140,7 +140,7 @@ async def _render_payment(context: PagesContext, transaction: Transaction, token
 
 
 def payment_variables(transaction: Transaction, brand: str, texts: PageTexts, *, now: Instant) -> dict[str, Any]:
-    """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of its surroundings."""
+    """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of the page around it."""
     order, page, status = transaction.order, transaction.order.page, payer_status(transaction, now=now)
     assert page is not None
     return {
