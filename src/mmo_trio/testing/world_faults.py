@@ -172,18 +172,17 @@ class FaultRunner:
         if gateway.life is None:
             return
         process = gateway.life.process
-        gateway.may_start = trio.Event()
-        if fault.kind is FaultKind.GATEWAY_LOSES_POWER:
-            process.lose_power()
-        else:
-            process.kill_after_steps(round(fault.strength * KILLED_AFTER_STEPS_MAX))
-            with trio.move_on_after(KILLED_AFTER_S):
-                await process.ended.wait()
-            process.kill()
-        await self.world.schedule.sleep(fault.lasts_s)
-        if fault.kind is FaultKind.GATEWAY_LOSES_POWER:
-            gateway.machine.start()
-        gateway.may_start.set()
+        with gateway.kept_down():
+            if fault.kind is FaultKind.GATEWAY_LOSES_POWER:
+                process.lose_power()
+                await self.world.schedule.sleep(fault.lasts_s)
+                gateway.machine.start()
+            else:
+                process.kill_after_steps(round(fault.strength * KILLED_AFTER_STEPS_MAX))
+                with trio.move_on_after(KILLED_AFTER_S):
+                    await process.ended.wait()
+                process.kill()
+                await self.world.schedule.sleep(fault.lasts_s)
 
     async def _restart(self, fault: WorldFault) -> None:
         """Let a gateway drain; the next process follows when it has ended."""

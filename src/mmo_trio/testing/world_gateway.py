@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final, TypeAlias
 
 import trio
@@ -51,6 +51,21 @@ class WorldGateway:
     """None while no process runs."""
     may_start: trio.Event = Factory(trio.Event)
     """Set while the next process may start."""
+    _faults: int = 0
+    """How many faults keep the next process from starting."""
+
+    @contextmanager
+    def kept_down(self) -> Iterator[None]:
+        """Let no process start while the block lasts; several faults may do so at a time."""
+        if not self._faults:
+            self.may_start = trio.Event()
+        self._faults += 1
+        try:
+            yield
+        finally:
+            self._faults -= 1
+            if not self._faults:
+                self.may_start.set()
 
 
 async def run_gateway(

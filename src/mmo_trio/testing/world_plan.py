@@ -79,7 +79,7 @@ class FaultKind(StrEnum):
 
 WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
     dict.fromkeys(FaultKind, 0.3)
-    | {FaultKind.GATEWAY_KILLED: 0.5, FaultKind.STORE_CUT_OFF: 0.5, FaultKind.GATEWAY_SUSPENDED: 0.45}
+    | dict.fromkeys((FaultKind.GATEWAY_KILLED, FaultKind.GATEWAY_RESTARTED, FaultKind.STORE_CUT_OFF), 0.5)
 )
 """The share of seeds in which each kind of fault exists at all."""
 CALM_SHARE: Final = 0.15

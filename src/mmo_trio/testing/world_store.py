@@ -22,7 +22,7 @@ from mmo_trio.testing.stores.shared_store import open_shared_store
 from mmo_trio.testing.virtual_clock import TRUE_TIME_AT_START
 from mmo_trio.testing.world_commits import ObservedState, WorldCommits
 
-ORDINARY: Final = StoreFaults(latency_s=(0.0002, 0.002), commit_s=(0.001, 0.01))
+ORDINARY: Final = StoreFaults(latency_s=(0.0002, 0.002), commit_s=(0.001, 0.04))
 """A store at which nothing goes wrong takes its time."""
 
 
