@@ -120,12 +120,20 @@ def commit_in_doubt_forgotten() -> AbstractContextManager[object]:
     return patch.object(SimulatedSharedStore, "_resolve_doubts", resolve_nothing)
 
 
-def horizon_that_does_not_wait() -> AbstractContextManager[object]:
+@contextmanager
+def horizon_that_does_not_wait() -> Iterator[None]:
     """Records are read while a commit that adds to them is on its way."""
+
+    async def wait_for_nothing(self: SimulatedFileStore, before: Instant) -> None:
+        await trio.lowlevel.checkpoint()
 
     def read_at_once(
         self: SimulatedServer, end: Instant, read: Callable[[], Records], call: StoreCall[Records]
     ) -> None:
         self.do(call, read)
 
-    return patch.object(SimulatedServer, "list_records", read_at_once)
+    with (
+        patch.object(SimulatedServer, "list_records", read_at_once),
+        patch.object(SimulatedFileStore, "_wait_for_creations", wait_for_nothing),
+    ):
+        yield

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 import trio
 
-from mmo_sansio.messages.queries import AnyLookUp
+from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import LAST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, StoreUnavailable, WorkItem
-from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.storage.shared.net_effect import NetEffect, net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, run_query
@@ -101,11 +101,17 @@ class SqliteStore(SqlStore):
             batch = net_effect(decisions)
             if not batch.is_empty:
                 attempt.scheduled = tuple(batch.scheduled)
+                attempt.creates_from = _first_date(batch)
                 write_batch(connection, batch, is_claimed=self._serving_lock is not None)
                 recent.add(batch.written_transactions)
             return decisions
 
         return await self._writer.write(work, attempt)
+
+    async def list_records(self, query: ListRecords) -> Records:
+        """Wait for a commit that may add payments to the window: they were dated before it (R7)."""
+        await self._writer.wait_for_creations(query.end)
+        return await super().list_records(query)
 
     async def next_wake(self) -> Instant | None:
         return await self._read(queries.next_wake)
@@ -250,6 +256,14 @@ class SqliteStore(SqlStore):
     def _close_readers(self) -> None:
         while self._idle_readers:
             self._idle_readers.pop().close()
+
+
+def _first_date(batch: NetEffect) -> Instant:
+    """Return the wall time before which a batch dates no payment. Its creations are in the order of their dates."""
+    if batch.redated:
+        return Instant(0)
+    first = next(iter(batch.created.values()), None)
+    return LAST_INSTANT if first is None else first.order.created_at
 
 
 def _parse_serving(rows: Sequence[Row]) -> Sequence[ServingProcess]:

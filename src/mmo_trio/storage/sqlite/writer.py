@@ -13,6 +13,7 @@ from typing import TypeVar
 import trio
 
 from mmo_sansio.messages.intents import IntentKey
+from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sqlite.connection import SqliteCall, connect, must_reconnect_after, primary_code, translate_errors
 from mmo_trio.storage.sqlite.files import OpenFiles
@@ -36,6 +37,8 @@ class SqliteWriter:
         self.recent = RecentTransactions()
         self.in_doubt: list[WriteAttempt] = []
         """Attempts whose caller doesn't know their outcome, and so can't do what they scheduled."""
+        self._active: WriteAttempt | None = None
+        """The one that the thread works at."""
 
     async def write(self, call: SqliteCall[T], attempt: WriteAttempt | None = None) -> T:
         """Run the call in the thread and commit; after the timeout the thread goes on alone. Raises StoreUnavailable
@@ -61,6 +64,17 @@ class SqliteWriter:
             raise OutcomeUnknown(f"the commit took longer than {self.timeout_s:g} s")
         raise StoreUnavailable(f"the store didn't answer within {self.timeout_s:g} s")
 
+    async def wait_for_creations(self, before: Instant) -> None:
+        """Return once no write is active that may have dated a payment before this wall time. One that begins later
+        dates nothing there once `before` has passed and is marked as served. Raises StoreUnavailable."""
+        active = self._active
+        if active is None or active.creates_from >= before:
+            return
+        with trio.move_on_after(self.timeout_s):
+            await self._thread.run(_do_nothing)
+            return
+        raise StoreUnavailable(f"a commit has been going on for more than {self.timeout_s:g} s")
+
     def stop_accepting(self) -> None:
         """Let no further write begin."""
         self._is_closed = True
@@ -79,6 +93,7 @@ class SqliteWriter:
             self.connection.close()
 
     def _write(self, call: SqliteCall[T], attempt: WriteAttempt) -> T:
+        self._active = attempt
         try:
             attempt.require_wanted()
             with translate_errors():
@@ -94,7 +109,7 @@ class SqliteWriter:
                     raise
                 return result
         finally:
-            attempt.has_ended = True
+            attempt.has_ended, self._active = True, None
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         try:
@@ -137,6 +152,10 @@ class SqliteWriter:
         return connection
 
 
+def _do_nothing() -> None:
+    """Take the thread's turn."""
+
+
 class WriteAttempt:
     """Settles which came first: the begin of the thread's commit, or the timeout of its caller."""
 
@@ -147,6 +166,8 @@ class WriteAttempt:
         self.has_ended = False
         self.scheduled: Sequence[IntentKey] = ()
         """Durable intents that it writes if it commits."""
+        self.creates_from = Instant(0)
+        """It dates no payment before this wall time; 0 until that is known."""
 
     def require_wanted(self) -> None:
         """Raise StoreUnavailable when the caller has given up."""

@@ -15,6 +15,7 @@ from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.messages.queries import ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.values.clock import LAST_INSTANT, Instant
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
     DecideBatch,
@@ -70,6 +71,8 @@ class _WriteAttempt:
     scheduled: Sequence[IntentKey]
     """Durable intents that it writes if it commits."""
     apply: Callable[[], None]
+    creates_from: Instant = LAST_INSTANT
+    """It dates no payment before this wall time."""
     has_ended: bool = False
 
 
@@ -129,7 +132,11 @@ class SimulatedFileStore(StatementStore):
             effect = net_effect(decisions)
             if effect.is_empty:
                 return decisions, None
-            return decisions, _WriteAttempt(tuple(effect.scheduled), partial(memory.apply, decisions, 0))
+            dates = (each.order.created_at for each in effect.created.values())
+            creates_from = min(dates, default=LAST_INSTANT)
+            return decisions, _WriteAttempt(
+                tuple(effect.scheduled), partial(memory.apply, decisions, 0), creates_from=creates_from
+            )
 
         return await self._commit("commit", begin)
 
@@ -170,6 +177,8 @@ class SimulatedFileStore(StatementStore):
         return found
 
     async def list_records(self, query: ListRecords) -> Records:
+        """Wait for a commit that may add payments to the window, and read then (R7)."""
+        await self._wait_for_creations(query.end)
         return await self.read("list_records", lambda: run_at_once(self.rows.list_records(query)))
 
     async def use_configuration(self, generation: int, *, process: str) -> None:
@@ -213,6 +222,11 @@ class SimulatedFileStore(StatementStore):
         finally:
             self._calls.pop(call, None)
         return result
+
+    async def _wait_for_creations(self, before: Instant) -> None:
+        if self._writing is not None and self._writing.creates_from < before:
+            await self._wait_for_turn(trio.current_time() + FILE_TIMEOUT_S)
+            self._turn.release()
 
     async def _wait_for_turn(self, deadline: float) -> None:
         with trio.move_on_at(deadline):

@@ -205,6 +205,34 @@ async def test_a_long_page_does_not_hold_up_commits(tmp_path: Path) -> None:
             may_go_on.set()
 
 
+@pytest.mark.spec("R7")
+async def test_records_wait_for_a_commit_that_has_dated_payments_in_their_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, reached = threading.Event(), threading.Event()
+    commit = SqliteWriter._commit
+
+    def slow_commit(writer: SqliteWriter, connection: sqlite3.Connection) -> None:
+        reached.set()
+        assert may_go_on.wait(20)
+        commit(writer, connection)
+
+    async def release_soon() -> None:
+        await trio.sleep(0.2)
+        may_go_on.set()
+
+    monkeypatch.setattr(SqliteWriter, "_commit", slow_commit)
+    created = later(NOON, Span(1))
+    with trio.fail_after(30):
+        async with open_sqlite(tmp_path / "gateway.db", serving=True) as store, trio.open_nursery() as nursery:
+            nursery.start_soon(creates, store, 1)
+            await trio.to_thread.run_sync(reached.wait, 20)
+            before = await store.list_records(ListRecords("acme", NOON, created))  # Over when it was dated.
+            nursery.start_soon(release_soon)
+            until = await store.list_records(ListRecords("acme", NOON, later(created, Span(1))))
+    assert (len(before.objects), len(until.objects)) == (0, 1)
+
+
 async def test_a_second_server_is_refused_and_administration_is_not(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     with trio.fail_after(30):
