@@ -24,10 +24,11 @@ from mmo_trio.testing.simulated_trace import SimulationTrace, logs_in_trace
 from mmo_trio.testing.world_books import WorldBooks, read_books
 from mmo_trio.testing.world_commits import WorldCommits
 from mmo_trio.testing.world_faults import FaultPeriod, FaultRunner
-from mmo_trio.testing.world_files import GATEWAY_HOST, WorldMethod, merchant_name, world_config, world_directory
+from mmo_trio.testing.world_files import GATEWAY_HOST, merchant_name, world_config, world_directory
 from mmo_trio.testing.world_gateway import WorldGateway, WorldLife, run_gateway
 from mmo_trio.testing.world_merchant import WorldMerchant
-from mmo_trio.testing.world_operator import MTN, WorldOperator, mtn_method, open_mtn, operator_host
+from mmo_trio.testing.world_operator import WorldOperator
+from mmo_trio.testing.world_operator_kinds import OperatorKind, operator_host, operator_kinds, prepare_operators
 from mmo_trio.testing.world_party import WorldParty
 from mmo_trio.testing.world_plan import WorldPlan
 from mmo_trio.testing.world_schedule import WorldSchedule
@@ -61,7 +62,7 @@ class SimulatedWorld:
     gateways: list[WorldGateway] = Factory(list)
     merchants: list[WorldMerchant] = Factory(list)
     operators: dict[str, WorldOperator] = Factory(dict)
-    methods: Mapping[str, WorldMethod] = field(factory=lambda: {MTN: mtn_method()})
+    kinds: Mapping[str, OperatorKind] = Factory(operator_kinds)
     commits: WorldCommits = field(init=False)
     periods: list[FaultPeriod] = Factory(list)
     """Every fault that has occurred."""
@@ -89,7 +90,7 @@ class SimulatedWorld:
 
     async def run(self) -> WorldBooks:
         """Run the plan from its beginning until everything is at rest, and return the gateway's books."""
-        config = world_config(list(self.methods.values()))
+        config = world_config([each.method for each in self.kinds.values()])
         self._build()
         async with trio.open_nursery() as parties:
             await parties.start(self.store.run)
@@ -144,10 +145,11 @@ class SimulatedWorld:
         for number in range(self.plan.gateways):
             self.gateways.append(WorldGateway(self._machine(f"gateway-{number}", f"41.0.0.{number + 1}")))
         names.set_addresses(GATEWAY_HOST, [each.machine.addresses[0] for each in self.gateways])
-        party = self._party(MTN, "41.0.1.1", operator_host(MTN))
-        self.operators[MTN] = WorldOperator(
-            MTN, open_mtn(), party, self.now, choices.of(MTN), self.trace, self.schedule
-        )
+        for number, (name, kind) in enumerate(self.kinds.items(), start=1):
+            party = self._party(name, f"41.0.1.{number}", operator_host(name))
+            self.operators[name] = WorldOperator(
+                name, kind, kind.open(), party, self.now, choices.of(name), self.trace, self.schedule
+            )
         for number in range(self.plan.merchants):
             name = merchant_name(number)
             party = self._party(name, f"41.0.2.{number + 1}", f"{name}.example")
@@ -207,7 +209,9 @@ class SimulatedWorld:
         merchant = self.merchants[number % len(self.merchants)]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read_meanwhile, merchant, self.simulation.choices.of(f"{number} is read"))
-            await merchant.pay(f"order-{number}", self.methods[MTN])
+            kinds = list(self.kinds.values())[: self.plan.operators]
+            method = kinds[number // len(self.merchants) % len(kinds)].method
+            await merchant.pay(f"order-{number}", method)
 
     async def _read_meanwhile(self, merchant: WorldMerchant, random: Random) -> None:
         """Read, for some payments, the latest records while they are created: a window that is over is complete."""
@@ -250,6 +254,7 @@ def run_world(plan: WorldPlan) -> SimulatedWorld:
 
     Raises whatever ends a gateway that nobody has ended."""
     world_directory()
+    prepare_operators()
 
     async def run(simulation: Simulation) -> SimulatedWorld:
         world = SimulatedWorld(plan, simulation)

@@ -231,7 +231,7 @@ class FaultRunner:
         for _ in range(1 + round(fault.strength * FORGERIES_MAX)):
             known = [each.gateway_reference for merchant in self.world.merchants for each in merchant.started.values()]
             reference = operator.random.choice(known[-10:] or ["01M3250V0AWP6N2Y6A31RYKF8Y"])
-            await operator.forge(reference, operator.random.choice(("SUCCESSFUL", "FAILED", "PENDING")))
+            await operator.forge(reference, is_success=operator.random.random() < 0.5)
             await self.world.schedule.sleep(operator.random.uniform(0.0, 2.0))
 
     def _adjust(self) -> None:

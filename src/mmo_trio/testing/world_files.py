@@ -20,6 +20,8 @@ GATEWAY_HOST: Final = "gateway.example"
 API_PORT: Final = 8080
 PAGES_PORT: Final = 8081
 CONSOLE_PORT: Final = 8082
+MASTER_KEY: Final = bytes(range(32))
+OPERATORS_MAX: Final = 3
 MERCHANTS_MAX: Final = 6
 """Brands that every world has; a plan says how many of them do business."""
 
@@ -50,6 +52,10 @@ class WorldMethod:
     flows: Sequence[str]
     options: Mapping[str, str]
     """The options of the account, its `kind` and its `base_url` with them."""
+    number_prefix: str
+    """How the telephone numbers of payers and payees begin."""
+    number_digits: int
+    """How many digits follow."""
 
 
 def merchant_name(number: int) -> str:
@@ -81,7 +87,7 @@ def world_config(methods: Sequence[WorldMethod], *, options: Mapping[str, str] |
     master_key, brands = directory / "master.key", directory / "brands.toml"
     if not master_key.exists():
         master_key.touch(mode=0o600)
-        master_key.write_bytes(base64.b64encode(bytes(range(32))) + b"\n")
+        master_key.write_bytes(base64.b64encode(MASTER_KEY) + b"\n")
     text = _brands(methods)
     if not brands.exists() or brands.read_text("utf-8") != text:
         brands.write_text(text, "utf-8")

@@ -263,7 +263,8 @@ class WorldMerchant:
 
     def _new_payment(self, reference: str, method: WorldMethod) -> NewPayment:
         amount = to_money(Decimal(self.random.randrange(500, 5_000)), method.currency)
-        party = Party(f"customer-{reference}", f"+25677{self.random.randrange(10_000_000):07}", "Ada", "Okello", None)
+        last_digits = f"{self.random.randrange(10**method.number_digits):0{method.number_digits}}"
+        party = Party(f"customer-{reference}", f"{method.number_prefix}{last_digits}", "Ada", "Okello", None)
         url = f"https://{self.host}/results"
         if self.random.random() < 0.6:
             return DirectPayIn(

@@ -3,14 +3,13 @@ meet with misfortune."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Final
 
-from attrs import Factory, define, evolve
+from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
@@ -18,51 +17,14 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.simulators.base import DroppedConnection, Simulator, json_response
 from mmo_trio.simulators.forwarding import ForwardingSimulator
-from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
-from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_trace import SimulationTrace
-from mmo_trio.testing.world_files import WorldMethod
+from mmo_trio.testing.world_operator_kinds import OperatorKind
 from mmo_trio.testing.world_party import WorldParty
 from mmo_trio.testing.world_schedule import WorldSchedule
 
 OPERATOR_PORT: Final = 443
-MTN: Final = "mtn_ug"
-SUBMISSIONS: Final = ("requesttopay", "transfer", "deposit")
-"""The last segments of the paths to which submissions are sent."""
-_PAY_BOTH_WAYS: Final = ("direct/payin", "direct/payout")
-
-
-def operator_host(name: str) -> str:
-    """Return the name of an operator's API."""
-    return f"{name.replace('_', '-')}.example"
-
-
-def mtn_method() -> WorldMethod:
-    """Return the account with the simulated MTN MoMo of Uganda."""
-    return WorldMethod(
-        MTN,
-        "UG",
-        "UGX",
-        _PAY_BOTH_WAYS,
-        {
-            "kind": "mtn_momo",
-            "market": "mtnuganda",
-            "collection_subscription_key": COLLECTION_KEY,
-            "collection_api_user": API_USER,
-            "collection_api_key": API_KEY,
-            "disbursement_subscription_key": DISBURSEMENT_KEY,
-            "disbursement_api_user": API_USER,
-            "disbursement_api_key": API_KEY,
-            "base_url": f"https://{operator_host(MTN)}",
-        },
-    )
-
-
-def open_mtn() -> Simulator:
-    """Return the operator of that account."""
-    return MtnSimulator(market="mtnuganda", accounts=SimulatedMtnAccounts(currency="UGX"))
 
 
 @define
@@ -89,6 +51,7 @@ class WorldOperator:
     """Runs one operator. It is never killed: its book is the truth about the money."""
 
     name: str
+    kind: OperatorKind
     simulator: Simulator
     party: WorldParty
     now: Callable[[], Instant]
@@ -98,9 +61,9 @@ class WorldOperator:
     schedule: WorldSchedule
     weather: OperatorWeather = Factory(OperatorWeather)
     submissions: Counter[str] = Factory(Counter)
-    """How many submissions of each payment have arrived, by gatewayReference, whatever was answered."""
+    """How many submissions of each payment have arrived, by the operator's name of it, whatever was answered."""
     denials: Counter[str] = Factory(Counter)
-    """How often the operator has said that it does not know a submission, by its own name of it."""
+    """How often the operator has said that it does not know a payment, by its own name of it."""
     notified: list[HttpRequest] = Factory(list)
     """The notifications that were accepted, from which forgers and faulty networks repeat."""
 
@@ -129,12 +92,12 @@ class WorldOperator:
         return None
 
     def observe(self, request: HttpRequest, response: HttpResponse | DroppedConnection) -> None:
-        """Count submissions that have arrived, and polls that were answered with 404."""
-        segment = request.target.rpartition(b"/")[2].decode("ascii")
-        if request.method == "POST" and segment in SUBMISSIONS:
-            self.submissions[json.loads(request.body)["externalId"]] += 1
-        elif request.method == "GET" and isinstance(response, HttpResponse) and response.status == 404:
-            self.denials[segment] += 1
+        """Count submissions that have arrived, and answers that a payment is not known."""
+        submitted, denied = self.kind.submission(request), self.kind.denial(request, response)
+        if submitted is not None:
+            self.submissions[submitted] += 1
+        if denied is not None:
+            self.denials[denied] += 1
 
     def loses_answer(self) -> bool:
         """Return whether the answer to a request that was carried out is lost."""
@@ -143,19 +106,17 @@ class WorldOperator:
             self.trace.add("answer_lost", self.name)
         return lost
 
-    async def forge(self, reference: str, result: str) -> None:
+    async def forge(self, reference: str, *, is_success: bool) -> None:
         """Send what somebody might who knows the address for notifications: a result of this payment that the operator
         has not reported, in the form of its latest notification. Nothing is sent before there was one."""
         if not self.notified:
             return
-        genuine = self.notified[-1]
-        document = {**json.loads(genuine.body), "externalId": reference, "status": result}
-        target = genuine.target.rpartition(b"/")[0] + b"/" + reference.encode()
-        self.trace.add("notification_forged", self.name, reference, result)
+        forged = self.kind.with_result(self.notified[-1], is_success, reference)
+        if forged is None:
+            return
+        self.trace.add("notification_forged", self.name, reference, is_success)
         try:
-            client = self.party.http_client()
-            body = json.dumps(document).encode()
-            await self._call(client, HttpRequest(genuine.method, target, genuine.headers, body))
+            await self._call(self.party.http_client(), forged)
         except ExchangeFailed:
             self.trace.add("forgery_lost", self.name)
 
@@ -174,9 +135,11 @@ class WorldOperator:
             self.trace.add("notification_late", self.name, delay_s)
             await self.schedule.sleep(delay_s)
         if self.random.random() < weather.notification_contradicts:
-            self.trace.add("notification_contradicts", self.name)
-            await self._call(client, contradicting(request))
-            await self.schedule.sleep(self.random.choice((0, 1, 600)))
+            contradicting = self.kind.with_result(request, self.random.random() < 0.5, None)
+            if contradicting is not None:
+                self.trace.add("notification_contradicts", self.name)
+                await self._call(client, contradicting)
+                await self.schedule.sleep(self.random.choice((0, 1, 600)))
         response = await self._call(client, request)
         self.trace.add("notified", self.name, response.status)
         if self.random.random() < weather.notification_repeated:
@@ -185,13 +148,6 @@ class WorldOperator:
             response = await self._call(client, request)
         self.notified.append(request)
         return response
-
-
-def contradicting(request: HttpRequest) -> HttpRequest:
-    """Return a notification of the other result."""
-    document = json.loads(request.body)
-    document["status"] = "FAILED" if document["status"] == "SUCCESSFUL" else "SUCCESSFUL"
-    return evolve(request, body=json.dumps(document).encode())
 
 
 @define(eq=False)

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from mmo_trio.testing.world_files import MERCHANTS_MAX
+from mmo_trio.testing.world_files import MERCHANTS_MAX, OPERATORS_MAX
 
 DAY_S: Final = 86_400.0
 HOUR_S: Final = 3_600.0
@@ -115,6 +115,8 @@ class WorldPlan:
     """More than one share a store; one may have a store of its own, as SQLite is."""
     is_store_shared: bool
     merchants: int
+    operators: int
+    """How many operators are paid with."""
     payments: tuple[float, ...]
     """When each payment is begun, in seconds after the beginning of the world."""
     lasts_s: float
@@ -164,6 +166,7 @@ def draw_plan(
         gateways=random.choice((1, 2, 2, 3)) if is_store_shared else 1,
         is_store_shared=is_store_shared,
         merchants=random.randint(1, MERCHANTS_MAX),
+        operators=random.randint(1, OPERATORS_MAX),
         payments=tuple(times),
         rest_step_s=random.choice((120.0, 600.0, 1_800.0)),
         lasts_s=busy_s + QUIET_BEFORE_END_S,
