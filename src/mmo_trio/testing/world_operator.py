@@ -20,7 +20,7 @@ from mmo_trio.simulators.forwarding import ForwardingSimulator
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_trace import SimulationTrace
-from mmo_trio.testing.world_operator_kinds import OperatorKind
+from mmo_trio.testing.world_operator_kinds import OperatorKind, is_unauthorized
 from mmo_trio.testing.world_party import WorldParty
 from mmo_trio.testing.world_schedule import WorldSchedule
 
@@ -94,7 +94,7 @@ class WorldOperator:
     def observe(self, request: HttpRequest, response: HttpResponse | DroppedConnection) -> None:
         """Count submissions that have arrived, and answers that a payment is not known."""
         submitted, denied = self.kind.submission(request), self.kind.denial(request, response)
-        if submitted is not None:
+        if submitted is not None and not is_unauthorized(response):
             self.submissions[submitted] += 1
         if denied is not None:
             self.denials[denied] += 1

@@ -36,7 +36,7 @@ _PERSONS: Final = range(100)
 _AIRTEL_KEY_BITS: Final = 1024
 """Short, as it is used for each pay-out."""
 _AIRTEL_UNKNOWN: Final = b'"ESB000045"'
-_MPESA_UNKNOWN: Final = "SFC_IC0003"
+_MPESA_BAD_TOKEN: Final = b'"404.001.03"'
 
 
 @frozen
@@ -65,6 +65,11 @@ def prepare_operators() -> None:
     """Make the keys of operators. They are made once, and before randomness comes from a seed."""
     _airtel_key()
     _mpesa()
+
+
+def is_unauthorized(response: HttpResponse | DroppedConnection) -> bool:
+    """Return whether an operator has rejected a request for its token, and done nothing."""
+    return isinstance(response, HttpResponse) and (response.status == 401 or _MPESA_BAD_TOKEN in response.body)
 
 
 def _segment(request: HttpRequest) -> str:
@@ -180,13 +185,9 @@ def _open_mpesa() -> Simulator:
 
 
 def _mpesa_submission(request: HttpRequest) -> str | None:
-    if request.method != "POST":
-        return None
-    if request.target.endswith(b"/stkpush/v1/processrequest"):
-        return str(json.loads(request.body)["AccountReference"])
-    if request.target.endswith(b"/paymentrequest"):
-        return str(json.loads(request.body)["OriginatorConversationID"])
-    return None
+    """Leave pay-outs out: M-Pesa itself rejects one whose OriginatorConversationID it has had before."""
+    is_prompt = request.target.endswith(b"/stkpush/v1/processrequest")
+    return str(json.loads(request.body)["AccountReference"]) if is_prompt else None
 
 
 def _mpesa_with_result(request: HttpRequest, is_success: bool, reference: str | None) -> HttpRequest | None:
