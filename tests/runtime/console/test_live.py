@@ -1,0 +1,61 @@
+"""Open pages learn of what happens, and do not keep the session of a user who has left."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.runtime.console.conftest import SignedIn
+from tests.support.console_browser import ConsoleBrowser
+from tests.support.merchant import Answer
+from tests.support.sandbox_gateway import Running
+
+
+async def test_an_event_tells_that_payments_were_created(
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mmo_trio.console.live.STREAM_LIFETIME_S", 2.0)
+    monkeypatch.setattr("mmo_trio.console.live.CHECK_INTERVAL_S", 0.05)
+    vera = await signed_in("vera")
+    quiet = await vera.get("/events")
+    assert quiet.headers["content-type"].startswith("text/event-stream")
+    assert b"data:" not in quiet.body
+    answers: list[Answer] = []
+
+    async def listen() -> None:
+        answers.append(await vera.get("/events"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        while not answers:
+            assert (await sandbox.merchant.create("direct/payin")).status == 200
+    assert b"data: changed\n\n" in answers[0].body
+
+
+async def test_events_are_for_users_and_end_where_there_are_too_many(
+    person: ConsoleBrowser, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await person.get("/events")).status == 303
+    monkeypatch.setattr("mmo_trio.console.live.STREAMS_MAX", 0)
+    assert (await (await signed_in("vera")).get("/events")).status == 503
+
+
+@pytest.mark.parametrize(("path", "headers"), [("/payments?refresh=1", {}), ("/payments", {"X-Live": "1"})])
+async def test_a_page_that_reloads_itself_does_not_keep_the_session(
+    sandbox: Running, signed_in: SignedIn, path: str, headers: dict[str, str]
+) -> None:
+    vera = await signed_in("vera")
+    vera.headers = headers
+    assert (await vera.get(path)).status == 200
+    await sandbox.advance("20m")
+    assert (await vera.get(path)).status == 200
+    await sandbox.advance("11m")
+    assert (await vera.get(path)).status == 303
+
+
+async def test_only_who_asks_for_it_gets_a_page_that_reloads_itself(signed_in: SignedIn) -> None:
+    vera = await signed_in("vera")
+    assert b'http-equiv="refresh"' not in (await vera.get("/payments")).body
+    assert (
+        b'<noscript><meta http-equiv="refresh" content="30"></noscript>' in (await vera.get("/payments?refresh=1")).body
+    )
