@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browser_page, check_axe, screenshot
+from tests.support.browser import browser_page, check_axe
 from tests.support.browser_gateway import Sandbox
+from tests.support.pictures import screenshot
 
 PATHS = (
     "/errors",

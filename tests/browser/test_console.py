@@ -15,8 +15,9 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 from mmo_trio.console.totp import code_at
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, read_offset
-from tests.support.browser import browser_page, check_axe, screenshot
+from tests.support.browser import browser_page, check_axe
 from tests.support.browser_gateway import PATIENCE_S, Sandbox, serving_sandbox
+from tests.support.pictures import screenshot
 
 PASSWORD = "correct horse battery"
 STAFF = {"vera": "viewer", "ann": "approver", "abe": "approver", "ada": "admin", "zoe": "admin"}

@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browser_page, check_axe, screenshot
+from tests.support.browser import browser_page, check_axe
 from tests.support.browser_gateway import Sandbox, Shop, fetch, serving_sandbox
+from tests.support.pictures import screenshot
 
 FIRST_VIEW_BYTES_MAX = 20_000
 FIRST_VIEW_S_MAX = 2.0

@@ -8,8 +8,9 @@ from itertools import count
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browser_page, check_axe, screenshot
+from tests.support.browser import browser_page, check_axe
 from tests.support.browser_gateway import Sandbox, fetch
+from tests.support.pictures import screenshot
 
 STATUS = "[role=status]"
 

@@ -1,4 +1,4 @@
-"""Drives Chromium: forbidden behaviour of pages, axe, and screenshots."""
+"""Drives Chromium: forbidden behaviour of pages, and axe."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright
 
 from tests.support.browser_gateway import PATIENCE_S
 
-SCREENSHOTS = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
-SCREENSHOT_BYTES_MAX = 60_000
 SERIOUS = {"serious", "critical"}
 LOOPBACK = {"127.0.0.1", "localhost"}
 
@@ -124,13 +122,3 @@ def check_axe(page: Page) -> None:
         if each["impact"] in SERIOUS
     ]
     assert not faults, "\n".join(faults)
-
-
-def screenshot(page: Page, name: str) -> None:
-    """Write `docs/screenshots/NAME.png`, when MMO_SCREENSHOTS=1 asks for it: a usual run changes no
-    file."""
-    if os.environ.get("MMO_SCREENSHOTS") != "1":
-        return
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    picture = page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
-    assert len(picture) < SCREENSHOT_BYTES_MAX, f"{name}: {len(picture)} bytes"
