@@ -3,9 +3,13 @@ the dark."""
 
 from __future__ import annotations
 
+import json
+from typing import Literal
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import NARROW
 from tests.support.browser import browser_page, check_axe
 from tests.support.browser_gateway import Sandbox
 from tests.support.pictures import screenshot
@@ -133,11 +137,60 @@ def test_paper_has_the_text_and_the_chosen_examples(page: Page, sandbox: Sandbox
     assert heights == 0, "nothing is cut on paper"
 
 
-def test_what_it_looks_like(page: Page, narrow_page: Page, sandbox: Sandbox) -> None:
-    page.set_viewport_size({"width": 680, "height": 400})  # Much text makes large pictures.
-    for path, name in (("/errors/validation_failed", "error-page"), ("/docs#createDirectPayin", "api-docs")):
-        for each_page, form in ((page, ""), (narrow_page, "-narrow")):
-            answer = each_page.goto(sandbox.pages + path)
-            assert answer is not None
-            assert answer.status == 200
-            screenshot(each_page, f"{name}{form}")
+STEADY_TEXTS = """(texts) => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode())
+    for (const [found, shown] of texts) walker.currentNode.data = walker.currentNode.data.replaceAll(found, shown);
+}"""
+
+
+def show(page: Page, sandbox: Sandbox, path: str, *, height: int) -> None:
+    """Open a page with texts that are the same in every run; addresses and key of a sandbox are not."""
+    page.set_viewport_size({"width": (page.viewport_size or {"width": 0})["width"], "height": height})
+    answer = page.goto(sandbox.pages + path)
+    assert answer is not None
+    assert answer.status == 200
+    texts = ((sandbox.api_key, "EoaOzYpYXcGdej3AxeEy88ez0H2Ju9aW"), (sandbox.api, "http://127.0.0.1:8080"))
+    page.evaluate(STEADY_TEXTS, [*texts, (sandbox.pages, "http://127.0.0.1:8081")])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_the_reference_looks_like(browser: Browser, sandbox: Sandbox, scheme: Literal["light", "dark"]) -> None:
+    suffix = "" if scheme == "light" else "-dark"
+    with browser_page(browser, viewport={"width": 1280, "height": 720}, color_scheme=scheme) as page:
+        show(page, sandbox, "/docs#createDirectPayin", height=640)
+        screenshot(page, f"api-docs{suffix}")
+    with browser_page(browser, viewport=NARROW, color_scheme=scheme) as page:
+        show(page, sandbox, "/docs#lookUp", height=640)
+        screenshot(page, f"api-docs-narrow{suffix}")
+
+
+def test_what_search_and_trial_look_like(page: Page, sandbox: Sandbox) -> None:
+    show(page, sandbox, "/docs", height=480)
+    page.keyboard.press("/")
+    page.keyboard.type("msisdn")
+    expect(page.locator("#found a").first).to_be_visible()
+    screenshot(page, "api-docs-search")
+    show(page, sandbox, "/docs/try/createDirectPayin", height=640)
+    body = page.locator("textarea").input_value()
+    page.locator("textarea").fill(body.replace("254700000007", "0712"))
+    page.get_by_label("method").fill("mpesa_kee")
+    page.get_by_role("button", name="Send the request").click()
+    expect(page.get_by_role("status")).to_contain_text("Answer 400")
+    reference = json.loads(body)["merchantReference"]
+    page.locator("textarea").fill(page.locator("textarea").input_value().replace(reference, "try-4c9tb001"))
+    texts = [(sandbox.pages, "http://127.0.0.1:8081")]
+    page.evaluate(STEADY_TEXTS, texts)
+    identifiers = page.locator(".sample", has_text="urn:x-request-id")
+    request_id = page.locator("dd", has_text="-0000").inner_text()
+    page.evaluate(STEADY_TEXTS, [(request_id, "9f3c51ab07-0000002a")])
+    expect(identifiers).to_contain_text("9f3c51ab07-0000002a")
+    took = page.get_by_role("status").inner_text().splitlines()[-1].partition(" after ")[2]
+    page.evaluate(STEADY_TEXTS, [(f"after {took}", "after 5 ms")])
+    screenshot(page, "api-docs-try")
+
+
+def test_what_the_error_pages_look_like(page: Page, narrow_page: Page, sandbox: Sandbox) -> None:
+    for each, suffix in ((page, ""), (narrow_page, "-narrow")):
+        show(each, sandbox, "/errors/user_insufficient_funds", height=640)
+        screenshot(each, f"error-page{suffix}")

@@ -67,12 +67,15 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
                 languages=LANGUAGES,
                 refusals=refusals,
                 failures=failures,
-                scenarios=api_docs.scenarios,
                 api_key=api_key,
                 can_try=_sandbox() is not None,
             )
             rendered[template] = (api_key, text)
         return text
+
+    @pages.context_processor
+    def template_variables() -> dict[str, object]:
+        return {"scenarios": api_docs.scenarios}
 
     @pages.get("/errors")
     async def errors() -> Response:
