@@ -38,8 +38,8 @@ class FairQueue(Generic[Item]):
     ) -> None:
         """Hold at most `waiting_max` waiting items, of all merchants together."""
         self._waiting_max = waiting_max
-        self._slots = slots
-        self._slots_per_brand = slots_per_brand
+        self._shares = [fair_share(free, slots=slots, slots_per_brand=slots_per_brand) for free in range(slots + 1)]
+        """The share of a merchant by the number of free slots."""
         self._queues: dict[str, deque[Item]] = {}
         self._active_by_brand: Counter[str] = Counter()
         self._ranks: list[dict[str, None]] = [{} for _ in range(slots_per_brand + 1)]
@@ -64,10 +64,10 @@ class FairQueue(Generic[Item]):
     def next(self) -> Item | None:
         """Return the next item and give it a slot, until `release`; None while there is no slot, or no merchant may
         have it."""
-        share = fair_share(self._slots - self.active, slots=self._slots, slots_per_brand=self._slots_per_brand)
-        for active in range(share):
-            if rank := self._ranks[active]:
-                return self._start(next(iter(rank)))
+        if self.waiting:
+            for active in range(self._shares[-1 - self.active]):
+                if rank := self._ranks[active]:
+                    return self._start(next(iter(rank)))
         return None
 
     def active_brands(self) -> Collection[str]:

@@ -31,6 +31,8 @@ RETRY_DELAY_MIN_S: Final = 0.1
 RETRY_DELAY_MAX_S: Final = 5.0
 """Limits of the pause between two calls of an unavailable store; the pause doubles each time."""
 
+FREQUENT_OUTCOMES: Final = frozenset({DeliveryOutcome.DELIVERED, DeliveryOutcome.BREAKER_OPEN})
+
 FindDeliveryKey: TypeAlias = Callable[[Order, str], Awaitable[bytes | DeliveryRefused]]
 """Returns the API key that a delivery for a payment to a URL carries now, or why nothing may be sent (A4). May raise
 StoreUnavailable."""
@@ -54,6 +56,8 @@ class DeliveryPool(ABC):
         self._claimed_by_brand: Counter[str] = Counter()
         self._nursery: trio.Nursery | None = None
         self._is_draining = False
+        self._logger: structlog.typing.FilteringBoundLogger = logger.bind()
+        """Bound once, as binding costs more than a line that is not written."""
 
     @property
     def unrecorded(self) -> int:
@@ -117,12 +121,13 @@ class DeliveryPool(ABC):
         return await retry_until_available(lambda: self._find_key(order, url))
 
     def _conclude(self, work: WorkItem, attempt: DeliveryAttempt) -> None:
-        """Count and log a recorded attempt: one that did not arrive as a warning with its reason, the usual one, of
-        which a busy gateway has hundreds a second, for `debug` only. The URL and the answer's body are in the delivery
-        record only: either may be private to the merchant."""
+        """Count and log a recorded attempt: one that did not arrive as a warning with its reason, and for `debug` only
+        those of which a busy gateway has hundreds a second: the usual ones, and those behind an open breaker, of which
+        its opening has warned. The URL and the answer's body are in the delivery record only: either may be private to
+        the merchant."""
         self.outcomes[attempt.outcome] += 1
         is_delivered = attempt.outcome is DeliveryOutcome.DELIVERED
-        (logger.debug if is_delivered else logger.warning)(
+        (self._logger.debug if attempt.outcome in FREQUENT_OUTCOMES else self._logger.warning)(
             self.CONCLUDED_EVENT,
             reference=work.transaction.reference,
             brand=work.transaction.order.brand,
@@ -139,8 +144,14 @@ class DeliveryPool(ABC):
             self._nursery.start_soon(self._deliver, work)
 
     async def _deliver(self, work: WorkItem) -> None:
-        """Process one delivery. After an internal error it may have been sent, so it stays claimed and nothing sends it
-        again before a restart; other deliveries go on."""
+        """Process deliveries, one after the other, for as long as there is one for this task. After an internal error
+        a delivery may have been sent, so it stays claimed and nothing sends it again before a restart; others go on."""
+        following: WorkItem | None = work
+        while following is not None:
+            following = await self._deliver_one(following)
+
+    async def _deliver_one(self, work: WorkItem) -> WorkItem | None:
+        """Process one delivery, and return the next one that this task is to process."""
         reference, brand = work.transaction.reference, work.transaction.order.brand
         try:
             await self._process(work)
@@ -151,7 +162,9 @@ class DeliveryPool(ABC):
             log.error("delivery_record_failed", fault=describe_fault(error))
         finally:
             self._queue.release(brand)
-            self._start_next()
+        following = None if self._is_draining else self._queue.next()
+        self._start_next()
+        return following
 
 
 async def retry_until_available(operation: Callable[[], Awaitable[ResultT]]) -> ResultT:
