@@ -36,6 +36,9 @@ costs little. After a full round of others the next one follows at once."""
 RETRY_DELAY_S = 1.0
 """Seconds before the next round when the store can't serve."""
 
+BACKLOG_WAIT_MAX_S = 5.0
+"""Seconds that work waits for a backlog of due transactions at most."""
+
 
 class SchedulerStore(Protocol):
     """The store as the scheduler needs it; see :class:`mmo_trio.storage.interface.store.Store`."""
@@ -43,6 +46,28 @@ class SchedulerStore(Protocol):
     async def next_wake(self) -> Instant | None: ...
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]: ...
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]: ...
+
+
+@define(eq=False)
+class DueBacklog:
+    """Tells whether more transactions are due than one round wakes. Work that nobody waits for lets them go first."""
+
+    _ended: trio.Event | None = None
+    """Set at the end of the present backlog; None while there is none."""
+
+    def update(self, *, is_present: bool) -> None:
+        """Record whether there is a backlog now."""
+        if is_present and self._ended is None:
+            self._ended = trio.Event()
+        elif not is_present and self._ended is not None:
+            self._ended.set()
+            self._ended = None
+
+    async def wait_for_end(self) -> None:
+        """Return when there is no backlog, or after `BACKLOG_WAIT_MAX_S`."""
+        if self._ended is not None:
+            with trio.move_on_after(BACKLOG_WAIT_MAX_S):
+                await self._ended.wait()
 
 
 @define(eq=False)
@@ -57,6 +82,8 @@ class Scheduler:
     """Tells whether the workers can take abandoned work."""
     now: Callable[[], Instant]
     """Returns the gateway's own time."""
+    backlog: DueBacklog = Factory(DueBacklog)
+    """What others learn about the work that is left to do."""
     scan_interval_s: float = SCAN_INTERVAL_S
     """Seconds between two rounds at most."""
     lock: trio.Lock = Factory(trio.Lock)
@@ -79,6 +106,7 @@ class Scheduler:
                 async with self.lock:
                     pause_s = await self._run_round()
             except Exception as error:
+                self.backlog.update(is_present=False)
                 log_store_failure(logger, "schedule_scan_failed", error)
                 pause_s = RETRY_DELAY_S
             with trio.move_on_after(pause_s):
@@ -103,7 +131,10 @@ class Scheduler:
         self._woken_last = woken = await self._wake_due(self.now())
         claimed = await self._claim_abandoned()
         if len(woken) == ROUND_SIZE_MAX:
-            return 0.0 if before.isdisjoint(woken) else SCAN_INTERVAL_MIN_S
+            if before.isdisjoint(woken):
+                return 0.0
+            self.backlog.update(is_present=False)
+            return SCAN_INTERVAL_MIN_S
         return SCAN_INTERVAL_MIN_S if claimed == CLAIMED_MAX else await self._pause_s()
 
     async def _claim_abandoned(self) -> int:
@@ -128,6 +159,7 @@ class Scheduler:
         """Wake one round of due transactions in the order of their times, and return their references. Raises the first
         error once all have been tried."""
         due = await self.store.due(until, limit=ROUND_SIZE_MAX)
+        self.backlog.update(is_present=len(due) == ROUND_SIZE_MAX)
         pending = [self.enqueue(TransactionWoke(reference)) for reference in due]
         errors: list[Exception] = []
         for each in pending:

@@ -139,6 +139,33 @@ async def test_several_rounds_follow_each_other_without_a_long_pause(
 
 
 @pytest.mark.spec("S3")
+async def test_a_backlog_is_told_of_until_its_last_round(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler_module, "ROUND_SIZE_MAX", 3)
+    woken_at_end: list[int] = []
+
+    @define
+    class WaitsFromTheFirstRound(SchedulerWorld):
+        def enqueue(self, input_: Input) -> PendingInput:
+            if not self.woken_references:
+                nursery.start_soon(self.wait)
+            return SchedulerWorld.enqueue(self, input_)
+
+        async def wait(self) -> None:
+            await self.scheduler.backlog.wait_for_end()
+            woken_at_end.append(len(self.woken_references))
+
+    world = WaitsFromTheFirstRound()
+    for number in range(10):
+        await world.create(number, pending_for=clock.SECOND)
+    await trio.sleep(10)
+    async with trio.open_nursery() as nursery, running(world):
+        await trio.sleep(scheduler_module.SCAN_INTERVAL_MIN_S / 2)
+        assert woken_at_end == [10]
+
+
+@pytest.mark.spec("S3")
 async def test_rounds_in_which_the_same_transaction_is_due_again_cause_little_load(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

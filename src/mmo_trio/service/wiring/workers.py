@@ -27,7 +27,7 @@ from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
-from mmo_trio.workers.scheduler import Scheduler
+from mmo_trio.workers.scheduler import DueBacklog, Scheduler
 
 OPERATOR_JOURNAL_FILE = "sandbox-provider.ndjson"
 """The simulated operator's journal, in the data directory or next to the master key."""
@@ -48,6 +48,7 @@ def build_workers(
     find_key, submit, clock = authenticator.delivery_key, engine.submit, resources.clock
     ownership = resources.store.ownership
     owned = OwnedChannels(is_store_shared=ownership is not None, clock=clock.since_boot)
+    backlog = DueBacklog()
     callbacks = CallbackWorker(
         deliver=deliver,
         find_key=find_key,
@@ -59,11 +60,14 @@ def build_workers(
         active_max=resources.limits.callbacks,
         active_per_brand_max=resources.limits.callbacks_per_merchant,
         stored_bodies_bytes=resources.limits.callback_bodies,
+        wait_for_due=backlog.wait_for_end,
     )
     channel_owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
     qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
     dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
-    scheduler = Scheduler(resources.store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.time)
+    scheduler = Scheduler(
+        resources.store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.time, backlog
+    )
     return Workers(
         store=resources.store,
         simulated_operator=simulated_operator,

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, Protocol, TypeAlias
 
 import structlog
+import trio
 from attrs import evolve, field, frozen
 
 from mmo_sansio.api.outgoing.delivery_requests import callback_request
@@ -60,6 +61,9 @@ stopped."""
 RecordCallbackOutcome: TypeAlias = Callable[[CallbackConcluded], Awaitable[object]]
 """Records an outcome and may be repeated; may raise StoreUnavailable and OutcomeUnknown."""
 
+WaitForDue: TypeAlias = Callable[[], Awaitable[None]]
+"""Returns when no backlog of due transactions is left, or after some seconds."""
+
 UNSENT_OUTCOMES: Final = frozenset(
     {DeliveryOutcome.EGRESS_REFUSED, DeliveryOutcome.BREAKER_OPEN, DeliveryOutcome.KEY_REVOKED}
 )
@@ -101,12 +105,16 @@ class CallbackWorker(DeliveryPool):
         active_per_brand_max: int = DELIVERY_SLOTS_PER_BRAND,
         waiting_max: int = WAITING_MAX,
         stored_bodies_bytes: int = STORED_BODIES_BYTES,
+        wait_for_due: WaitForDue = trio.lowlevel.checkpoint,
     ) -> None:
         """`now`: the gateway's own time, in which breakers are stored for the next owner of a channel.
 
         `monotonic`: the breakers' clock, in microseconds. A sandbox moves it, so it does not measure deliveries;
         `deliver` has a deadline of its own, and every permit ends with its delivery, so permits need no deadline on
-        this clock."""
+        this clock.
+
+        `wait_for_due`: a callback that an open breaker holds back is asked for once more after this, so that those of
+        many payments that expire together don't slow their expiry."""
         super().__init__(
             find_key, FairQueue(waiting_max=waiting_max, slots=active_max, slots_per_brand=active_per_brand_max)
         )
@@ -115,6 +123,7 @@ class CallbackWorker(DeliveryPool):
         self._now = now
         self._monotonic = monotonic
         self._owns_channel = owns_channel
+        self._wait_for_due = wait_for_due
         self._breaker_settings = evolve(breaker, permit_deadline=None)
         self._breakers: dict[str, CircuitBreaker] = {}
         self._stored: dict[str, BreakerSnapshot] = {}
@@ -181,6 +190,9 @@ class CallbackWorker(DeliveryPool):
         assert url is not None
         breaker = self._breakers.setdefault(brand, CircuitBreaker(self._breaker_settings))
         permit = breaker.request_permit(self._monotonic())
+        if permit is None:
+            await self._wait_for_due()
+            permit = breaker.request_permit(self._monotonic())
         if permit is None:
             return breaker_open_attempt(url), None
         try:

@@ -16,10 +16,12 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
+from mmo_sansio.testing import numbered_reference
 from mmo_sansio.values.clock import Span, later
 from mmo_trio.http.client.exchange import MaySend
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.delivery.callbacks import SMALL_BODY_BYTES, CallbackStatistics, CallbackWorker
+from mmo_trio.workers.scheduler import BACKLOG_WAIT_MAX_S, DueBacklog
 from tests.support.callback_work import (
     DeliveryRecords,
     MerchantServers,
@@ -146,6 +148,30 @@ async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(auto
         await records.outcomes(*range(5))
         worker.try_enqueue(work_for("other", 5))
         assert await records.outcomes(5) == [DELIVERED]
+
+
+@pytest.mark.spec("K5", "K6")
+async def test_callbacks_behind_an_open_breaker_wait_for_due_payments_and_others_do_not(
+    autojump_clock: MockClock,
+) -> None:
+    records, servers, backlog = DeliveryRecords(), MerchantServers({"acme": (TRANSPORT_ERROR, 0)}), DueBacklog()
+    backlog.update(is_present=True)
+    async with running_worker(records, servers.deliver, wait_for_due=backlog.wait_for_end) as worker:
+        for number in range(5):
+            worker.try_enqueue(work_for("acme", number))
+        await records.outcomes(*range(5))
+        worker.try_enqueue(work_for("acme", 5))
+        worker.try_enqueue(work_for("other", 6))
+        assert await records.outcomes(6) == [DELIVERED]
+        await trio.sleep(0.9 * BACKLOG_WAIT_MAX_S)
+        assert numbered_reference(5) not in records.recorded
+        backlog.update(is_present=False)
+        await wait_all_tasks_blocked()
+        assert await records.outcomes(5) == [BREAKER_OPEN]
+        backlog.update(is_present=True)
+        worker.try_enqueue(work_for("acme", 7))
+        await trio.sleep(1.1 * BACKLOG_WAIT_MAX_S)
+        assert await records.outcomes(7) == [BREAKER_OPEN], "a backlog that lasts stops none for long"
 
 
 @pytest.mark.spec("K5")
