@@ -24,6 +24,8 @@ STAFF = {"vera": "viewer", "ann": "approver", "abe": "approver", "ada": "admin",
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 SMALL: ViewportSize = {"width": 640, "height": 360}
 WIDE: ViewportSize = {"width": 1024, "height": 720}
+FIRST_VIEW_BYTES_MAX = 60_000
+"""Bytes of a page with its stylesheet, script and icon."""
 NARROW: ViewportSize = {"width": 360, "height": 640}
 PAGES = {
     "overview": "/",
@@ -151,6 +153,100 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, o
         assert office.status(reference)["status"] == "success"
         sign_out(two, "abe")
         expect(two.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def tab_to(page: Page, name: str, *, tabs_max: int = 120) -> None:
+    """Press the Tab key until what has the focus bears this name."""
+    for _ in range(tabs_max):
+        page.keyboard.press("Tab")
+        if name in page.evaluate("document.activeElement.labels?.[0]?.innerText || document.activeElement.innerText"):
+            return
+    raise AssertionError(f"the Tab key does not reach {name}")
+
+
+def test_the_keyboard_alone_suffices_for_an_approval(browser: Browser, office: Sandbox) -> None:
+    reference = office.create("direct/payin", msisdn="254700000130")["gatewayReference"]
+    with browser_page(browser, viewport=WIDE) as one, browser_page(browser, viewport=WIDE) as two:
+        sign_in(one, office, "ann")
+        one.keyboard.press("/")
+        one.keyboard.type(reference)
+        one.keyboard.press("Enter")
+        expect(one.get_by_role("heading", level=1)).to_contain_text("Found by")
+        one.keyboard.press("j")
+        one.keyboard.press("Enter")
+        expect(one.get_by_role("heading", name="Timeline")).to_be_visible()
+        tab_to(one, "End it by hand")
+        one.keyboard.press("Enter")
+        tab_to(one, "Outcome")
+        one.keyboard.type("success")
+        tab_to(one, "Reason")
+        one.keyboard.type("the customer has a receipt")
+        tab_to(one, "Evidence")
+        one.keyboard.type("statement of today, line 17")
+        tab_to(one, "Propose")
+        one.keyboard.press("Enter")
+        expect(one.get_by_role("heading", name=": open")).to_be_visible()
+        check_axe(one)
+        sign_in(two, office, "abe")
+        two.keyboard.press("g")
+        two.keyboard.press("r")
+        expect(two.get_by_role("heading", level=1)).to_have_text("Proposals")
+        expect(two.get_by_text("150.00 KES", exact=True)).to_be_visible()
+        expect(two.get_by_text("254700000130", exact=True)).to_be_visible()
+        check_axe(two)
+        tab_to(two, "Approve: 150.00 KES was paid")
+        two.keyboard.press("Enter")
+        expect(two.get_by_role("heading", name=": done")).to_be_visible()
+        assert office.status(reference)["status"] == "success"
+
+
+def test_scripts_add_local_times_copying_and_a_list_of_shortcuts(browser: Browser, office: Sandbox) -> None:
+    with browser_page(browser, viewport=WIDE, timezone_id="Africa/Nairobi") as page:
+        sign_in(page, office, "ada")
+        payment(page, office, "254700000101")
+        moment = page.locator(".timeline time").first
+        hour = int(moment.inner_text()[11:13])
+        expect(page.locator(".timeline .local").first).to_contain_text(f"{(hour + 3) % 24:02}:")
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.get_by_role("button", name="Copy").first.click()
+        assert page.evaluate("navigator.clipboard.readText()") == page.url.rpartition("/")[2]
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog")).to_contain_text("find a payment")
+        check_axe(page)
+        page.get_by_role("button", name="Switch shortcuts off").click()
+        page.get_by_role("button", name="Close").click()
+        page.locator("h1").click()
+        page.keyboard.press("/")
+        expect(page.get_by_label("Reference or number")).not_to_be_focused()
+        page.goto(f"{office.console}/")
+        steps = page.locator(".chart").first.locator("g[tabindex]")
+        assert steps.locator("xpath=self::*[@tabindex='0']").count() == 1
+        steps.last.focus()
+        page.keyboard.press("ArrowLeft")
+        expect(steps.nth(steps.count() - 2)).to_be_focused()
+        expect(steps.nth(steps.count() - 2).locator(".tip")).to_have_css("opacity", "1")
+
+
+def test_an_open_page_shows_what_happens(browser: Browser, office: Sandbox) -> None:
+    with browser_page(browser, viewport=WIDE) as page:
+        sign_in(page, office, "vera")
+        page.goto(f"{office.console}/payments")
+        expect(page.locator("[data-live].good")).to_be_visible()
+        created = office.create("direct/payin")["gatewayReference"]
+        expect(page.get_by_role("link", name=created)).to_be_visible()
+
+
+def test_a_page_is_small_at_first_view(browser: Browser, office: Sandbox) -> None:
+    with browser_page(browser, viewport=WIDE) as page:
+        sign_in(page, office, "ada")
+        for path in (*PAGES.values(), "/?view=month"):
+            page.goto(office.console + path)
+            sizes = page.evaluate(
+                "['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))"
+                ".filter((each) => !each.name.endsWith('/events')).map((each) => each.decodedBodySize)"
+            )
+            assert len(sizes) >= 3, path
+            assert sum(sizes) <= FIRST_VIEW_BYTES_MAX, (path, sizes)
 
 
 def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office: Sandbox) -> None:
