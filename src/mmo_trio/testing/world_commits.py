@@ -11,6 +11,7 @@ from attrs import Factory, define, frozen
 
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.values.model import Stage
 from mmo_trio.storage.memory.state import MemoryState
 from mmo_trio.testing.simulated_trace import SimulationTrace
 from mmo_trio.testing.world_plan import FaultKind
@@ -18,6 +19,7 @@ from mmo_trio.testing.world_plan import FaultKind
 MET: Final = "met "
 """The beginning of the names under which `SimulationTrace.counts` holds decisions by fault, stage and input."""
 NO_FAULT: Final = "no_fault"
+_ENDS: Final = frozenset(str(each) for each in Stage if each.is_terminal)
 
 
 @frozen
@@ -40,6 +42,12 @@ class WorldCommits:
     """The kinds of the faults that last at present."""
     stages: dict[str, list[StoredStage]] = Factory(dict)
     """The stages that each payment has gone through, by gatewayReference."""
+    _ended: trio.Event = Factory(trio.Event)
+    """Set, and replaced, when a payment ends."""
+
+    async def wait_for_end(self) -> None:
+        """Return when the next payment ends."""
+        await self._ended.wait()
 
     def observe(self, decisions: Sequence[Decision]) -> None:
         """Record what is stored now."""
@@ -55,6 +63,9 @@ class WorldCommits:
         if entry.gateway_reference is not None and entry.stage_after is not None:
             stored = StoredStage(trio.current_time(), str(entry.stage_after), entry.input_name)
             self.stages.setdefault(entry.gateway_reference, []).append(stored)
+            if entry.stage_after in _ENDS:
+                self._ended.set()
+                self._ended = trio.Event()
 
 
 @define

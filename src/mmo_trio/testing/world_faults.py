@@ -27,6 +27,9 @@ KILLED_AFTER_STEPS_MAX: Final = 400
 """Steps, from one checkpoint to the next, that a process makes at most before it is killed."""
 KILLED_AFTER_S: Final = 20.0
 """When it is killed at the latest."""
+AWAITED_MAX_S: Final = 300.0
+"""How long a fault waits for the end of a payment."""
+STEPS_TO_CALLBACK_MAX: Final = 120
 CLOCK_STEP_MAX: Final = 8 * DAY
 """More than any payment lives."""
 LATENCY_MAX_S: Final = 3.0
@@ -119,6 +122,10 @@ class FaultRunner:
         """Wait for the time of this fault, and let it occur until it is over."""
         schedule = self.world.schedule
         await schedule.sleep_until(fault.at_s)
+        if fault.awaits_end:
+            with trio.move_on_after(AWAITED_MAX_S):
+                await self.world.commits.wait_for_end()
+                await self._make_steps(fault)
         self.world.trace.add(f"fault {fault.kind}", fault.target)
         period = FaultPeriod(fault.kind, self._met_machine(fault), trio.current_time())
         self.world.periods.append(period)
@@ -154,6 +161,14 @@ class FaultRunner:
             period.ended_s = trio.current_time()
             self._note_lasting()
             self._adjust()
+
+    async def _make_steps(self, fault: WorldFault) -> None:
+        """Let the gateway that a fault meets make some steps: to the record, or to the callback, of what has ended."""
+        life = self._gateway(fault).life
+        if life is not None:
+            made = trio.Event()
+            life.process.tasks.call_after_steps(1 + round(fault.strength * STEPS_TO_CALLBACK_MAX), made.set)
+            await made.wait()
 
     def _note_lasting(self) -> None:
         self.world.commits.lasting = tuple(dict.fromkeys(each.kind for each in self.lasting))

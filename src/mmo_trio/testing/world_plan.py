@@ -85,6 +85,18 @@ WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
 CALM_SHARE: Final = 0.15
 """The share of seeds without any fault, in which everything must go well."""
 OCCURRENCES_MAX: Final = 6
+AWAITING: Final = frozenset(
+    {
+        FaultKind.GATEWAY_KILLED,
+        FaultKind.GATEWAY_RESTARTED,
+        FaultKind.GATEWAY_LOSES_POWER,
+        FaultKind.GATEWAY_SUSPENDED,
+        FaultKind.STORE_CUT_OFF,
+        FaultKind.STORE_FAILS_OVER,
+    }
+)
+"""Sudden kinds of faults, some of which wait for the end of a payment: a callback takes milliseconds."""
+AWAITING_SHARE: Final = 0.4
 AIMED_SHARE: Final = 0.5
 """The share of faults that begin soon after a payment does. A payment passes its first stages in seconds, so these
 would else meet few faults."""
@@ -104,6 +116,8 @@ class WorldFault:
     """Which gateway, merchant or operator it meets, by number, modulo how many there are."""
     strength: float
     """How bad it is, from 0 to 1: a share, or a part of the longest time."""
+    awaits_end: bool = False
+    """Whether it waits for the next payment that ends, and occurs while the callback of that is on its way."""
 
 
 @frozen
@@ -158,7 +172,8 @@ def draw_plan(
             if random.random() < AIMED_SHARE:
                 at_s = aimed_at_s
             lasts_s = random.choice((0.3, 3.0, 12.0, 40.0, 300.0, 3_000.0)) * random.uniform(0.5, 1.5)
-            fault = WorldFault(kind, at_s, lasts_s, random.randrange(60), random.random())
+            awaits_end = random.random() < AWAITING_SHARE and kind in AWAITING
+            fault = WorldFault(kind, at_s, lasts_s, random.randrange(60), random.random(), awaits_end)
             if exists and not is_calm and kind in kinds:
                 faults.append(fault)
     return WorldPlan(
