@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 from random import Random
 from typing import Final
@@ -13,9 +14,18 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_trio.http.client.client import HttpClient
-from mmo_trio.simulators.base import DroppedConnection, Simulator, json_response
+from mmo_trio.simulators.base import (
+    ANY_OPERATION,
+    DroppedConnection,
+    EndAfter,
+    EndWith,
+    Fault,
+    PlannedFault,
+    Simulator,
+    json_response,
+)
 from mmo_trio.simulators.forwarding import ForwardingSimulator
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.testing.simulated_process import SimulatedProcess
@@ -46,6 +56,29 @@ class OperatorWeather:
     """The answer is 429, and nothing is done."""
 
 
+class PaymentEnding(Enum):
+    """Says how a payment ends that its operator has accepted."""
+
+    AT_ONCE = "at once"
+    """It succeeds within seconds, unless there is no money."""
+    REFUSED = "refused"
+    """The other party declines."""
+    LATE = "late"
+    """It succeeds only after some minutes."""
+    NEVER = "never"
+    """The operator never tells a result."""
+
+
+ENDINGS: Final = (
+    (0.12, PaymentEnding.REFUSED),
+    (0.08, PaymentEnding.LATE),
+    (0.03, PaymentEnding.NEVER),
+    (1.0, PaymentEnding.AT_ONCE),
+)
+"""The share of each, the last taking what is left."""
+LATE_MAX_S: Final = 3_000.0
+
+
 @define(eq=False)
 class WorldOperator:
     """Runs one operator. It is never killed: its book is the truth about the money."""
@@ -64,6 +97,8 @@ class WorldOperator:
     """How many submissions of each payment have arrived, by the operator's name of it, whatever was answered."""
     denials: Counter[str] = Factory(Counter)
     """How often the operator has said that it does not know a payment, by its own name of it."""
+    endings: dict[str, PaymentEnding] = Factory(dict)
+    """How each payment ends, by the operator's name of it."""
     notified: list[HttpRequest] = Factory(list)
     """The notifications that were accepted, from which forgers and faulty networks repeat."""
 
@@ -98,6 +133,31 @@ class WorldOperator:
             self.submissions[submitted] += 1
         if denied is not None:
             self.denials[denied] += 1
+
+    def plan_ending(self, request: HttpRequest) -> None:
+        """Decide how the payment ends that a request submits."""
+        name = self.kind.submission(request)
+        if name is None:
+            return
+        if name not in self.endings:
+            chance = self.random.random()
+            for share, ending in ENDINGS:
+                if chance < share:
+                    break
+                chance -= share
+            self.endings[name] = ending
+            self.trace.add(f"payment_ends {ending.value}", self.name)
+        faults: list[Fault] = []
+        match self.endings[name]:
+            case PaymentEnding.REFUSED:
+                faults = [EndWith(self.kind.refusal)]
+            case PaymentEnding.LATE:
+                faults = [EndAfter(Span(round(self.random.uniform(60.0, LATE_MAX_S) * SECOND)))]
+            case PaymentEnding.NEVER:
+                faults = [EndAfter(None)]
+            case PaymentEnding.AT_ONCE:
+                pass
+        self.simulator.faults.plan(PlannedFault(ANY_OPERATION, each) for each in faults)
 
     def loses_answer(self) -> bool:
         """Return whether the answer to a request that was carried out is lost."""
@@ -160,6 +220,8 @@ class _MisfortunateSimulator(ForwardingSimulator):
         met = self.operator.misfortune(request)
         if met is not None:
             return met
+        self.operator.plan_ending(request)
         response = super().handle_request(request, now=now)
+        self.operator.simulator.faults.plan(())
         self.operator.observe(request, response)
         return DroppedConnection() if self.operator.loses_answer() else response

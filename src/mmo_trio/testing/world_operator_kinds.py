@@ -36,6 +36,10 @@ _PERSONS: Final = range(100)
 _AIRTEL_KEY_BITS: Final = 1024
 """Short, as it is used for each pay-out."""
 _AIRTEL_UNKNOWN: Final = b'"ESB000045"'
+_MPESA_SUBMISSIONS: Final = {
+    b"/stkpush/v1/processrequest": "AccountReference",
+    b"/paymentrequest": "OriginatorConversationID",
+}
 _MPESA_BAD_TOKEN: Final = b'"404.001.03"'
 
 
@@ -54,6 +58,8 @@ class OperatorKind:
     with_result: Callable[[HttpRequest, bool, str | None], HttpRequest | None]
     """Returns a notification as of another result: whether it is a success, and of which payment, if not of the same;
     None where that can't be."""
+    refusal: str
+    """The result of a payment that the other party declines, in the operator's code."""
 
 
 def operator_host(name: str) -> str:
@@ -185,9 +191,10 @@ def _open_mpesa() -> Simulator:
 
 
 def _mpesa_submission(request: HttpRequest) -> str | None:
-    """Leave pay-outs out: M-Pesa itself rejects one whose OriginatorConversationID it has had before."""
-    is_prompt = request.target.endswith(b"/stkpush/v1/processrequest")
-    return str(json.loads(request.body)["AccountReference"]) if is_prompt else None
+    for path, member in _MPESA_SUBMISSIONS.items():
+        if request.target.endswith(path):
+            return str(json.loads(request.body)[member])
+    return None
 
 
 def _mpesa_with_result(request: HttpRequest, is_success: bool, reference: str | None) -> HttpRequest | None:
@@ -229,6 +236,7 @@ def operator_kinds() -> Mapping[str, OperatorKind]:
                 _mtn_denial,
                 lambda reference: frozenset({reference, reference_id(reference)}),
                 _mtn_with_result,
+                "APPROVAL_REJECTED",
             ),
             AIRTEL: OperatorKind(
                 WorldMethod(AIRTEL, *uganda, _AIRTEL_OPTIONS, "+2567520000", 2),
@@ -237,6 +245,7 @@ def operator_kinds() -> Mapping[str, OperatorKind]:
                 _airtel_denial,
                 lambda reference: frozenset({reference}),
                 _airtel_with_result,
+                "DP00800001008",
             ),
             MPESA: OperatorKind(
                 WorldMethod(MPESA, "KE", "KES", _BOTH_WAYS, _mpesa_options(), "+2547000002", 2),
@@ -245,6 +254,7 @@ def operator_kinds() -> Mapping[str, OperatorKind]:
                 _nothing,
                 lambda reference: frozenset({reference, account_reference(reference)}),
                 _mpesa_with_result,
+                "1032",
             ),
         }
     )
