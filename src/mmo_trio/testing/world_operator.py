@@ -138,7 +138,7 @@ class WorldOperator:
         if name is None:
             return
         if name not in self.endings:
-            (self.endings[name],) = self.random.choices(list(ENDINGS), ENDINGS.values())
+            (self.endings[name],) = self.random.choices(list(ENDINGS), list(ENDINGS.values()))
             self.trace.add(f"payment_ends {self.endings[name].value}", self.name)
         faults: list[Fault] = []
         match self.endings[name]:
