@@ -51,6 +51,7 @@ CORE_ONLY = ["attrs>=24.2,<27"]
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
+LIGHTHOUSE = "lighthouse@12"
 CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"]
 
 
@@ -141,6 +142,16 @@ def browser(session: nox.Session) -> None:
         session.skip("there is no Chromium. Install it (Debian: apt install chromium), or name one in MMO_CHROMIUM.")
     install(session, "browser")
     session.run("pytest", "tests/browser", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON)
+def lighthouse(session: nox.Session) -> None:
+    """Have Lighthouse, which npm installs, judge the pages in Chromium; its figures need a quiet machine."""
+    install(session, "browser")
+    tools = pathlib.Path(session.create_tmp()).absolute()
+    session.run("npm", "install", "--silent", "--prefix", str(tools), LIGHTHOUSE, external=True)
+    programs = f"{tools}/node_modules/.bin{os.pathsep}{os.environ['PATH']}"
+    session.run("pytest", "-s", "tests/lighthouse", *session.posargs, env={"PATH": programs})
 
 
 @nox.session(python=MAIN_PYTHON)
