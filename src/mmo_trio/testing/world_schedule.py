@@ -3,7 +3,10 @@
 A gateway at rest looks at its clocks, its leases and its store some ten times a second, and so a quiet day would be a
 million wake-ups. While the world is at rest, time passes in steps instead, as for machines that all sleep at once: at
 the end of a step every part of a gateway finds that its time has come. That is a standstill that gateways must bear in
-any case, and payments, notifications and faults are never passed over."""
+any case, and payments, notifications and faults are never passed over, nor is the moment when a stored payment wakes.
+
+While the store has work that is open, steps stay as short as the plan says. Else each is as long as the rest before
+it, so that days in which there is nothing to do pass in a few steps."""
 
 from __future__ import annotations
 
@@ -16,8 +19,12 @@ from attrs import Factory, define
 
 from mmo_trio.testing.simulated_trace import SimulationTrace
 
+REST_STEP_MAX_S = 6 * 3_600.0
+"""The longest step while there is nothing to do."""
 QUIET_S = 3.0
 """Seconds in which nothing has happened before the world counts as at rest."""
+WAIT_STEP_S = 1.0
+"""The longest step while somebody waits for an answer, but nothing is on its way: far less than a lease lasts."""
 SHORT_WAIT_S = 0.05
 """A task that waits for less than this is at work: for a name, or for a statement."""
 
@@ -29,8 +36,11 @@ class WorldSchedule:
     trace: SimulationTrace
     has_traffic: Callable[[], bool]
     """Tells whether any connection is open."""
+    next_work_at: Callable[[], float]
+    """Returns when the store has work at the earliest, by true time in seconds; infinity when there is none, and 0 when
+    work is open."""
     rest_step_s: float = 600.0
-    """The longest step while the world is at rest, in seconds."""
+    """The longest step while work is open, in seconds."""
     _active: int = 0
     """Exchanges of merchants and operators that have begun and not ended."""
     _moments: list[float] = Factory(list)
@@ -56,12 +66,21 @@ class WorldSchedule:
     def rest_until(self, now: float, deadline: float) -> float:
         """Return until when nothing happens, as no task can run before the `deadline`; the deadline itself unless the
         world is at rest."""
-        if self._active or deadline - now < SHORT_WAIT_S or now - self.trace.last_at < QUIET_S or self.has_traffic():
+        if deadline - now < SHORT_WAIT_S:
             return deadline
         moments = self._moments
         while moments and moments[0] <= now:
             heappop(moments)
-        until = now + self.rest_step_s
+        until = now + self._step_s(now)
         if moments:
             until = min(until, moments[0])
         return max(until, deadline)
+
+    def _step_s(self, now: float) -> float:
+        """Return how much time may pass at once, in seconds."""
+        if self._active or now - self.trace.last_at < QUIET_S or self.has_traffic():
+            return WAIT_STEP_S
+        work_at = self.next_work_at()
+        if work_at <= now:
+            return self.rest_step_s
+        return min(work_at - now, max(self.rest_step_s, min(now - self.trace.last_at, REST_STEP_MAX_S)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from random import Random
@@ -10,7 +11,7 @@ from typing import Final
 import trio
 from attrs import Factory, define, evolve, field
 
-from mmo_sansio.values.clock import MINUTE, Span
+from mmo_sansio.values.clock import MINUTE, SECOND, Span
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.state import MemoryState
 from mmo_trio.testing.simulated_process import SimulatedProcess
@@ -96,6 +97,14 @@ class WorldStore:
             self.server.fill_disk(for_s)
         else:
             self.file.fill_disk(for_s)
+
+    def next_work_at(self) -> float:
+        """Return when a stored payment wakes next, in seconds after the beginning of the world; 0 while an intent is
+        open, and infinity when there is nothing to do."""
+        memory = self.memory
+        if memory.ledger.intents:
+            return 0.0
+        return (memory.wakes[0][0] - TRUE_TIME_AT_START) / SECOND if memory.wakes else math.inf
 
     def what_is_left(self) -> Iterator[str]:
         """Yield sentences about what processes that have ended have left behind."""
