@@ -78,9 +78,7 @@ class SimulatedWorld:
         self.network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"), self._record)
         self.commits = WorldCommits(self.trace)
         self.store = WorldStore(self.plan.is_store_shared, simulation.choices.of("store"), self.trace, self.commits)
-        self.schedule = WorldSchedule(
-            self.trace, self.has_traffic, self.store.next_work_at, self.plan.rest_step_s
-        )
+        self.schedule = WorldSchedule(self.trace, self.has_traffic, self.store.next_work_at, self.plan.rest_step_s)
 
     def now(self) -> Instant:
         """Return the world's true time."""

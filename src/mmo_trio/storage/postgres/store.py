@@ -232,17 +232,24 @@ class PostgresStore(SqlStore):
         return [reference for _, reference in found]
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim also what this process itself has scheduled in commits that were in doubt."""
+        """Claim also what this process itself has scheduled, or claimed, in commits that were in doubt."""
         assert self._holder != ownership.NO_HOLDER, "only a serving process claims work"
         resolved = await self._resolve_in_doubt()
+        claimed: list[WorkItem] = []
 
         async def claim(connection: PostgresConnection) -> Sequence[WorkItem]:
-            return await ownership.claim_abandoned(connection, self._holder, limit, is_distributed=self._is_distributed)
+            claimed[:] = await ownership.claim_abandoned(
+                connection, self._holder, limit, is_distributed=self._is_distributed
+            )
+            return tuple(claimed)
 
         try:
             return (*resolved, *await self._write(claim))
-        except StoreUnavailable:
-            if resolved:
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            if isinstance(error, CommitInDoubt):
+                keys = tuple((work.intent.gateway_reference, work.intent.kind) for work in claimed)
+                self._in_doubt.append((error.key, keys))
+            if resolved:  # They are left out from now on, so they must not be lost with this claim.
                 return resolved
             raise
 

@@ -85,7 +85,11 @@ class _Doubt:
 
 
 class UnresolvedCommit(OutcomeUnknown):
-    """Nobody can learn now whether this transaction was committed; later `claim_abandoned` can."""
+    """Nobody can learn now whether the transaction with this number was committed; later `claim_abandoned` can."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("the server was lost during a commit")
+        self.number = number
 
 
 class SimulatedSharedStore(StatementStore):
@@ -134,8 +138,12 @@ class SimulatedSharedStore(StatementStore):
                 conflicts += 1
             except ConnectionLost as error:
                 failure = error
-                if transaction.decisions and await self._is_committed(transaction, now + STORE_TIMEOUT_S):
-                    return transaction.decisions
+                try:
+                    if transaction.decisions and await self._is_committed(transaction, now + STORE_TIMEOUT_S):
+                        return transaction.decisions
+                except UnresolvedCommit:
+                    self._doubts.append(_Doubt(transaction.number, _scheduled(transaction.decisions)))
+                    raise
             except StatementRefused as error:
                 raise StoreUnavailable(f"the server: {error}") from error
             if conflicts > CONFLICTS_MAX:
@@ -170,17 +178,23 @@ class SimulatedSharedStore(StatementStore):
                 try:
                     await backoff.wait(error)
                 except StoreUnavailable:
-                    self._doubts.append(_Doubt(transaction.number, _scheduled(transaction.decisions)))
-                    raise UnresolvedCommit("the server was lost during a commit") from error
+                    raise UnresolvedCommit(transaction.number) from error
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim also what this process itself has scheduled in commits that were in doubt."""
-        resolved = await self._resolve_doubts()
-        claim = partial(self.rows.claim_abandoned, limit=limit)
+        """Claim also what this process itself has scheduled, or claimed, in commits that were in doubt."""
+        resolved, claimed = await self._resolve_doubts(), list[WorkItem]()
+
+        def claim() -> Sequence[WorkItem]:
+            claimed[:] = run_at_once(self.rows.claim_abandoned(limit=limit))
+            return tuple(claimed)
+
         try:
-            return (*resolved, *await self.write("claim_abandoned", lambda: run_at_once(claim())))
-        except StoreUnavailable:
-            if resolved:
+            return (*resolved, *await self.write("claim_abandoned", claim))
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            if isinstance(error, UnresolvedCommit):
+                keys = tuple((work.intent.gateway_reference, work.intent.kind) for work in claimed)
+                self._doubts.append(_Doubt(error.number, keys))
+            if resolved:  # They are left out from now on, so they must not be lost with this claim.
                 return resolved
             raise
 

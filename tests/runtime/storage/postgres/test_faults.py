@@ -90,6 +90,48 @@ async def test_when_it_cannot_be_learnt_it_is_said_so_and_what_was_wanted_is_not
             assert not await claim_all_abandoned(store, limit=10, taken=[work])
 
 
+@pytest.mark.spec("P5", "S6")
+async def test_what_a_claim_in_doubt_has_claimed_is_found_later(database: str) -> None:
+    async with open_postgres(database, serving=True) as one:
+        await submit_batch(one, (creation(1), NOON))
+    async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True, timeout_s=2) as store:
+
+        def cut_for_good() -> Cut:
+            proxy.accepts = False
+            return Cut.AFTER
+
+        proxy.choose = cut_for_good
+        with trio.fail_after(30), pytest.raises(OutcomeUnknown):
+            await store.claim_abandoned(limit=10)
+        proxy.choose = lambda: Cut.NOT
+        await proxy.cut_all()
+        proxy.accepts = True
+        with trio.fail_after(30):
+            (work,) = await regained(store)
+        assert work.transaction.reference == reference(1)
+        assert not await store.claim_abandoned(limit=10)
+
+
+@pytest.mark.spec("P5", "S6")
+async def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(database: str) -> None:
+    async with database_proxy(database) as proxy, open_postgres(proxy.url, serving=True, timeout_s=2) as store:
+
+        def cut_for_good() -> Cut:
+            proxy.accepts = False
+            return Cut.AFTER
+
+        proxy.choose = cut_for_good
+        with trio.fail_after(30), pytest.raises(OutcomeUnknown):
+            await submit_batch(store, (creation(1), NOON))
+        proxy.choose = lambda: Cut.NOT
+        await proxy.cut_all()
+        proxy.accepts = True
+        proxy.choose = cut_for_good  # The next commit is that of the claim: what settles the first one only reads.
+        with trio.fail_after(30):
+            (work,) = await store.claim_abandoned(limit=10)
+        assert work.transaction.reference == reference(1)
+
+
 async def regained(store: PostgresStore) -> Sequence[WorkItem]:
     """What is left over, once the server is there again."""
     assert store.ownership is not None

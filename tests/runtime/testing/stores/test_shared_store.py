@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Never
 
 import pytest
 import trio
@@ -109,6 +110,45 @@ def test_a_commit_in_doubt_is_settled_later() -> None:
             [work] = await one.claim_abandoned(limit=10)
             assert work.transaction.reference == reference(1)
             assert await one.claim_abandoned(limit=10) == ()
+
+    run(main)
+
+
+def test_what_a_claim_in_doubt_has_claimed_is_found_later() -> None:
+    async def main() -> None:
+        async with a_server() as server, open_shared_store(server, "two") as two:
+            async with open_shared_store(server, "one") as one:
+                await create_payments(one, [1])
+            server.faults = StoreFaults(lost_after=1.0)
+            with pytest.raises(OutcomeUnknown):
+                await two.claim_abandoned(limit=10)
+            server.faults = NO_FAULTS
+            [work] = await two.claim_abandoned(limit=10)
+            assert work.transaction.reference == reference(1)
+            assert await two.claim_abandoned(limit=10) == ()
+
+    run(main)
+
+
+def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lose(name: str, statement: object) -> Never:
+        raise OutcomeUnknown("lost")
+
+    async def main() -> None:
+        outcomes: list[object] = []
+        async with (
+            a_server(StoreFaults(commit_s=(1.0, 1.0))) as server,
+            trio.open_nursery() as nursery,
+            open_shared_store(server, "one") as one,
+        ):
+            nursery.start_soon(outcome_of, partial(create_payments, one, [1]), outcomes)
+            await trio.sleep(0.5)  # The commit is in progress.
+            server.stand_still(60)
+            await trio.sleep(80)
+            with monkeypatch.context() as patch:
+                patch.setattr(one, "write", lose)
+                [work] = await one.claim_abandoned(limit=10)
+            assert work.transaction.reference == reference(1)
 
     run(main)
 
