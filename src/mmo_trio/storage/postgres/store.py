@@ -13,7 +13,7 @@ import trio
 from attrs import evolve
 from psycopg.errors import SerializationFailure
 
-from mmo_sansio.messages.intents import IntentKey, IntentKind
+from mmo_sansio.messages.intents import IntentKey, IntentKind, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads, TransactionLocked
@@ -247,7 +247,10 @@ class PostgresStore(SqlStore):
             return (*resolved, *await self._write(claim))
         except (StoreUnavailable, OutcomeUnknown) as error:
             if isinstance(error, CommitInDoubt):
-                keys = tuple((work.intent.gateway_reference, work.intent.kind) for work in claimed)
+                intents = (work.intent for work in claimed)
+                keys = tuple(
+                    (each.gateway_reference, each.kind) for each in intents if not isinstance(each, PollProvider)
+                )
                 self._in_doubt.append((error.key, keys))
             if resolved:  # They are left out from now on, so they must not be lost with this claim.
                 return resolved

@@ -11,7 +11,7 @@ from typing import TypeVar
 import trio
 from attrs import define, evolve
 
-from mmo_sansio.messages.intents import IntentKey, IntentKind
+from mmo_sansio.messages.intents import IntentKey, IntentKind, PollProvider
 from mmo_sansio.messages.queries import ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked
@@ -192,7 +192,10 @@ class SimulatedSharedStore(StatementStore):
             return (*resolved, *await self.write("claim_abandoned", claim))
         except (StoreUnavailable, OutcomeUnknown) as error:
             if isinstance(error, UnresolvedCommit):
-                keys = tuple((work.intent.gateway_reference, work.intent.kind) for work in claimed)
+                intents = (work.intent for work in claimed)
+                keys = tuple(
+                    (each.gateway_reference, each.kind) for each in intents if not isinstance(each, PollProvider)
+                )
                 self._doubts.append(_Doubt(error.number, keys))
             if resolved:  # They are left out from now on, so they must not be lost with this claim.
                 return resolved
