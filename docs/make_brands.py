@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, BrandKey
+from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, PAGE_KEYS, BrandKey
 
 PAGE = Path(__file__).with_name("brands.md")
 
@@ -34,6 +34,7 @@ result_hosts = ["pay.acme.example", "*.shop.acme.example"]
 redirect_schemes = ["acmeapp"]
 reference_reuse = { payin = "unless_paid", payout = "never", tax = "never" }
 limits = { requests_per_second = 50, requests_burst = 100, pending_payments = 1000 }
+page = { colour = "#0a6b48", order_label = "order" }
 
   [[brand.method]]
   key = "mpesa_ke"
@@ -49,6 +50,12 @@ limits = { requests_per_second = 50, requests_burst = 100, pending_payments = 10
     max = "150000"
     daily_payout = "5000000"
 ```
+"""
+
+AFTER_PAGE = """
+SVG is not accepted as a logo, as it may hold scripts and addresses of other servers. A merchant that creates a
+payment with `"labels": {"order": "2 tickets to Mombasa"}` has that text on the page of the payment when `order_label`
+is `order`; at most 140 characters of it are shown.
 """
 
 AFTER_BRAND = """
@@ -87,6 +94,8 @@ def page() -> str:
             AFTER_BRAND,
             _section("limits of a brand", BRAND_LIMIT_KEYS),
             "\nLimits are whole numbers from 1 to 1,000,000.\n",
+            _section("page of a brand", PAGE_KEYS),
+            AFTER_PAGE,
             _section("[[brand.method]]", METHOD_KEYS),
             AFTER_METHOD,
             _section("limits.CURRENCY of a method", METHOD_LIMIT_KEYS),

@@ -3,9 +3,15 @@ scripts."""
 
 from __future__ import annotations
 
+import io
+import random
+import zlib
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
+from attrs import evolve
+from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import browser_page, check_axe
@@ -13,7 +19,7 @@ from tests.support.browser_gateway import Sandbox, Shop, fetch, serving_sandbox
 from tests.support.pictures import screenshot
 
 FIRST_VIEW_BYTES_MAX = 20_000
-FIRST_VIEW_S_MAX = 2.0
+FIRST_VIEW_S_MAX = 1.0
 
 STATUS = "[role=status]"
 BUTTON = "main button"
@@ -159,6 +165,63 @@ def test_the_first_view_is_below_20_kb_over_the_wire(browser: Browser, sandbox: 
     assert sum(sizes) < FIRST_VIEW_BYTES_MAX
 
 
+BRANDED = """
+[[brand]]
+id = "safari"
+name = "Safari Coaches"
+api_keys = ["a-key-for-safari-coaches"]
+page = { colour = "#f7a417", logo = "logo.png", order_label = "order" }
+
+  [[brand.method]]
+  key = "mpesa_ke"
+  provider = "sandbox"
+  country = "KE"
+  flows = ["web/payin"]
+  limits.KES = { min = "10", max = "150000" }
+"""
+
+
+def _logo() -> bytes:
+    """Return a logo that is nearly as large as one may be."""
+    picture = Image.new("RGB", (96, 96), "#f7a417")
+    pen = ImageDraw.Draw(picture)
+    pen.polygon([(16, 72), (48, 20), (80, 72)], fill="#5b2c06")
+    found = io.BytesIO()
+    picture.save(found, "PNG")
+    # A note in the file, which nobody sees, makes it large.
+    end = found.getvalue().rindex(b"\x00\x00\x00\x00IEND")
+    note = b"tEXt" + b"note\x00" + random.Random(1).randbytes(8_000 - end)
+    chunk = (len(note) - 4).to_bytes(4, "big") + note + zlib.crc32(note).to_bytes(4, "big")
+    return found.getvalue()[:end] + chunk + found.getvalue()[end:]
+
+
+@pytest.fixture(scope="module")
+def branded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A sandbox with a brand that has a look of its own."""
+    directory = tmp_path_factory.mktemp("branded")
+    (directory / "brands.toml").write_text(BRANDED, encoding="utf-8")
+    (directory / "logo.png").write_bytes(_logo())
+    with serving_sandbox(directory, "--brands", str(directory / "brands.toml")) as running:
+        yield evolve(running, api_key="a-key-for-safari-coaches")
+
+
+@pytest.mark.spec("W1", "M4")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_has_the_look_of_its_shop(browser: Browser, branded: Sandbox, scheme: str) -> None:
+    created = branded.create(labels={"order": "2 tickets, Nairobi to Mombasa"})
+    with browser_page(browser, viewport={"width": 360, "height": 640}, color_scheme=scheme) as page:
+        session = page.context.new_cdp_session(page)
+        sizes: list[float] = []
+        session.send("Network.enable")
+        session.on("Network.loadingFinished", lambda done: sizes.append(done["encodedDataLength"]))
+        page.goto(created["pageUrl"], wait_until="load")
+        expect(page.get_by_text("2 tickets, Nairobi to Mombasa")).to_be_visible()
+        assert page.locator("img.mark").evaluate("mark => mark.naturalWidth") == 96
+        check_axe(page)
+        screenshot(page, "payment-branded" if scheme == "light" else "payment-branded-dark")
+        assert 8_000 < sum(sizes) < FIRST_VIEW_BYTES_MAX
+
+
 FIRST_PAINT_MS = """() => new Promise((resolve) => new PerformanceObserver((list) => {
     for (const entry of list.getEntriesByName("first-contentful-paint")) resolve(entry.startTime);
 }).observe({type: "paint", buffered: true}))"""
@@ -167,7 +230,7 @@ evaluated again and again."""
 
 
 @pytest.mark.spec("W1")
-def test_on_a_link_like_3g_the_page_is_seen_within_two_seconds(browser: Browser, sandbox: Sandbox) -> None:
+def test_on_a_link_like_3g_the_page_is_seen_within_a_second(browser: Browser, sandbox: Sandbox) -> None:
     # The best of a few: what is measured is the page, not what else this machine has to do.
     created = sandbox.create()
     best = float("inf")

@@ -182,6 +182,27 @@ class Method:
 
 
 @frozen
+class Logo:
+    """A logo is a picture that stands for a brand."""
+
+    media_type: str
+    """`image/png`, `image/jpeg` or `image/webp`."""
+    content: bytes = field(repr=False)
+
+
+@frozen
+class PageAppearance:
+    """Says how the payment page of a brand looks."""
+
+    colour: str | None = None
+    """`#rrggbb`; None: the colour of the gateway."""
+    logo: Logo | None = None
+    """None: the initials of its name."""
+    order_label: str | None = None
+    """The key of the label whose value says what is paid for (M4); None: the page does not say it."""
+
+
+@frozen
 class Brand:
     """A brand is a merchant's account."""
 
@@ -201,6 +222,7 @@ class Brand:
     """The only hosts that callbacks and QR codes may be sent to: names in lower-case ASCII, `*.` before a name stands
     for all names below it; empty: any host."""
     limits: BrandLimits = BrandLimits()
+    appearance: PageAppearance = PageAppearance()
 
 
 @frozen

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 
 from attrs import fields, frozen
 
-from mmo_sansio.values.model import Brand, Limits, Method
+from mmo_sansio.values.model import Brand, Limits, Logo, Method
 
 
 @frozen
@@ -52,6 +53,9 @@ def _brand_values(brand: Brand) -> Mapping[str, str]:
         "host": brand.host or "",
         "redirect_schemes": ", ".join(sorted(brand.redirect_schemes)),
         "result_hosts": ", ".join(brand.result_hosts),
+        "page.colour": brand.appearance.colour or "",
+        "page.logo": "" if brand.appearance.logo is None else _describe_logo(brand.appearance.logo),
+        "page.order_label": brand.appearance.order_label or "",
     }
     for section, table in (("reference_reuse", brand.reference_reuse), ("limits", brand.limits)):
         for each in fields(type(table)):
@@ -61,6 +65,10 @@ def _brand_values(brand: Brand) -> Mapping[str, str]:
         name = f"method {method.key} ({method.country})"
         values |= {f"{name}{member}": value for member, value in _method_values(method)}
     return {member: value for member, value in values.items() if value}
+
+
+def _describe_logo(logo: Logo) -> str:
+    return f"{logo.media_type} of {len(logo.content)} bytes, SHA-256 {hashlib.sha256(logo.content).hexdigest()[:16]}"
 
 
 def _method_values(method: Method) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,17 @@ from mmo_sansio.http.egress_rules import (
     parse_url,
 )
 from mmo_sansio.values.currencies import CURRENCIES
-from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, ReferenceReuse, ReusePolicy, Type
+from mmo_sansio.values.model import (
+    Brand,
+    BrandLimits,
+    Limits,
+    Method,
+    Operation,
+    PageAppearance,
+    ReferenceReuse,
+    ReusePolicy,
+    Type,
+)
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.brands.file_keys import (
@@ -28,8 +38,10 @@ from mmo_trio.brands.file_keys import (
     DAILY_LIMITS,
     METHOD_KEYS,
     METHOD_LIMIT_KEYS,
+    PAGE_KEYS,
     key_names,
 )
+from mmo_trio.brands.logo import LOGO_BYTES_MAX, LogoError, read_logo
 from mmo_trio.settings.errors import SettingsError
 
 BRAND_LIMIT_MAX = 1_000_000
@@ -44,6 +56,7 @@ _API_KEY_PATTERN = re.compile(r"[!-~]{1,256}", re.ASCII)
 _BRAND_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _METHOD_KEY_PATTERN = re.compile(r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?")
 _COUNTRY_PATTERN = re.compile(r"[A-Z]{2}", re.ASCII)
+_COLOUR_PATTERN = re.compile(r"#[0-9A-Fa-f]{6}", re.ASCII)
 _SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 
 
@@ -74,14 +87,19 @@ def read_brands_file(path: Path, *, providers: Mapping[str, str], rules: EgressR
 def parse_brands(
     text: str, *, source: str, providers: Mapping[str, str], rules: EgressRules
 ) -> Sequence[ConfiguredBrand]:
-    """Parse the brands in this text; `source` names it in messages. Raises SettingsError."""
+    """Parse the brands in this text. Raises SettingsError.
+
+    `source` names the text in messages; logos are found next to it.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(source, f"it isn't TOML ({error}).", "Correct that place.") from None
     top = _TomlTable(source, document)
     top.allow_only(("brand",))
-    brands = tuple(_parse_brand(each, providers, rules) for each in top.tables("brand", "[[brand]]"))
+    brands = tuple(
+        _parse_brand(each, providers, rules, Path(source).parent) for each in top.tables("brand", "[[brand]]")
+    )
     _check_unique(source, "id", (each.brand.id for each in brands))
     _check_unique(source, "host", (each.brand.host for each in brands if each.brand.host))
     _check_unique(source, "api_key", (key for each in brands for key in each.api_keys))
@@ -132,7 +150,7 @@ class _TomlTable:
         return value
 
 
-def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressRules) -> ConfiguredBrand:
+def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressRules, folder: Path) -> ConfiguredBrand:
     id = table.text_matching("id", _BRAND_ID_PATTERN, "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'.")
     table = _TomlTable(table.location.partition(", [[brand]]")[0] + f", brand {id}", table.values)
     table.allow_only(key_names(BRAND_KEYS))
@@ -153,6 +171,7 @@ def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressR
         limits=_parse_brand_limits(table),
         redirect_schemes=_parse_redirect_schemes(table),
         result_hosts=_parse_result_hosts(table),
+        appearance=_parse_appearance(table, folder),
     )
     return ConfiguredBrand(brand, _parse_api_keys(table), enabled)
 
@@ -210,6 +229,26 @@ def _parse_brand_limits(table: _TomlTable) -> BrandLimits:
     if "requests_burst" in value and "requests_per_second" not in value:
         limits.fail("requests_burst", "it needs requests_per_second.", "Give both.")
     return BrandLimits(**value)
+
+
+def _parse_appearance(table: _TomlTable, folder: Path) -> PageAppearance:
+    """Parse how the payment page looks; what is left out looks as it does for every brand."""
+    value = table.values.get("page", {})
+    if not isinstance(value, dict):
+        table.fail("page", "it is no table.", 'Write page.colour = "#0a6b48".')
+    page = _TomlTable(f"{table.location}, page", value)
+    page.allow_only(key_names(PAGE_KEYS))
+    colour = None
+    if "colour" in value:
+        colour = page.text_matching("colour", _COLOUR_PATTERN, 'Write it like "#0a6b48".').lower()
+    logo, file = None, page.optional_text("logo", 1024)
+    if file is not None:
+        try:
+            logo = read_logo(folder / file)
+        except LogoError as error:
+            remedy = f"Name a PNG, JPEG or WebP file of at most {LOGO_BYTES_MAX:,} bytes."
+            page.fail("logo", f"{file}: {error}", remedy)
+    return PageAppearance(colour, logo, page.optional_text("order_label"))
 
 
 def _parse_redirect_schemes(table: _TomlTable) -> frozenset[str]:

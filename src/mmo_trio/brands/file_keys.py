@@ -77,6 +77,7 @@ BRAND_KEYS: Final = (
         "The only hosts that results and QR codes are sent to; `*.` before a name stands for all names below it.",
     ),
     BrandKey("limits", "table", _NO_LIMIT, "Limits of the brand as a whole; see below."),
+    BrandKey("page", "table", "the same for all", "How the payment page of the brand looks; see below."),
     BrandKey("method", "`[[brand.method]]` tables", "none", "The payment methods; see below."),
 )
 """The keys of a `[[brand]]`."""
@@ -97,6 +98,28 @@ BRAND_LIMIT_KEYS: Final = (
     ),
 )
 """The keys of a brand's `limits`."""
+
+PAGE_KEYS: Final = (
+    BrandKey(
+        "colour",
+        "`#rrggbb`",
+        "that of the gateway",
+        "The colour of the button and the shop's mark, made darker or lighter as far as it has to be to be read.",
+    ),
+    BrandKey(
+        "logo",
+        "file name",
+        "the initials of `name`",
+        "A PNG, JPEG or WebP file of at most 8,192 bytes, from the folder of `brands.toml`; it is shown as a square.",
+    ),
+    BrandKey(
+        "order_label",
+        "text",
+        "nothing is said",
+        "The key of the label (M4) whose value the page shows as what is paid for, such as `order`.",
+    ),
+)
+"""The keys of a brand's `page`."""
 
 METHOD_KEYS: Final = (
     BrandKey(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
 from pathlib import Path
 
-from quart import Blueprint, Response
+from quart import Blueprint, Response, request
 
 STYLESHEET_FILE = Path(__file__).parent / "static" / "design.css"
+HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
+"""The address of the stylesheet changes with it."""
 STYLESHEET_ENDPOINT = "design.stylesheet"
 """Public in every app, as a page without its stylesheet can't be read well."""
 
@@ -29,16 +32,17 @@ def compact_css(text: str) -> str:
 def create_design_blueprint() -> Blueprint:
     """Create `/design.css`, and `stylesheet_url` for templates, which changes with the stylesheet."""
     body = compact_css(STYLESHEET_FILE.read_text(encoding="utf-8")).encode()
+    compressed = gzip.compress(body, mtime=0)
     version = hashlib.sha256(body).hexdigest()[:8]
     design = Blueprint("design", __name__, template_folder="templates")
 
     @design.get("/design.css")
     async def stylesheet() -> Response:
-        return Response(
-            body,
-            content_type="text/css; charset=utf-8",
-            headers={"Cache-Control": "public, max-age=31536000, immutable"},
-        )
+        response = Response(body, content_type="text/css; charset=utf-8", headers=HEADERS)
+        if request.accept_encodings["gzip"] > 0:
+            response.set_data(compressed)
+            response.headers["Content-Encoding"] = "gzip"
+        return response
 
     @design.app_context_processor
     async def template_variables() -> dict[str, object]:

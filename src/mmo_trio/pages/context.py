@@ -27,6 +27,8 @@ class PagesContext:
     submit: Submit
     now: Callable[[], Instant]
     """Returns the gateway's own time."""
+    public_url: str
+    """The URL of these pages for payers, no slash at the end."""
     error_docs_url: str
     """Base of the type URIs of problems."""
     closing: trio.Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand, Limits, Method, Operation
+from mmo_sansio.values.model import Brand, Limits, Method, Operation, PageAppearance
 from mmo_sansio.values.money import to_money
 from mmo_trio.brands.apply import create_key
 from mmo_trio.brands.keyring import KeyRing
@@ -31,6 +31,7 @@ def build_demo_brand(*, provider: str, title: str) -> Brand:
         id=DEMO_BRAND_ID,
         name="Demo Shop",
         push_result_url=PUSH_RESULT_URL,
+        appearance=PageAppearance(order_label="order"),
         methods=tuple(
             Method(
                 key=key,

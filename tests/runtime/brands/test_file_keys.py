@@ -13,7 +13,7 @@ from attrs import fields
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import BrandLimits, Type
 from mmo_trio.brands.file import parse_brands
-from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, key_names
+from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, PAGE_KEYS, key_names
 from mmo_trio.settings.errors import SettingsError
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -29,7 +29,7 @@ def page() -> str:
 def test_the_page_says_what_the_reader_takes(page: str) -> None:
     made = runpy.run_path(str(DOCS / "make_brands.py"))["page"]()
     assert page == made, "run: PYTHONPATH=src python docs/make_brands.py"
-    for each in (*BRAND_KEYS, *BRAND_LIMIT_KEYS, *METHOD_KEYS, *METHOD_LIMIT_KEYS):
+    for each in (*BRAND_KEYS, *BRAND_LIMIT_KEYS, *METHOD_KEYS, *METHOD_LIMIT_KEYS, *PAGE_KEYS):
         assert f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |" in page
 
 
@@ -42,6 +42,7 @@ def test_the_example_of_the_page_is_read_and_uses_every_key(page: str) -> None:
     assert set(table) == set(key_names(BRAND_KEYS)) - {"api_keys", "enabled"}
     assert set(method) == set(key_names(METHOD_KEYS))
     assert set(table["limits"]) == set(key_names(BRAND_LIMIT_KEYS)) == {each.name for each in fields(BrandLimits)}
+    assert set(table["page"]) == set(key_names(PAGE_KEYS)) - {"logo"}
     assert set(method["limits"]["KES"]) <= set(key_names(METHOD_LIMIT_KEYS))
     assert read.brand.push_result_url == "https://pay.acme.example/deposits"
     assert read.brand.methods[0].push_accounts == ("174379/ACME", "174380")

@@ -28,6 +28,12 @@ def brand_to_json(record: BrandRecord, hold: BrandHold | None = None) -> dict[st
             "pendingPayments": brand.limits.pending_payments,
         },
         "resultHosts": list(brand.result_hosts),
+        "page": {
+            "colour": brand.appearance.colour,
+            "logo": brand.appearance.logo
+            and {"type": brand.appearance.logo.media_type, "bytes": len(brand.appearance.logo.content)},
+            "orderLabel": brand.appearance.order_label,
+        },
         "methods": [
             {
                 "key": each.key,

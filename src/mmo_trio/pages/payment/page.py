@@ -6,24 +6,25 @@ The browser never decides about money: it shows the state in the store, and its 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+import re
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import segno
-from attrs import define, field
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.messages.inputs import ConfirmPage
-from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Page, Status, Transaction
+from mmo_trio.design.brand_colours import brand_stylesheet
 from mmo_trio.pages.context import PagesContext
 from mmo_trio.pages.payment.events import PayerStatus, PaymentEventStreams, payer_status
 from mmo_trio.pages.payment.formatting import format_amount, format_time_left, spoken_suffix
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.texts import PageTexts
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.pages.payment.shops import Shop, ShopCache
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.masking import mask_own_number
 
 TOKEN_CHARACTERS_MAX = 64
@@ -33,15 +34,18 @@ REFRESH_S = 2
 LANGUAGE_PARAMETER = "lang"
 PRESSED_PARAMETER = "pressed"
 """Marks in the query that the browser comes from the button; see `_render_payment`."""
-BRAND_NAMES_TTL = Span(60 * SECOND)
 
+KEPT = {"Cache-Control": "public, max-age=86400"}
+"""For what has another address when it changes."""
+
+_COLOUR_PATTERN = re.compile(r"[0-9a-f]{6}", re.ASCII)
 _FINAL_STATUSES = (PayerStatus.CLOSED, PayerStatus.PAID, PayerStatus.FAILED)
 
 
 def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     """Create the pages: GET shows a payment, POST is its button, `/events` sends its changes."""
     pages = Blueprint("payment", __name__)
-    names = BrandNameCache(context.store, context.now)
+    shops = ShopCache(context.store, context.now)
     streams = PaymentEventStreams(context)
 
     @pages.get("/pay/<token>")
@@ -49,8 +53,8 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
         transaction = await _find_transaction(context, token)
         if transaction is None:
             return await _unknown_token_response()
-        name = await names.name_of(transaction.order.brand)
-        return await _render_payment(context, transaction, token, name)
+        shop = await shops.shop(transaction.order.brand)
+        return await _render_payment(context, transaction, token, shop)
 
     @pages.post("/pay/<token>")
     async def confirm(token: str) -> Response:
@@ -71,10 +75,24 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
         """Show the address of the page as a code, so that a payer at a computer goes on with the phone."""
         if await _find_transaction(context, token) is None:
             return await _unknown_token_response()
-        url = f"{request.host_url.rstrip('/')}{_page_url(token)}"
+        url = f"{context.public_url}{_page_url(token)}"
         picture = io.BytesIO()
         segno.make_qr(url, error="m").save(picture, kind="svg", xmldecl=False, border=2, light="#fff", omitsize=True)
         return Response(picture.getvalue(), content_type="image/svg+xml")
+
+    @pages.get("/colour/<colour>.css")
+    async def colours(colour: str) -> Response:
+        """Give the page the colour of its shop; the policy of the page permits no style in the page itself."""
+        if not _COLOUR_PATTERN.fullmatch(colour):
+            return await _unknown_token_response()
+        return Response(brand_stylesheet(f"#{colour}"), content_type="text/css; charset=utf-8", headers=KEPT)
+
+    @pages.get("/logo/<digest>")
+    async def logo(digest: str) -> Response:
+        found = await shops.logo(digest)
+        if found is None:
+            return await _unknown_token_response()
+        return Response(found.content, content_type=found.media_type, headers=KEPT)
 
     @pages.errorhandler(StoreUnavailable)
     @pages.errorhandler(OutcomeUnknown)
@@ -83,25 +101,6 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
         return Response(page, 503, {"Retry-After": "2"})
 
     return pages
-
-
-@define(eq=False)
-class BrandNameCache:
-    """Caches the names of brands, which change rarely, for a minute."""
-
-    _store: Store
-    _now: Callable[[], Instant]
-    _names: Mapping[str, str] = field(factory=dict, init=False)
-    _expires_at: Instant | None = field(default=None, init=False)
-
-    async def name_of(self, brand: str) -> str:
-        """Return the brand's name; empty when it was removed. Raises StoreUnavailable."""
-        now = self._now()
-        if self._expires_at is None or now >= self._expires_at or brand not in self._names:
-            brands = await self._store.admin.brands()
-            self._names = {each.brand.id: each.brand.name for each in brands}
-            self._expires_at = later(now, BRAND_NAMES_TTL)
-        return self._names.get(brand, "")
 
 
 async def _find_transaction(context: PagesContext, token: str) -> Transaction | None:
@@ -115,14 +114,14 @@ async def _unknown_token_response() -> Response:
     return Response(await render_template("unknown.html", texts=_request_texts()), 404)
 
 
-async def _render_payment(context: PagesContext, transaction: Transaction, token: str, brand: str) -> Response:
+async def _render_payment(context: PagesContext, transaction: Transaction, token: str, shop: Shop) -> Response:
     page, texts = transaction.order.page, _request_texts()
     assert page is not None
     back = _merchant_redirect_url(transaction, page)
     if back is not None and PRESSED_PARAMETER not in request.args:
         return Response("", 303, {"Location": _encode_location(back)})
     now = context.now()
-    variables = payment_variables(transaction, brand, texts, now=now)
+    variables = payment_variables(transaction, shop, texts, now=now)
     return Response(
         await render_template(
             "payment.html",
@@ -139,13 +138,16 @@ async def _render_payment(context: PagesContext, transaction: Transaction, token
     )
 
 
-def payment_variables(transaction: Transaction, brand: str, texts: PageTexts, *, now: Instant) -> dict[str, Any]:
+def payment_variables(transaction: Transaction, shop: Shop, texts: PageTexts, *, now: Instant) -> dict[str, Any]:
     """Return what `payment_card.html` shows of a payment that has a page, but for the URLs of the page around it."""
     order, page, status = transaction.order, transaction.order.page, payer_status(transaction, now=now)
     assert page is not None
     return {
         "texts": texts,
-        "brand": brand,
+        "brand": shop.name,
+        "colour_url": shop.colour_url,
+        "logo_url": shop.logo_url,
+        "order_text": shop.order_text(order.labels),
         "amount": format_amount(transaction.progress.final or order.requested, texts.numbers),
         "provider": order.provider_title,
         "number": mask_own_number(order.party.msisdn),

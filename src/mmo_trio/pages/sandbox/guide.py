@@ -17,6 +17,7 @@ from mmo_trio.pages.context import pages_context, sandbox_context
 from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.page import payment_variables
+from mmo_trio.pages.payment.shops import Shop, shop_of
 from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
@@ -58,7 +59,7 @@ async def show_payment(reference: str) -> Response:
         return Response(await render_template("unknown.html", texts=ENGLISH), 404)
     order, token = transaction.order, transaction.order.page.token
     record = await context.store.brand_record(order.brand)
-    shop = order.brand if record is None else record.brand.name
+    shop = Shop(order.brand) if record is None else shop_of(record.brand)
     number = order.party.msisdn.removeprefix("+")
     own_url = f"/try/{reference}"
     page = await render_template(
@@ -135,5 +136,6 @@ def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePa
         merchant_reference=f"try-{reference[-8:].lower()}",
         party=Party("somebody", number),
         scenario="phone",
+        labels='{"order":"2 tickets, Nairobi to Mombasa"}',
     )
     return CreatePayment(brand, reference, draft, generate_page_token(), sandbox_context().terms)

@@ -70,7 +70,12 @@ def assemble(resources: Resources) -> Components:
         api=_api_handler(resources, accounts, authenticator, known, engine, workers, scenarios),
         listener_limits=limits.listener_limits,
         pages_context=PagesContext(
-            resources.store, engine.submit, resources.clock.time, resources.urls.error_docs, closing=closing
+            resources.store,
+            engine.submit,
+            resources.clock.time,
+            public_url=resources.urls.hosted_pages,
+            error_docs_url=resources.urls.error_docs,
+            closing=closing,
         ),
         sandbox_context=_sandbox_context(resources, workers),
         api_docs=build_docs(

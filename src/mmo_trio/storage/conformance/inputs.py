@@ -12,7 +12,19 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party, QrCode, ReferenceReuse, ReusePolicy, Source
+from mmo_sansio.values.model import (
+    Brand,
+    Limits,
+    Logo,
+    Method,
+    Operation,
+    PageAppearance,
+    Party,
+    QrCode,
+    ReferenceReuse,
+    ReusePolicy,
+    Source,
+)
 from mmo_sansio.values.money import Money
 
 PAYER = Party("customer-1", "254700000000", "Zoë", None, "zoe@example.com")
@@ -41,6 +53,9 @@ def brand(id: str = "acme") -> Brand:
         reference_reuse=ReusePolicy() if id == "globex" else ReusePolicy.same_for_all(ReferenceReuse.AFTER_WINDOW),
         redirect_schemes=frozenset({"acmeapp"}),
         result_hosts=(f"{id}.example", f"*.{id}.example", "merchant.example", "m.example"),
+        appearance=PageAppearance()
+        if id == "globex"
+        else PageAppearance("#0a6b48", Logo("image/png", b"\x89PNG"), "order"),
     )
 
 

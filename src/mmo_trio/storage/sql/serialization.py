@@ -7,6 +7,7 @@ The arrays' order is the format: a new member goes to the end, and parsing fills
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from functools import lru_cache
 from typing import Any
 from zlib import crc32
@@ -271,6 +272,7 @@ def serialize_brand(brand: model.Brand) -> str:
             "result_hosts": brand.result_hosts,
             "limits": (brand.limits.requests_per_second, brand.limits.requests_burst, brand.limits.pending_payments),
             "methods": [_serialize_method(each) for each in brand.methods],
+            "appearance": _serialize_appearance(brand.appearance),
         }
     )
 
@@ -292,9 +294,24 @@ def parse_brand(row: str) -> model.Brand:
             limits=model.BrandLimits(*fields.get("limits", ())),
             redirect_schemes=frozenset(fields["redirect_schemes"]),
             result_hosts=tuple(fields.get("result_hosts", ())),
+            appearance=_parse_appearance(*fields.get("appearance", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorrupt("a stored brand can't be read: run `mmo brands apply` again") from error
+
+
+def _serialize_appearance(look: model.PageAppearance) -> tuple[str | None, str | None, str | None, str | None]:
+    if look.logo is None:
+        return look.colour, look.order_label, None, None
+    return look.colour, look.order_label, look.logo.media_type, b64encode(look.logo.content).decode()
+
+
+def _parse_appearance(
+    colour: str | None = None, order_label: str | None = None, media_type: str | None = None, content: str | None = None
+) -> model.PageAppearance:
+    """Return how a brand looks; those of earlier versions have nothing of it."""
+    logo = None if media_type is None or content is None else model.Logo(media_type, b64decode(content))
+    return model.PageAppearance(colour, logo, order_label)
 
 
 def _legacy_reuse(policy: model.ReusePolicy) -> str:

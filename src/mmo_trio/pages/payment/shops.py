@@ -1,0 +1,85 @@
+"""Says how the shop of a payment looks on its page: name, colour, logo, and what is paid for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+
+from attrs import define, field, frozen
+
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_sansio.values.model import Brand, Logo, PageAppearance
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.system.visible_text import visible_text
+
+SHOPS_TTL = Span(60 * SECOND)
+ORDER_TEXT_CHARACTERS_MAX = 140
+
+
+@frozen
+class Shop:
+    """Holds what the page shows of a brand."""
+
+    name: str = ""
+    colour_url: str | None = None
+    """The address of a stylesheet with the brand's colour."""
+    logo_url: str | None = None
+    order_label: str | None = None
+
+    def order_text(self, labels: str | None) -> str:
+        """Return what is paid for, from the labels of a payment, which are JSON; empty where they do not say it."""
+        if self.order_label is None or labels is None:
+            return ""
+        value = json.loads(labels).get(self.order_label)
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            return ""
+        text = " ".join(visible_text(str(value)).split())
+        return text if len(text) <= ORDER_TEXT_CHARACTERS_MAX else text[: ORDER_TEXT_CHARACTERS_MAX - 1] + "…"
+
+
+def shop_of(brand: Brand) -> Shop:
+    """Return what the page shows of this brand."""
+    look: PageAppearance = brand.appearance
+    return Shop(
+        name=brand.name,
+        colour_url=None if look.colour is None else f"/colour/{look.colour[1:]}.css",
+        logo_url=None if look.logo is None else f"/logo/{logo_digest(look.logo)}",
+        order_label=look.order_label,
+    )
+
+
+def logo_digest(logo: Logo) -> str:
+    """Return the name under which a logo is served, which changes with the logo."""
+    return hashlib.sha256(logo.content).hexdigest()[:16]
+
+
+@define(eq=False)
+class ShopCache:
+    """Caches the looks of brands, which change rarely, for a minute."""
+
+    _store: Store
+    _now: Callable[[], Instant]
+    _shops: Mapping[str, Shop] = field(factory=dict, init=False)
+    _logos: Mapping[str, Logo] = field(factory=dict, init=False)
+    _expires_at: Instant | None = field(default=None, init=False)
+
+    async def shop(self, brand: str) -> Shop:
+        """Return the look of this brand; an empty one when it was removed. Raises StoreUnavailable."""
+        await self._refresh(is_known=brand in self._shops)
+        return self._shops.get(brand, Shop())
+
+    async def logo(self, digest: str) -> Logo | None:
+        """Return the logo of this name. Raises StoreUnavailable."""
+        await self._refresh(is_known=True)  # Nobody makes the store read by asking for what there is not.
+        return self._logos.get(digest)
+
+    async def _refresh(self, *, is_known: bool) -> None:
+        now = self._now()
+        if is_known and self._expires_at is not None and now < self._expires_at:
+            return
+        brands = [each.brand for each in await self._store.admin.brands()]
+        self._shops = {each.id: shop_of(each) for each in brands}
+        logos = [each.appearance.logo for each in brands if each.appearance.logo is not None]
+        self._logos = {logo_digest(each): each for each in logos}
+        self._expires_at = later(now, SHOPS_TTL)

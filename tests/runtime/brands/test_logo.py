@@ -1,0 +1,75 @@
+"""A logo is a small picture, and nothing that could run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.values.model import Brand, Logo, PageAppearance
+from mmo_trio.brands.difference import brand_differences
+from mmo_trio.brands.file import parse_brands, read_brands_file
+from mmo_trio.brands.logo import LOGO_BYTES_MAX, LogoError, read_logo
+from mmo_trio.settings.errors import SettingsError
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type"),
+    [(PNG, "image/png"), (b"\xff\xd8\xff\xe0", "image/jpeg"), (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp")],
+)
+def test_pictures_are_known_by_their_first_bytes(tmp_path: Path, content: bytes, media_type: str) -> None:
+    file = tmp_path / "logo"
+    file.write_bytes(content)
+    assert read_logo(file) == Logo(media_type, content)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "neither PNG, JPEG nor WebP"),
+        (b"", "neither PNG"),
+        (PNG + bytes(LOGO_BYTES_MAX), "more than 8,192 bytes"),
+    ],
+)
+def test_anything_else_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
+    file = tmp_path / "logo.png"
+    file.write_bytes(content)
+    with pytest.raises(LogoError, match=fault):
+        read_logo(file)
+    with pytest.raises(LogoError, match="can't be read"):
+        read_logo(tmp_path / "nowhere.png")
+
+
+def _text(page: str) -> str:
+    return f'[[brand]]\nid = "acme"\nname = "Acme"\npage = {page}\n'
+
+
+def test_the_file_says_how_the_page_looks(tmp_path: Path) -> None:
+    (tmp_path / "acme.png").write_bytes(PNG)
+    file = tmp_path / "brands.toml"
+    file.write_text(_text('{ colour = "#0A6B48", logo = "acme.png", order_label = "order" }'), encoding="utf-8")
+    [read] = read_brands_file(file, providers={}, rules=EgressRules())
+    assert read.brand.appearance == PageAppearance("#0a6b48", Logo("image/png", PNG), "order")
+    [colour, logo, label] = brand_differences(Brand("acme", "Acme", ()), read.brand)
+    assert (colour.text, label.text) == ("acme: page.colour: none -> #0a6b48", "acme: page.order_label: none -> order")
+    assert logo.after is not None
+    assert logo.after.startswith("image/png of 28 bytes, SHA-256 ")
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        ('{ colour = "green" }', "brand acme, page, colour: 'green' can't be used"),
+        ('{ logo = "none.png" }', "brand acme, page, logo: none.png: it can't be read"),
+        ("{ order_label = 1 }", "brand acme, page, order_label"),
+        ('{ color = "#ffffff" }', "there is no such key"),
+        ('"#ffffff"', "it is no table"),
+    ],
+)
+def test_faults_are_named(page: str, fault: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        parse_brands(_text(page), source="brands.toml", providers={}, rules=EgressRules())
+    assert fault in str(refusal.value)
