@@ -19,7 +19,7 @@ Every browser of the last ten years shows these three kinds.
 class LogoError(ValueError):
     """Says in a sentence why a file can't be a logo.
 
-    The sentence names neither the file nor the remedy, which whoever shows it adds.
+    The sentence names neither the file nor the remedy, which the reader of brands.toml adds.
     """
 
 
