@@ -45,6 +45,8 @@ ACTIVE_PER_WAITING = 2
 """Inputs in active batches for each one that must wait before a further batch begins. During large batches a small one
 would cost much for the few who get their replies sooner; during small ones to wait would cost more."""
 
+COALESCED_MAX = 8
+"""Inputs for which a batch may wait: what a larger one saves is little for each of its inputs."""
 
 DEFERRAL_MIN_S, DEFERRAL_MAX_S = 0.005, 0.16
 """Seconds before an input is decided again whose payment another process was deciding about: about a commit's time at
@@ -144,9 +146,16 @@ class Engine:
     queue_max: int = ENGINE_QUEUE_MAX
     batch_max: int = ENGINE_BATCH_MAX
     active_per_waiting: int = ACTIVE_PER_WAITING
+    coalescing_pause_s: float = 0.0
+    """Seconds without a further input after which a batch begins although fewer wait than were on their way at the end
+    of the one before; 0 lets every batch begin at once."""
     _queue: InputQueue[PendingInput] = Factory(InputQueue)
     _active_inputs: int = 0
     """Inputs in batches that are not yet durable."""
+    _expected_inputs: int = 0
+    """How many callers had an input in the last batch or waited at its end: as many may send their next one soon."""
+    _awaited_inputs: int = 0
+    """How many inputs a task of this engine waits for; 0 when one is enough."""
     _idle: list[ParkingSpot[None]] = Factory(list)
     """Where tasks of this engine wait for inputs."""
     _batches: int = 0
@@ -206,16 +215,34 @@ class Engine:
     async def _decide_batches(self, nursery: trio.Nursery) -> None:
         """Decide one batch after the other; as many tasks run this as the store allows batches at once."""
         while True:
+            await self._coalesce_inputs()
             while not (calls := self._next_batch()):
                 await self._wait_for_batch()
+                await self._coalesce_inputs()
             # The callers of a batch get their replies even when the engine ends.
             with trio.CancelScope(shield=True):
                 deferred = await self._commit_batch(calls)
             self._queue.finish(calls)
             self._active_inputs -= len(calls)
+            self._expected_inputs = min(len(calls) + len(self._queue), self.batch_max, COALESCED_MAX)
             if deferred:
                 self._queue.hold(deferred)
                 nursery.start_soon(self._put_back_later, deferred)
+
+    async def _coalesce_inputs(self) -> None:
+        """Let the callers of the last batch, who have just got their replies, send their next inputs before another
+        batch begins: with few callers, each batch would otherwise leave out those who were answered last."""
+        if not self.coalescing_pause_s:
+            return
+        self._awaited_inputs = self._expected_inputs
+        try:
+            while 0 < (waiting := len(self._queue)) < self._awaited_inputs:
+                with trio.move_on_after(self.coalescing_pause_s):
+                    await self._wait_for_batch()
+                if len(self._queue) == waiting:
+                    break
+        finally:
+            self._awaited_inputs = 0
 
     async def _put_back_later(self, deferred: Sequence[PendingInput]) -> None:
         """Put these inputs back into the queue after a pause; meanwhile no input with one of their keys is decided."""
@@ -234,7 +261,9 @@ class Engine:
 
     def _can_start_batch(self) -> bool:
         waiting = len(self._queue)
-        return waiting > 0 and waiting * self.active_per_waiting >= self._active_inputs
+        if waiting < max(1, self._awaited_inputs):
+            return False
+        return waiting * self.active_per_waiting >= self._active_inputs
 
     def _next_batch(self) -> Sequence[PendingInput]:
         calls = self._queue.take_batch(self.batch_max) if self._can_start_batch() else ()

@@ -39,6 +39,10 @@ from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.providers.creations import PaymentCreator
 from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
 
+COALESCING_PAUSE_S = 0.0003
+"""Seconds that a batch waits for a further input: about what a client needs to read a reply and send its next request.
+Only where batches are committed one after the other; elsewhere an input that comes later begins a batch of its own."""
+
 RETENTION_QUEUED_MAX = 64
 """Inputs that may wait for the engine while old rows are removed; with more, that waits."""
 
@@ -57,7 +61,15 @@ def assemble(resources: Resources) -> Components:
         known=known,
     )
     outbox = Outbox()
-    engine = Engine(resources.store, resources.clock, outbox, queue_max=limits.queue, batch_max=limits.batch)
+    has_one_writer = resources.store.batches_in_flight == 1
+    engine = Engine(
+        resources.store,
+        resources.clock,
+        outbox,
+        queue_max=limits.queue,
+        batch_max=limits.batch,
+        coalescing_pause_s=COALESCING_PAUSE_S if has_one_writer else 0.0,
+    )
     workers = build_workers(resources, accounts, authenticator, known, engine)
     outbox.subscribe(workers.dispatcher.dispatch)
     http_metrics = HttpMetrics()
