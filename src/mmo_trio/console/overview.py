@@ -90,12 +90,17 @@ async def show() -> str:
         providers, brands = await _provider_health(counted), await _brand_health(counted, failed)
     hour_or_day = slice(11, 16) if period.step == HOUR else slice(5, 10)
     labels = [format_utc_seconds(Instant(int(each.key)))[hour_or_day] for each in steps]
+    drawn = charts.build_charts(steps, labels)
     return await render_template(
         "overview.html",
         figures=figures,
         providers=providers,
         brands=brands,
-        charts=charts.build_charts(steps, labels),
+        charts=drawn,
+        steps=[
+            (rows[0][0], [cell for _, cells in rows for cell in cells])
+            for rows in zip(*(each.rows for each in drawn), strict=True)
+        ],
         rows=[(each.key, *_statistics_cells(each)) for each in rows[:ROWS_MAX]],
         left_out=max(0, len(rows) - ROWS_MAX),
         view=period,
