@@ -50,6 +50,39 @@ def test_a_first_time_user_pays_with_page_and_phone_side_by_side(page: Page, san
     expect(paying.locator(STATUS)).to_have_text("Paid. Thank you.")
 
 
+TEXT_ORDER = """() => [...document.querySelectorAll("article :is(strong, h1, li, [role=status], button, dt)")]
+    .map(each => each.textContent.trim()).filter(Boolean)"""
+"""What a screen reader reads of the payment, in its order."""
+
+
+@pytest.mark.spec("C4", "W1")
+def test_page_and_phone_are_one_screen_for_the_keyboard_alone(page: Page, sandbox: Sandbox) -> None:
+    number = next(_NUMBERS)
+    page.set_viewport_size({"width": 1100, "height": 860})
+    page.goto(sandbox.pages)
+    field = page.get_by_label("Phone number")
+    field.fill(number)
+    field.press("Enter")
+    expect(page.get_by_text("2 tickets, Nairobi to Mombasa")).to_be_visible()
+    assert page.evaluate(TEXT_ORDER)[:5] == ["Demo Shop", "KES\u00a010.00", "Confirm here", "PIN on your phone", "Done"]
+    while page.evaluate("document.activeElement.textContent.trim()") != "Pay KES\u00a010.00":
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    prompt = page.get_by_role("heading", name="Pay KES\u00a010.00?")
+    expect(prompt).to_be_visible()
+    expect(page.locator("li[aria-current=step]")).to_have_text("PIN on your phone")
+    check_axe(page)
+    screenshot(page, "try")
+    pin = page.get_by_label("PIN")
+    pin.fill("1234")
+    page.keyboard.press("Enter")
+    expect(page.locator(".paid")).to_have_text("Paid. Thank you.")
+    expect(page.locator(".bubble")).to_contain_text("You have paid KES\u00a010.00 to Demo Shop.")
+    expect(page.locator(".bubble")).to_contain_text("Your balance is KES\u00a0999,990.00.")
+    check_axe(page)
+    screenshot(page, "try-paid")
+
+
 @pytest.mark.spec("W1", "E1")
 @pytest.mark.parametrize(
     ("button", "told", "code"),
