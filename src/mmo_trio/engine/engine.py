@@ -1,6 +1,7 @@
 """The engine takes waiting inputs, decides them, makes the decisions durable, replies, then acts. A process has one.
 
-While a batch is being made durable, inputs for the next one collect, so group commit needs no timer. Where the store
+While a batch is being made durable, inputs for the next one collect, so group commit hardly needs a timer: only
+where few callers have just got their replies does a batch wait for their next inputs, for a moment. Where the store
 allows it, further batches begin before the end of the first, as soon as enough inputs wait that share no key with it:
 enough is a share of those that are being made durable, so batches are small under low load and large under high load.
 The store calls the payment rules with a working set that contains exactly what the batch reads; they are pure, so it
