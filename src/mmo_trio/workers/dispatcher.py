@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TypeAlias, assert_never
 
 import structlog
@@ -24,6 +25,9 @@ RETRY_INTERVAL_S = 0.5
 
 RETRIES_PER_ROUND_MAX = 512
 """Intents of one queue that are offered in one round; other queues follow."""
+
+READ_AT_ONCE_MAX = 64
+"""Transactions that are read at a time, once the first of a round has found room."""
 
 WaitingQueueKey: TypeAlias = tuple[str, str]
 """Names the queue of a provider's submissions, a brand's callbacks or a brand's QR codes."""
@@ -69,12 +73,16 @@ class Dispatcher:
         """Offer the intents of a queue in order until the worker has no more room; tell whether a whole round found
         room, and more intents wait."""
         waiting = self._waiting[queue_key]
-        for _ in range(min(RETRIES_PER_ROUND_MAX, len(waiting))):
-            intent = waiting[0]
-            transaction = await self.store.transaction(intent.gateway_reference)
-            if transaction is not None and not self._try_enqueue(WorkItem(intent, transaction)):
-                return False
-            waiting.popleft()
+        left, to_read = min(RETRIES_PER_ROUND_MAX, len(waiting)), 1
+        while left:
+            intents = list(islice(waiting, min(left, to_read)))
+            transactions = await self.store.transactions([each.gateway_reference for each in intents])
+            for intent in intents:
+                transaction = transactions.get(intent.gateway_reference)
+                if transaction is not None and not self._try_enqueue(WorkItem(intent, transaction)):
+                    return False
+                waiting.popleft()
+            left, to_read = left - len(intents), READ_AT_ONCE_MAX
         if not waiting:
             del self._waiting[queue_key]
         return bool(waiting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ class DispatcherWorld:
     """Room by provider or brand."""
     accepted: list[str] = Factory(list)
     reads: int = 0
-    transactions: dict[str, Transaction] = Factory(dict)
+    stored: dict[str, Transaction] = Factory(dict)
 
     def try_enqueue(self, work: WorkItem) -> bool:
         order = work.transaction.order
@@ -38,10 +39,10 @@ class DispatcherWorld:
         self.accepted.append(work.transaction.reference)
         return True
 
-    async def transaction(self, gateway_reference: str) -> Transaction | None:
+    async def transactions(self, gateway_references: Sequence[str]) -> Mapping[str, Transaction]:
         await trio.lowlevel.checkpoint()
         self.reads += 1
-        return self.transactions.get(gateway_reference)
+        return {each: self.stored[each] for each in gateway_references if each in self.stored}
 
     def submission(self, number: int, provider: str) -> WorkItem:
         transaction = self._about(number, provider=provider)
@@ -55,7 +56,7 @@ class DispatcherWorld:
         made = a_transaction(Stage.CREATED)
         subject = numbered_reference(number)
         transaction = evolve(made, order=evolve(made.order, gateway_reference=subject, **members))
-        self.transactions[subject] = transaction
+        self.stored[subject] = transaction
         return transaction
 
 
@@ -99,5 +100,25 @@ async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_r
         world.room["slow"] = 9
         await trio.sleep(0.5)
         assert world.accepted[5:] == [numbered_reference(each) for each in (2, 3, 4, 8)]
+        assert dispatcher.has_room()
+        nursery.cancel_scope.cancel()
+
+
+async def test_waiting_work_is_read_many_at_a_time_where_there_is_room(autojump_clock: MockClock) -> None:
+    world = DispatcherWorld()
+    dispatcher = a_dispatcher(world)
+    for number in range(300):
+        dispatcher.dispatch(world.callback(number, "acme"))
+    del world.stored[numbered_reference(7)]
+    world.room["acme"] = 200
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(dispatcher.run)
+        await trio.sleep(0.6)
+        assert world.accepted == [numbered_reference(each) for each in range(201) if each != 7]
+        assert world.reads == 5
+        world.room["acme"] = 200
+        await trio.sleep(0.5)
+        assert world.accepted[200:] == [numbered_reference(each) for each in range(201, 300)]
+        assert world.reads == 8
         assert dispatcher.has_room()
         nursery.cancel_scope.cancel()

@@ -32,6 +32,8 @@ async def check_empty_store(open_store: OpenStore) -> None:
         assert await store.look_up(LookUp("acme", reference(1))) is None
         assert await store.look_up(LookUpByMerchantReference("acme", "order-1")) is None
         assert await store.transaction(reference(1)) is None
+        assert not await store.transactions([])
+        assert not await store.transactions([reference(1), reference(2)])
         assert await store.transaction_by_page_token("token-1") is None
         assert not await store.admin.find_transactions()
         assert not await store.admin.timeline(reference(1))
@@ -58,6 +60,8 @@ async def check_payment_survives_restart(open_store: OpenStore) -> None:
         assert await store.look_up(LookUp("globex", reference(1))) is None
         assert await store.look_up(LookUpByMerchantReference("acme", "order/1 ü")) == rendered
         assert await store.look_up(LookUpByMerchantReference("globex", "order/1 ü")) is None
+        several = await store.transactions([reference(2), reference(3), reference(1)])
+        assert several == {each: await store.transaction(each) for each in (reference(1), reference(2))}
         paged = await store.transaction_by_page_token("token-2")
         assert paged is not None
         assert paged.reference == reference(2)

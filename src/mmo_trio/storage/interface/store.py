@@ -237,6 +237,11 @@ class LookUpStore(Protocol):
         """Return one transaction, of any brand."""
         ...
 
+    async def transactions(self, gateway_references: Sequence[str]) -> Mapping[str, Transaction]:
+        """Return those of these transactions that are stored, of any brand, by gatewayReference: at most some hundred
+        at a time."""
+        ...
+
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
         """Return the transaction of this hosted page."""
         ...

@@ -181,6 +181,10 @@ class MemoryStore:
     async def transaction(self, gateway_reference: str) -> Transaction | None:
         return (await self._open_state()).ledger.transactions.get(gateway_reference)
 
+    async def transactions(self, gateway_references: Sequence[str]) -> Mapping[str, Transaction]:
+        stored = (await self._open_state()).ledger.transactions
+        return {each: stored[each] for each in gateway_references if each in stored}
+
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
         for each in (await self._open_state()).ledger.transactions.values():
             if each.order.page and each.order.page.token == token:

@@ -77,6 +77,14 @@ class SqlStore(ABC):
     async def transaction(self, gateway_reference: str) -> Transaction | None:
         return await self._only_transaction("gateway_reference = ?", gateway_reference)
 
+    async def transactions(self, gateway_references: Sequence[str]) -> Mapping[str, Transaction]:
+        if not gateway_references:
+            return {}
+        places = ", ".join("?" * len(gateway_references))
+        statement = f"SELECT order_row, progress FROM transactions WHERE gateway_reference IN ({places})"
+        found = await self._fetch(_parse_transactions, statement, *gateway_references)
+        return {each.reference: each for each in found}
+
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
         return await self._only_transaction("page_token = ?", token)
 
@@ -129,6 +137,10 @@ class SqlStore(ABC):
 
 def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
     return parse_transaction(*rows[0]) if len(rows) == 1 else None
+
+
+def _parse_transactions(rows: Sequence[Row]) -> Sequence[Transaction]:
+    return [parse_transaction(*row) for row in rows]
 
 
 def _parse_claims(rows: Sequence[Row]) -> Sequence[DepositClaim]:

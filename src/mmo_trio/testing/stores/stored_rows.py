@@ -126,6 +126,9 @@ class StatementStore(ABC):
     async def transaction(self, gateway_reference: str) -> Transaction | None:
         return await self._read_rows("transaction", partial(self.rows.transaction, gateway_reference))
 
+    async def transactions(self, gateway_references: Sequence[str]) -> Mapping[str, Transaction]:
+        return await self._read_rows("transactions", partial(self.rows.transactions, gateway_references))
+
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
         return await self._read_rows("transaction_by_page_token", partial(self.rows.transaction_by_page_token, token))
 
