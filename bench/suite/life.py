@@ -3,11 +3,13 @@ own."""
 
 from __future__ import annotations
 
+import sqlite3
 import statistics
 import time
+from contextlib import closing
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bench import load, machine, merchants, servers
 from bench.load import DIRECT
@@ -15,6 +17,7 @@ from bench.merchants import ReceivedCallbacks, Receivers
 from bench.options import Options
 from bench.report import Goal, Outcome, Table
 from bench.servers import Server
+from mmo_sansio.values import clock
 
 WINDOW = 256
 """Simultaneous payments: a new one starts when a callback arrives. Each takes at least 0.2 s, like
@@ -23,7 +26,12 @@ CONNECTIONS = 32
 STEADY_PER_S = 100.0
 STEADY_S = 20.0
 SAMPLE_S = 10.0
+SAMPLES_PER_LINE = 6
+"""How many samples of the memory follow each other before a line about the progress is printed."""
 MERCHANTS = 20
+LATE_MS = 1_000
+"""What only one payment in a hundred may take from its request to the record of its callback."""
+GOAL_LATE_PERCENT = 1.0
 
 
 @frozen
@@ -39,6 +47,9 @@ class LifeResult:
     """Processor time of the server per payment."""
     memory_mib: list[float]
     """Memory at the start, then every 10 s."""
+    late_percent: float | None = None
+    """The percentage of the payments whose callback was recorded more than `LATE_MS` after their creation; None where
+    nobody has looked."""
 
     @property
     def per_s(self) -> float:
@@ -52,7 +63,15 @@ def run(options: Options) -> Outcome:
     steady = live(options.folder / "steady", STEADY_S, rate=STEADY_PER_S)
     table = Table(
         "one process; receiver, load and TLS of the merchants on the other core",
-        ("load", "whole lives per s", "result to callback p50 ms", "p99 ms", "server µs each", "minutes"),
+        (
+            "load",
+            "whole lives per s",
+            "result to callback p50 ms",
+            "p99 ms",
+            "over 1 s from creation to the callback's record %",
+            "server µs each",
+            "minutes",
+        ),
         [[f"as many as can be, {WINDOW} under way", *_cells(most)], [f"{STEADY_PER_S:g} a second", *_cells(steady)]],
         "the server's core: four decisions for each payment, two conversations, and a TLS handshake where no kept"
         " connection is free.",
@@ -87,6 +106,7 @@ def run(options: Options) -> Outcome:
         [table, memory],
         [
             Goal("whole lives", 1000, most.per_s, " per s"),
+            Goal("over 1 s to the record of the callback", GOAL_LATE_PERCENT, _late_percent(most), " %", at_most=True),
             Goal("memory, last third : middle third", 1.1, late / early, " x", at_most=True),
         ],
     )
@@ -100,7 +120,8 @@ def live(folder: Path, seconds: float, *, rate: float | None = None) -> LifeResu
         merchants.receivers(folder, keys) as receivers,
         servers.gateway_apart(folder, merchants.brands(MERCHANTS)) as server,
     ):
-        return live_on(server, receivers, folder, seconds, rate=rate)
+        lived = live_on(server, receivers, folder, seconds, rate=rate)
+    return evolve(lived, late_percent=_count_late(folder / "gateway.db") / lived.came.count * 100)
 
 
 def live_on(
@@ -125,6 +146,9 @@ def live_on(
         time.sleep(min(0.25, SAMPLE_S))
         if time.monotonic() >= begin + SAMPLE_S * len(memory_mib):
             memory_mib.append(machine.resident_kib(server.pid) / 1024)
+            if len(memory_mib) % SAMPLES_PER_LINE == 1:
+                after_s, lives = SAMPLE_S * (len(memory_mib) - 1), receivers.so_far()
+                print(f"  after {after_s:.0f} s: {lives:,} callbacks, {memory_mib[-1]:.0f} MiB", flush=True)
     measured = load.finish(child)
     took_s, so_far = time.monotonic() - begin, receivers.so_far()
     assert measured.bad == 0, f"{measured.bad} creates were refused"
@@ -135,11 +159,30 @@ def live_on(
     return LifeResult(took_s, came, came.count - so_far, used_s / came.count * 1e6, memory_mib)
 
 
+_SELECT_LATE = """
+    SELECT COUNT(*) FROM callbacks JOIN transactions USING (gateway_reference)
+    WHERE callbacks.at - transactions.created_at > ?
+"""
+
+
+def _count_late(file: Path) -> int:
+    """Return how many payments took longer than `LATE_MS`, by the times that the gateway has recorded."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        (late,) = connection.execute(_SELECT_LATE, [LATE_MS * clock.MILLISECOND]).fetchone()
+    return int(late)
+
+
+def _late_percent(lived: LifeResult) -> float:
+    assert lived.late_percent is not None, "only a payment in SQLite has been looked at"
+    return lived.late_percent
+
+
 def _cells(lived: LifeResult) -> list[str]:
     return [
         f"{lived.per_s:,.0f}",
         f"{lived.came.p50_ms:.1f}",
         f"{lived.came.p99_ms:.1f}",
+        f"{_late_percent(lived):.2f}",
         f"{lived.cpu_us:,.0f}",
         f"{lived.seconds / 60:.1f}",
     ]
