@@ -194,3 +194,17 @@ def test_what_the_error_pages_look_like(page: Page, narrow_page: Page, sandbox: 
     for each, suffix in ((page, ""), (narrow_page, "-narrow")):
         show(each, sandbox, "/errors/user_insufficient_funds", height=640)
         screenshot(each, f"error-page{suffix}")
+
+
+def test_what_lists_of_the_documentation_look_like(page: Page, narrow_page: Page, sandbox: Sandbox) -> None:
+    for path, name in (
+        ("/errors", "errors"),
+        ("/docs/search?q=duplicate", "results"),
+        ("/docs/search?q=nothing+of+this", "no-results"),
+        ("/docs#numbers", "test-numbers"),
+    ):
+        show(page, sandbox, path, height=640)
+        screenshot(page, f"api-docs-{name}")
+    show(narrow_page, sandbox, "/docs", height=640)
+    narrow_page.get_by_text("Contents", exact=True).click()
+    screenshot(narrow_page, "api-docs-contents-narrow")
