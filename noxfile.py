@@ -177,6 +177,18 @@ def simulate_system(session: nox.Session) -> None:
     session.run("pytest", "tests/simulation", env={"MMO_TEST_SEEDS": "50"})
 
 
+@nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])
+def simulate_digests(session: nox.Session) -> None:
+    """Play 100 seeds twice on each Python, in processes that order their sets differently: the first one writes their
+    digests, and all others must have the same."""
+    install(session, "test")
+    digests = pathlib.Path(".nox/simulation_digests.json").absolute()
+    if session.python == MAIN_PYTHON:
+        digests.unlink(missing_ok=True)
+    for hash_seed in ("1", "2"):
+        session.run("python", "-m", "tests.simulation.digests", str(digests), env={"PYTHONHASHSEED": hash_seed})
+
+
 @nox.session(python=MAIN_PYTHON)
 def books(session: nox.Session) -> None:
     """Compare the accounts after 1,000 payments with each simulator, with faults and kills."""

@@ -205,7 +205,7 @@ class ChannelOwner:
 
     async def _take_from_store(self, brands: Collection[str]) -> None:
         taken, outdated = self._taken_callbacks()
-        room = {brand: CLAIMED_PER_BRAND_MAX - len(taken.get(brand, ())) for brand in brands}
+        room = {brand: CLAIMED_PER_BRAND_MAX - len(taken.get(brand, ())) for brand in sorted(brands)}
         room = {brand: count for brand, count in room.items() if count > 0}
         afresh = (outdated | self._outdated_brands) & room.keys()
         sought = self._to_search & room.keys()
