@@ -54,13 +54,12 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
                 timeout=PATIENCE_S,
                 capture_output=True,
             )
+        running.create("direct/payin", merchantReference=HOSTILE, labels={HOSTILE: HOSTILE})
         for digits in ("001", "101", "002", "110", "120", "160", "170", "130", "003", "103"):
             running.create("direct/payin", msisdn=f"254700000{digits}")
             running.create("direct/payin", msisdn="254700000004")
             running.advance("30s")
             running.advance("1h")
-        running.create("direct/payin", merchantReference=HOSTILE, labels={HOSTILE: HOSTILE})
-        running.advance("5s")
         yield running
 
 
