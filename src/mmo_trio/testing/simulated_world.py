@@ -184,6 +184,7 @@ class SimulatedWorld:
             await process.ended.wait()
             gateway.life = None
             self.trace.add("gateway_ended", name)
+            self.schedule.stay_awake()
             if self.is_over:
                 return
             await self.schedule.sleep(RESTART_AFTER_S)

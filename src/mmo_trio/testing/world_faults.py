@@ -68,6 +68,8 @@ OF_ONE_GATEWAY: Final = frozenset(
     }
 )
 """Kinds of faults that meet one gateway."""
+COSTS_LEASES: Final = OF_ONE_GATEWAY | {each for each in FaultKind if each.startswith("store_")}
+"""Kinds of faults by which a process may lose its lease."""
 OF_ONE_WAY: Final = frozenset(
     {
         FaultKind.PARTITION,
@@ -159,6 +161,8 @@ class FaultRunner:
         finally:
             self.lasting.remove(fault)
             period.ended_s = trio.current_time()
+            if fault.kind in COSTS_LEASES:
+                schedule.stay_awake()
             self._note_lasting()
             self._adjust()
 

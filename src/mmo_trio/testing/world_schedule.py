@@ -25,6 +25,9 @@ QUIET_S = 3.0
 """Seconds in which nothing has happened before the world counts as at rest."""
 WAIT_STEP_S = 1.0
 """The longest step while somebody waits for an answer, but nothing is on its way: far less than a lease lasts."""
+TAKEN_OVER_AFTER_S = 30.0
+"""Seconds after the death of a process, or after a fault that may have cost it its lease, in which time passes as it
+does: others end its lease, and take over what it had, only once they have renewed their own steadily."""
 SHORT_WAIT_S = 0.05
 """A task that waits for less than this is at work: for a name, or for a statement."""
 
@@ -43,6 +46,8 @@ class WorldSchedule:
     """The longest step while work is open, in seconds."""
     _active: int = 0
     """Exchanges of merchants and operators that have begun and not ended."""
+    _awake_until: float = 0.0
+    """Until when no time is passed over."""
     _moments: list[float] = Factory(list)
 
     async def sleep_until(self, at: float) -> None:
@@ -53,6 +58,10 @@ class WorldSchedule:
     async def sleep(self, seconds: float) -> None:
         """Sleep for so long; see `sleep_until`."""
         await self.sleep_until(trio.current_time() + seconds)
+
+    def stay_awake(self) -> None:
+        """Pass no time over until others have had the time to take over from a process."""
+        self._awake_until = trio.current_time() + TAKEN_OVER_AFTER_S
 
     @contextmanager
     def activity(self) -> Iterator[None]:
@@ -66,7 +75,7 @@ class WorldSchedule:
     def rest_until(self, now: float, deadline: float) -> float:
         """Return until when nothing happens, as no task can run before the `deadline`; the deadline itself unless the
         world is at rest."""
-        if deadline - now < SHORT_WAIT_S:
+        if now < self._awake_until or deadline - now < SHORT_WAIT_S:
             return deadline
         moments = self._moments
         while moments and moments[0] <= now:
