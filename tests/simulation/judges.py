@@ -179,6 +179,8 @@ def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBook
                 continue
             if (each.status is Status.SUCCESS) != (ending is PaymentEnding.AT_ONCE):
                 yield f"{each.reference} is {each.status}, and its operator has ended it as {ending.value}"
+            elif ending is PaymentEnding.REFUSED:
+                continue  # An answer that refuses a pay-out may prove nothing, and then it is polled.
             elif called.get(each.reference, math.inf) > begun_at + UNDISTURBED_S:
                 yield f"{each.reference} was not called back in a minute, and nothing was wrong"
 
