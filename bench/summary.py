@@ -40,7 +40,8 @@ def performance(saved: Sequence[Saved]) -> str:
         f" {look_ups:.1f} times as many look-ups over a million payments. Complete payments, from the request over the"
         " operator's result to the callback over TLS on its own connection, end at a rate of"
         f" {_round(lives)} a second, in memory that does not grow. `nox -s bench` measures all of it again; the"
-        " [results](bench/RESULTS.md) name the rivals, and what limits each figure."
+        " [results](bench/RESULTS.md) name the rivals, and what limits each figure; [where the time"
+        " goes](docs/performance.md) takes a create apart."
     )
     plot = "![Throughput and latency by number of connections](bench/rising.svg)"
     lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
