@@ -10,6 +10,7 @@ from mmo_trio.admin.resolution import UNFINISHED_STATES
 from mmo_trio.console.context import console
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser
+from mmo_trio.storage.interface.configuration_changes import ChangeState
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 COUNT_MAX = 99
@@ -38,6 +39,7 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
     "Waiting": (
         NavigationEntry("work_lists.stuck", "Stuck", "clock", "s"),
         NavigationEntry("resolutions.list_proposals", "Proposals", "check", "r"),
+        NavigationEntry("configuration.list_changes", "Configuration", "settings", "f"),
         NavigationEntry("work_lists.suspense", "Suspense", "inbox", "u"),
         NavigationEntry("work_lists.callbacks", "Failed callbacks", "alert", "c"),
     ),
@@ -90,4 +92,5 @@ async def _count_waiting() -> dict[str, int]:
         "resolutions.list_proposals": sum(
             [len(await admin.proposals(state=state, limit=limit)) for state in UNFINISHED_STATES]
         ),
+        "configuration.list_changes": len(await admin.configuration_changes(state=ChangeState.OPEN, limit=limit)),
     }

@@ -20,12 +20,13 @@ class Permission(StrEnum):
     CLOSE_SUSPENSE = "close suspense entries"
     PROPOSE = "propose to end a payment by hand"
     APPROVE = "decide on proposals"
+    CHANGE_CONFIGURATION = "change the limits and flows of brands"
     SWITCH_PROVIDERS = "close and open providers"
     READ_AUDIT = "read the audit log"
 
 
 _SUPPORT = frozenset({Permission.SEE_PERSONAL_DATA, Permission.CLOSE_SUSPENSE, Permission.PROPOSE})
-_APPROVER = _SUPPORT | {Permission.APPROVE}
+_APPROVER = _SUPPORT | {Permission.APPROVE, Permission.CHANGE_CONFIGURATION}
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
     {

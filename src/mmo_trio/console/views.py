@@ -143,7 +143,9 @@ def _words_of_member(name: str) -> str:
     return re.sub("([a-z])([A-Z])", r"\1 \2", name).replace("_", " ").lower()
 
 
-_PLAIN_MEMBERS = frozenset({"loginUser", "operator", "outcome", "proposedBy", "role", "session", "wanted"})
+_PLAIN_MEMBERS = frozenset(
+    {"loginUser", "operator", "outcome", "proposedBy", "role", "session", "versionAfter", "versionBefore", "wanted"}
+)
 """The members of an audit event's detail that are no free text."""
 
 

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from mmo_trio.storage.conformance import (
     batches,
     claims,
+    configuration_changes,
     generations,
     ownership,
     proposals,
@@ -70,6 +71,10 @@ CHECKS: tuple[StoreCheck, ...] = (
     work.check_second_factors,
     proposals.check_proposals,
     proposals.check_decision_is_recorded_once,
+    configuration_changes.check_change_needs_two_users,
+    configuration_changes.check_change_is_reverted_exactly,
+    configuration_changes.check_overtaken_change_is_not_applied,
+    configuration_changes.check_recorded_requests,
     work.check_payment_search,
     queries.check_payment_selections,
     work.check_work_lists,

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.messages.queries import Position
+from mmo_sansio.payments.back_test import RecordedRequest
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.admin_types import (
@@ -33,6 +34,7 @@ from mmo_trio.storage.interface.admin_types import (
     StoredMasterKey,
     SuspenseEntry,
 )
+from mmo_trio.storage.interface.configuration_changes import ChangeDecision, ChangeState, ConfigurationChange
 
 PAYMENTS_SCANNED_MAX = 5_000
 """Payments that one search scans, so that none costs more rows, whatever it searches for."""
@@ -312,4 +314,35 @@ class AdminStore(Protocol):
     ) -> bool:
         """Replace a proposal that is in the expected state, and append the event to the audit log, both or neither;
         return False when it isn't in that state any more."""
+        ...
+
+    # Proposed changes of brands
+
+    async def add_configuration_change(self, change: ConfigurationChange, event: tuple[AuditEvent, AuditKey]) -> int:
+        """Store a proposed change of a brand together with its audit event, and return its id."""
+        ...
+
+    async def configuration_changes(
+        self, *, brand: str | None = None, state: ChangeState | None = None, limit: int = 50
+    ) -> Sequence[ConfigurationChange]:
+        """Return changes of one brand or in one state, the newest first."""
+        ...
+
+    async def configuration_change(self, id: int) -> ConfigurationChange | None:
+        """Return the change with this id."""
+        ...
+
+    async def decide_configuration_change(
+        self, expected_state: ChangeState, decided: ConfigurationChange, event: tuple[AuditEvent, AuditKey]
+    ) -> ChangeDecision:
+        """Replace a change that is in the expected state, bring the version of the brand that belongs to its new state
+        into force, and append the event to the audit log, all or nothing. Nothing happens when the user who applies it
+        has proposed it, or when the brand in force is not the version that is to be replaced."""
+        ...
+
+    async def recorded_requests(
+        self, brand: str, *, begin: Instant, end: Instant, after: Position | None = None, limit: int
+    ) -> Sequence[RecordedRequest]:
+        """Return what a back-test needs of the payments of a brand that were created in [begin, end), in the order of
+        creation, those after a position."""
         ...

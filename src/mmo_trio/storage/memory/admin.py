@@ -16,8 +16,7 @@ from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
-from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD, next_row
-from mmo_trio.storage.memory.user_factors import MemorySecondFactors
+from mmo_trio.storage.memory.configuration_changes import MemoryConfigurationChanges
 from mmo_trio.storage.shared.payment_counts import count_by_span
 from mmo_trio.storage.shared.payment_index import (
     AFTER_NEWEST,
@@ -30,7 +29,7 @@ from mmo_trio.storage.shared.payment_index import (
 
 
 @define
-class MemoryAdminStore(MemorySecondFactors):
+class MemoryAdminStore(MemoryConfigurationChanges):
     """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
 
     async def find_transactions(
@@ -191,9 +190,7 @@ class MemoryAdminStore(MemorySecondFactors):
         return is_opened
 
     async def append_audit(self, event: admin_types.AuditEvent, key: admin_types.AuditKey) -> admin_types.AuditRow:
-        log = (await self._state()).audit
-        log.append(next_row(_audit_head(log), event, key))
-        return log[-1]
+        return (await self._state()).append_audit(event, key)
 
     async def audit(
         self, *, before: int | None = None, about: str | None = None, limit: int = 50
@@ -208,7 +205,7 @@ class MemoryAdminStore(MemorySecondFactors):
         return [row for row in (await self._state()).audit if row.number > number][:limit]
 
     async def audit_head(self) -> admin_types.AuditHead:
-        return _audit_head((await self._state()).audit)
+        return (await self._state()).audit_head
 
     async def sealed_audit_keys(self) -> Mapping[str, bytes]:
         return dict((await self._state()).audit_keys)
@@ -374,7 +371,3 @@ class MemoryAdminStore(MemorySecondFactors):
     ) -> Sequence[admin_types.BreakerChange]:
         changes = reversed((await self._state()).breaker_changes)
         return [each for each in changes if brand in (None, each.brand)][:limit]
-
-
-def _audit_head(log: Sequence[admin_types.AuditRow]) -> admin_types.AuditHead:
-    return admin_types.AuditHead(log[-1].number, log[-1].hash) if log else EMPTY_HEAD

@@ -25,6 +25,9 @@ from mmo_sansio.resilience.ownership import OwnershipModel
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant
 from mmo_sansio.values.model import Brand, Transaction
 from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditHead,
+    AuditKey,
     AuditRow,
     BrandHold,
     BreakerChange,
@@ -38,6 +41,8 @@ from mmo_trio.storage.interface.admin_types import (
     StoredMasterKey,
     SuspenseEntry,
 )
+from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD, next_row
+from mmo_trio.storage.interface.configuration_changes import ConfigurationChange
 from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead, RetentionDuty
 
 
@@ -51,9 +56,20 @@ class MemoryAdminState:
     second_factors: dict[str, SecondFactor] = Factory(dict)
     recovery_codes: dict[str, set[bytes]] = Factory(dict)
     proposals: list[Proposal] = Factory(list)
+    configuration_changes: list[ConfigurationChange] = Factory(list)
     audit: list[AuditRow] = Factory(list)
     audit_keys: dict[str, bytes] = Factory(dict)
     breaker_changes: list[BreakerChange] = Factory(list)
+
+    @property
+    def audit_head(self) -> AuditHead:
+        """Return where the audit log ends."""
+        return AuditHead(self.audit[-1].number, self.audit[-1].hash) if self.audit else EMPTY_HEAD
+
+    def append_audit(self, event: AuditEvent, key: AuditKey) -> AuditRow:
+        """Append an event to the audit log."""
+        self.audit.append(next_row(self.audit_head, event, key))
+        return self.audit[-1]
 
     def record_breaker(self, saved: BreakerSaved, at: Instant) -> None:
         """Record the change if the breaker has opened or closed."""

@@ -14,6 +14,7 @@ from mmo_trio.storage.sql import (
     audit_log,
     brand_keys,
     configuration,
+    configuration_changes,
     console_users,
     monitoring,
     payment_history,
@@ -130,3 +131,8 @@ class SqlAdminStore:
     proposals = _reading(console_users.proposals)
     proposal = _reading(console_users.proposal)
     update_proposal = _writing(console_users.update_proposal)
+    add_configuration_change = _writing(configuration_changes.add_configuration_change)
+    configuration_change = _reading(configuration_changes.configuration_change)
+    decide_configuration_change = _writing(configuration_changes.decide_configuration_change)
+    recorded_requests = _reading(configuration_changes.recorded_requests)
+    configuration_changes = _reading(configuration_changes.configuration_changes)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
+from mmo_sansio.payments.back_test import OPERATIONS, RecordedRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
 from mmo_sansio.values.clock import Span
@@ -168,6 +169,21 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         hint=row[12] if len(row) > 12 else None,
         qr=model.QrCode(*row[13]) if len(row) > 13 and row[13] else None,
         submissions=row[14] if len(row) > 14 else 0,
+    )
+
+
+def parse_recorded_request(order: bytes, progress: bytes) -> RecordedRequest:
+    """Return what a back-test needs of the transaction of these two rows; much less is built than for a transaction."""
+    asked, state = json.loads(without_checksum(order)), json.loads(without_checksum(progress))
+    return RecordedRequest(
+        asked[0],
+        asked[15],
+        OPERATIONS.get((asked[2], asked[3])),
+        asked[4],
+        asked[5],
+        Money(asked[8], asked[9]),
+        state[7],
+        state[0] == model.Stage.FAILED.value,
     )
 
 

@@ -1,0 +1,153 @@
+"""Says what payments on record would have met under another configuration of their brand.
+
+The payments of a day are replayed in the order of their creation against both versions of the brand: with the checks of
+C9 that configuration decides, from the method to the daily limit. What one version refuses adds nothing to its
+counters; the end of a payment takes back what it added, as on the day itself. Requests that were refused on the day
+left no record, and neither did the requests that only ask: the limits of their rate are not judged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+
+from attrs import Factory, define, frozen
+
+from mmo_sansio.payments.brand_usage import daily_counter
+from mmo_sansio.values import problems
+from mmo_sansio.values.clock import DAY, Instant
+from mmo_sansio.values.model import Brand, Method, Operation, Stage, Transaction, Type
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.problems import ProblemType
+
+OPERATIONS: Mapping[tuple[str, str], Operation] = {(each.type.value, each.flow.value): each for each in Operation}
+"""The requests by the type and the flow of their payments; no request asks for an offline deposit."""
+
+
+@frozen
+class RecordedRequest:
+    """What a back-test has to know of a payment; nothing in it is personal data."""
+
+    gateway_reference: str
+    created_at: Instant
+    operation: Operation | None
+    """None for an offline deposit, which nobody requested and no limit refuses."""
+    method: str
+    country: str
+    amount: Money
+    ended_at: Instant | None
+    """None while it is pending."""
+    has_failed: bool
+
+
+def recorded_request(transaction: Transaction) -> RecordedRequest:
+    """Return what a back-test needs of a payment."""
+    order, progress = transaction.order, transaction.progress
+    return RecordedRequest(
+        order.gateway_reference,
+        order.created_at,
+        OPERATIONS.get((order.type, order.flow)),
+        order.method,
+        order.country,
+        order.requested,
+        progress.completed_at,
+        progress.stage is Stage.FAILED,
+    )
+
+
+@frozen
+class BackTestResult:
+    """Says what the requests would have met under a version of the brand."""
+
+    accepted: int
+    accepted_minor: Mapping[str, int]
+    """The sum of the accepted amounts in minor units, by currency."""
+    refused: Mapping[str, int]
+    """The numbers of refused requests, by the last segment of their problem's type."""
+
+
+@define
+class BackTest:
+    """Replays requests against one version of a brand; they come in the order of creation."""
+
+    brand: Brand
+    _accepted: int = 0
+    _accepted_minor: Counter[str] = Factory(Counter)
+    _refused: Counter[str] = Factory(Counter)
+    _pending: int = 0
+    _sums: Counter[tuple[str, int]] = Factory(Counter)
+    _ends: list[tuple[Instant, int, str | None, int, int]] = Factory(list)
+    """A heap of what is still to end: when, a number that makes it unique, the counter to reduce if it fails, the day
+    and the amount."""
+    _selected: dict[tuple[str, Operation, str], Method | ProblemType] = Factory(dict)
+
+    def add(self, requests: Iterable[RecordedRequest]) -> None:
+        """Judge further requests."""
+        for each in requests:
+            if each.operation is not None:
+                self._judge(each, each.operation)
+
+    @property
+    def result(self) -> BackTestResult:
+        """Return what was judged so far."""
+        return BackTestResult(self._accepted, dict(self._accepted_minor), dict(self._refused))
+
+    def _judge(self, request: RecordedRequest, operation: Operation) -> None:
+        while self._ends and self._ends[0][0] <= request.created_at:
+            _, _, counter, day, minor = heappop(self._ends)
+            self._pending -= 1
+            if counter is not None:
+                self._sums[counter, day] -= minor
+        refusal = self._refusal(request, operation)
+        if refusal is not None:
+            self._refused[refusal.segment] += 1
+            return
+        self._accepted += 1
+        self._accepted_minor[request.amount.currency] += request.amount.minor
+
+    def _refusal(self, request: RecordedRequest, operation: Operation) -> ProblemType | None:
+        """Return why this request is refused; None after counting one that is accepted."""
+        if not self.brand.enabled:
+            return problems.MERCHANT_DISABLED
+        selection = (request.method, operation, request.country)
+        method = self._selected.get(selection)
+        if method is None:
+            method = self._selected[selection] = _select_method(self.brand, *selection)
+        if isinstance(method, ProblemType):
+            return method
+        amount = request.amount
+        limits = method.limits.get(amount.currency)
+        if limits is None:
+            return problems.UNSUPPORTED_CURRENCY
+        if amount.minor < limits.minimum.minor:
+            return problems.BELOW_MINIMUM
+        if amount.minor > limits.maximum.minor:
+            return problems.ABOVE_MAXIMUM
+        pending_max = self.brand.limits.pending_payments
+        if pending_max is not None and self._pending >= pending_max:
+            return problems.PENDING_LIMIT
+        return self._reserve(request, method, operation.type, limits.daily.get(operation.type))
+
+    def _reserve(
+        self, request: RecordedRequest, method: Method, type: Type, daily_max: Money | None
+    ) -> ProblemType | None:
+        counter, day, minor = None, request.created_at // DAY, request.amount.minor
+        if daily_max is not None:
+            counter = daily_counter(method, type, request.amount.currency)
+            if self._sums[counter, day] + minor > daily_max.minor:
+                return problems.DAILY_LIMIT
+            self._sums[counter, day] += minor
+        self._pending += 1
+        if request.ended_at is not None:
+            released = counter if request.has_failed else None
+            heappush(self._ends, (request.ended_at, self._accepted, released, day, minor))
+        return None
+
+
+def _select_method(brand: Brand, key: str, operation: Operation, country: str) -> Method | ProblemType:
+    """Return the method that a request asks for, or the first problem in the order of C9."""
+    methods = [each for each in brand.methods if each.key == key and operation in each.operations]
+    if not methods:
+        return problems.UNSUPPORTED_METHOD
+    return next((each for each in methods if each.country == country), problems.UNSUPPORTED_COUNTRY)

@@ -1,0 +1,202 @@
+"""Changes of brands' configuration that one user proposes and another one applies, and the way back.
+
+The store decides in the commit whether the users differ and whether the version in force is the one that is replaced;
+what is checked before only makes better messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from hashlib import sha256
+
+from attrs import evolve, frozen
+
+from mmo_sansio.messages.queries import Position
+from mmo_sansio.payments.back_test import BackTest, BackTestResult
+from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
+from mmo_sansio.values.model import Brand
+from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.storage.interface.admin import AdminStore
+from mmo_trio.storage.interface.configuration_changes import ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.sql.serialization import serialize_brand
+
+OPEN_FOR = Span(7 * DAY)
+"""How long a proposed change can be applied."""
+
+BACK_TEST_PAYMENTS_MAX = 200_000
+"""Payments that one back-test reads."""
+_PAGE = 1_000
+"""Payments that a back-test reads at a time, so that nothing else waits for it long."""
+
+
+class ChangeRefusal(StrEnum):
+    """Says why nothing became of an action on a change of configuration."""
+
+    NO_BRAND = "There is no such brand."
+    NO_CHANGE = "There is no such change."
+    NOTHING_CHANGES = "Nothing would change: edit a limit or a flow first."
+    VERSION_CHANGED = "The brand was changed meanwhile: load the page again and repeat your edit."
+    OWN_PROPOSAL = "You proposed it: another user has to approve it."
+    NOT_IN_STATE = "It was decided meanwhile: load the page again."
+    OVERTAKEN = "The brand was changed meanwhile: another version is in force than the one that this would replace."
+    EXPIRED = "It is older than seven days: reject it, and propose it again if it is still right."
+    PROPOSER_DISABLED = "The user who proposed it is disabled: reject it, and propose it yourself if it is right."
+
+
+class ChangeRefused(Exception):
+    """Nothing was changed; the message is a sentence for a person."""
+
+    def __init__(self, refusal: ChangeRefusal) -> None:
+        super().__init__(refusal.value)
+        self.refusal = refusal
+
+
+@frozen
+class ChangeUser:
+    """A user of the console who takes part in a change of configuration."""
+
+    name: str
+    actor: str
+    """The user's name in the audit log."""
+
+
+@frozen
+class BackTestPair:
+    """What the payments of one span met under the version before, and what they would have met under the one after."""
+
+    before: BackTestResult
+    after: BackTestResult
+    is_complete: bool
+    """Whether all payments of the span were read; False beyond BACK_TEST_PAYMENTS_MAX."""
+
+
+def brand_version(brand: Brand) -> str:
+    """Return a short text that differs for each version of a brand."""
+    return sha256(serialize_brand(brand).encode()).hexdigest()[:16]
+
+
+def is_expired(change: ConfigurationChange, now: Instant) -> bool:
+    """Return whether a proposed change is too old to be applied."""
+    return change.state is ChangeState.OPEN and elapsed(change.proposed_at, now) > OPEN_FOR
+
+
+@frozen
+class ConfigurationChanges:
+    """Proposes, applies, rejects and reverts changes of brands."""
+
+    store: AdminStore
+    audit_log: AuditLog
+
+    async def propose(
+        self, user: ChangeUser, brand: str, version: str, edit: Callable[[Brand], Brand], reason: str
+    ) -> ConfigurationChange:
+        """Store the proposal of an edit that a user made on this version of a brand. Raises ChangeRefused, and what the
+        edit raises."""
+        before = await self.brand(brand)
+        if brand_version(before) != version:
+            raise ChangeRefused(ChangeRefusal.VERSION_CHANGED)
+        after = edit(before)
+        if after == before:
+            raise ChangeRefused(ChangeRefusal.NOTHING_CHANGES)
+        change = ConfigurationChange(0, before, after, reason, user.name, self.audit_log.now())
+        event = self.audit_log.event(
+            user.actor,
+            "configuration_proposed",
+            f"brand:{brand}",
+            versionBefore=brand_version(before),
+            versionAfter=brand_version(after),
+            reason=reason,
+        )
+        return evolve(change, id=await self.store.add_configuration_change(change, event))
+
+    async def apply(self, user: ChangeUser, id: int) -> ConfigurationChange:
+        """Bring another user's change into force. Raises ChangeRefused, which is recorded."""
+        change = await self._find(id)
+        now = self.audit_log.now()
+        decided = evolve(change, state=ChangeState.APPLIED, decided_by=user.name, decided_at=now)
+        proposer = await self.store.user(change.proposed_by)
+        if is_expired(change, now):
+            await self._refuse(user, change, ChangeRefusal.EXPIRED)
+        if change.proposed_by != user.name and (proposer is None or proposer.disabled_at is not None):
+            await self._refuse(user, change, ChangeRefusal.PROPOSER_DISABLED)
+        return await self._decide(user, ChangeState.OPEN, decided, "configuration_applied")
+
+    async def reject(self, user: ChangeUser, id: int, remark: str) -> ConfigurationChange:
+        """Reject a change, or withdraw one's own. Raises ChangeRefused."""
+        change = await self._find(id)
+        decided = evolve(
+            change, state=ChangeState.REJECTED, decided_by=user.name, decided_at=self.audit_log.now(), remark=remark
+        )
+        return await self._decide(user, ChangeState.OPEN, decided, "configuration_rejected", remark)
+
+    async def revert(self, user: ChangeUser, id: int) -> ConfigurationChange:
+        """Bring the version before a change into force again, exactly. Raises ChangeRefused."""
+        change = await self._find(id)
+        reverted = evolve(change, state=ChangeState.REVERTED, reverted_by=user.name, reverted_at=self.audit_log.now())
+        return await self._decide(user, ChangeState.APPLIED, reverted, "configuration_reverted")
+
+    async def back_test(self, change: ConfigurationChange, *, begin: Instant, end: Instant) -> BackTestPair:
+        """Replay the brand's payments of [begin, end) under both versions."""
+        before, after = BackTest(change.before), BackTest(change.after)
+        position: Position | None = None
+        for _ in range(BACK_TEST_PAYMENTS_MAX // _PAGE):
+            page = await self.store.recorded_requests(
+                change.after.id, begin=begin, end=end, after=position, limit=_PAGE
+            )
+            before.add(page)
+            after.add(page)
+            if len(page) < _PAGE:
+                return BackTestPair(before.result, after.result, is_complete=True)
+            position = Position(page[-1].created_at, page[-1].gateway_reference)
+        return BackTestPair(before.result, after.result, is_complete=False)
+
+    async def brand(self, id: str) -> Brand:
+        """Return the version of a brand that is in force. Raises ChangeRefused."""
+        for each in await self.store.brands():
+            if each.brand.id == id:
+                return each.brand
+        raise ChangeRefused(ChangeRefusal.NO_BRAND)
+
+    async def _find(self, id: int) -> ConfigurationChange:
+        change = await self.store.configuration_change(id) if id < 2**63 else None
+        if change is None:
+            raise ChangeRefused(ChangeRefusal.NO_CHANGE)
+        return change
+
+    async def _decide(
+        self,
+        user: ChangeUser,
+        expected_state: ChangeState,
+        decided: ConfigurationChange,
+        action: str,
+        remark: str | None = None,
+    ) -> ConfigurationChange:
+        event = self.audit_log.event(
+            user.actor,
+            action,
+            f"brand:{decided.after.id}",
+            change=decided.id,
+            proposedBy=decided.proposed_by,
+            versionBefore=brand_version(decided.before),
+            versionAfter=brand_version(decided.after),
+            remark=remark,
+        )
+        result = await self.store.decide_configuration_change(expected_state, decided, event)
+        if result is not ChangeDecision.DONE:
+            await self._refuse(user, decided, _REFUSALS[result])
+        return decided
+
+    async def _refuse(self, user: ChangeUser, change: ConfigurationChange, refusal: ChangeRefusal) -> None:
+        """Record an action that is refused, and raise ChangeRefused."""
+        await self.audit_log.record(
+            user.actor, "refused", f"brand:{change.after.id}", change=change.id, remark=refusal.value
+        )
+        raise ChangeRefused(refusal)
+
+
+_REFUSALS = {
+    ChangeDecision.NOT_IN_STATE: ChangeRefusal.NOT_IN_STATE,
+    ChangeDecision.OWN_PROPOSAL: ChangeRefusal.OWN_PROPOSAL,
+    ChangeDecision.OVERTAKEN: ChangeRefusal.OVERTAKEN,
+}

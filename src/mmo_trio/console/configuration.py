@@ -1,0 +1,225 @@
+"""The pages about changes of configuration: one user proposes, another one applies, and one click goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from attrs import frozen
+from quart import Blueprint, Response, render_template, request
+from werkzeug.exceptions import BadRequest, Conflict, Forbidden, HTTPException, NotFound
+
+from mmo_sansio.values.clock import DAY, Instant
+from mmo_sansio.values.model import Brand, Operation
+from mmo_sansio.values.money import Money
+from mmo_trio.admin.configuration import (
+    BackTestPair,
+    ChangeRefusal,
+    ChangeRefused,
+    ChangeUser,
+    ConfigurationChanges,
+    brand_version,
+    is_expired,
+)
+from mmo_trio.brands.difference import brand_differences
+from mmo_trio.brands.edit import (
+    BRAND_LIMITS,
+    METHOD_LIMITS,
+    BrandEdit,
+    MethodEdit,
+    edit_brand,
+    limit_texts,
+    method_name,
+)
+from mmo_trio.console.context import console
+from mmo_trio.console.parameters import form_field, redirect_to
+from mmo_trio.console.permissions import Permission
+from mmo_trio.console.sessions import CurrentUser, require
+from mmo_trio.console.views import format_money
+from mmo_trio.settings.errors import SettingsError
+from mmo_trio.storage.interface.configuration_changes import ChangeState, ConfigurationChange
+
+_HTTP_ERRORS: Mapping[ChangeRefusal, type[HTTPException]] = {
+    ChangeRefusal.NO_BRAND: NotFound,
+    ChangeRefusal.NO_CHANGE: NotFound,
+    ChangeRefusal.OWN_PROPOSAL: Forbidden,
+    ChangeRefusal.NOTHING_CHANGES: BadRequest,
+}
+"""The status of each refusal; all others are a conflict."""
+
+RECENT_MAX = 25
+"""Changes that were decided and that the list still shows."""
+
+pages = Blueprint("configuration", __name__)
+
+
+@frozen
+class RefusedRow:
+    """Says how many payments one cause refuses under each version."""
+
+    cause: str
+    before: int
+    after: int
+
+
+@pages.get("/configuration")
+async def list_changes() -> str:
+    """List the changes that wait for a decision, then the newest others."""
+    admin = console().store.admin
+    waiting = await admin.configuration_changes(state=ChangeState.OPEN)
+    newest = [each for each in await admin.configuration_changes(limit=RECENT_MAX) if each not in waiting]
+    brands = [each.brand for each in await admin.brands()]
+    return await render_template("configuration/list.html", waiting=waiting, newest=newest, brands=brands)
+
+
+@pages.get("/brands/<brand>/configuration")
+async def edit(brand: str) -> str:
+    """Show the limits and flows of a brand to edit."""
+    await require(Permission.CHANGE_CONFIGURATION)
+    with _http_errors():
+        found = await _changes().brand(brand)
+    return await render_template(
+        "configuration/edit.html",
+        brand=found,
+        version=brand_version(found),
+        brand_limits=[(name, _words(name), getattr(found.limits, name)) for name in BRAND_LIMITS],
+        methods=[(each, method_name(each), limit_texts(each)) for each in found.methods],
+        method_limits=[(name, _words(name)) for name in METHOD_LIMITS],
+        flows=[each.value for each in Operation],
+    )
+
+
+@pages.post("/brands/<brand>/configuration")
+async def propose(brand: str) -> Response:
+    """Propose a change of a brand."""
+    user = await require(Permission.CHANGE_CONFIGURATION)
+    reason, version = await form_field("reason"), await form_field("version", length_max=64)
+    form = await request.form
+
+    def edited(before: Brand) -> Brand:
+        edit = BrandEdit(
+            {name: form.get(name, "").strip() for name in BRAND_LIMITS},
+            {
+                method_name(each): MethodEdit(
+                    frozenset(flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on"),
+                    {
+                        currency: {name: form.get(f"{number}.{currency}.{name}", "").strip() for name in METHOD_LIMITS}
+                        for currency in each.limits
+                    },
+                )
+                for number, each in enumerate(before.methods)
+            },
+        )
+        return edit_brand(before, edit)
+
+    with _http_errors():
+        change = await _changes().propose(_change_user(user), brand, version, edited, reason)
+    return redirect_to("configuration.show", id=change.id)
+
+
+@pages.get("/configuration/<int:id>")
+async def show(id: int) -> str:
+    """Show a change: its difference, its back-test, and what can be done."""
+    context = console()
+    change = await context.store.admin.configuration_change(id) if id < 2**63 else None
+    if change is None:
+        raise NotFound(ChangeRefusal.NO_CHANGE.value)
+    day = "today" if request.args.get("day") == "today" else "yesterday"
+    begin, end = _span(day, context.now())
+    tested = await _changes().back_test(change, begin=begin, end=end)
+    in_force = {each.brand.id: each.brand for each in await context.store.admin.brands()}.get(change.after.id)
+    return await render_template(
+        "configuration/change.html",
+        change=change,
+        differences=brand_differences(change.before, change.after),
+        day=day,
+        begin=begin,
+        tested=tested,
+        refused=_refused_rows(tested),
+        sums=_sums(tested),
+        is_overtaken=_is_overtaken(change, in_force),
+        is_expired=is_expired(change, context.now()),
+    )
+
+
+@pages.post("/configuration/<int:id>/approve")
+async def approve(id: int) -> Response:
+    """Bring a change into force that another user has proposed."""
+    user = await require(Permission.CHANGE_CONFIGURATION)
+    with _http_errors():
+        await _changes().apply(_change_user(user), id)
+    return redirect_to("configuration.show", id=id)
+
+
+@pages.post("/configuration/<int:id>/reject")
+async def reject(id: int) -> Response:
+    """Reject a change, or withdraw one's own."""
+    user = await require(Permission.CHANGE_CONFIGURATION)
+    remark = await form_field("remark")
+    with _http_errors():
+        await _changes().reject(_change_user(user), id, remark)
+    return redirect_to("configuration.show", id=id)
+
+
+@pages.post("/configuration/<int:id>/revert")
+async def revert(id: int) -> Response:
+    """Bring the version before a change into force again."""
+    user = await require(Permission.CHANGE_CONFIGURATION)
+    with _http_errors():
+        await _changes().revert(_change_user(user), id)
+    return redirect_to("configuration.show", id=id)
+
+
+def _changes() -> ConfigurationChanges:
+    context = console()
+    return ConfigurationChanges(context.store.admin, context.audit_log)
+
+
+def _change_user(user: CurrentUser) -> ChangeUser:
+    return ChangeUser(user.name, user.actor)
+
+
+def _span(day: str, now: Instant) -> tuple[Instant, Instant]:
+    """Return the begin and the end of a day by UTC."""
+    midnight = Instant(now // DAY * DAY)
+    return (midnight, Instant(midnight + DAY)) if day == "today" else (Instant(midnight - DAY), midnight)
+
+
+def _is_overtaken(change: ConfigurationChange, in_force: Brand | None) -> bool:
+    """Return whether another version is in force than the one that the next action would replace."""
+    match change.state:
+        case ChangeState.OPEN:
+            return in_force != change.before
+        case ChangeState.APPLIED:
+            return in_force != change.after
+        case ChangeState.REJECTED | ChangeState.REVERTED:
+            return False
+
+
+def _refused_rows(tested: BackTestPair) -> Sequence[RefusedRow]:
+    before, after = tested.before.refused, tested.after.refused
+    causes = sorted({*before, *after})
+    return [RefusedRow(each, before.get(each, 0), after.get(each, 0)) for each in causes]
+
+
+def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:
+    """Return each currency with the accepted amounts under both versions."""
+    before, after = tested.before.accepted_minor, tested.after.accepted_minor
+    return [
+        (each, format_money(Money(before.get(each, 0), each)), format_money(Money(after.get(each, 0), each)))
+        for each in sorted({*before, *after})
+    ]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+@contextmanager
+def _http_errors() -> Iterator[None]:
+    try:
+        yield
+    except ChangeRefused as refused:
+        raise _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused)) from None
+    except SettingsError as error:
+        raise BadRequest(str(error)) from None

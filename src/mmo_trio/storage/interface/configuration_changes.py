@@ -1,0 +1,66 @@
+"""The values of the proposed changes of brands' configuration."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import frozen
+
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Brand
+
+
+class ChangeState(StrEnum):
+    """The state of a proposed change of a brand."""
+
+    OPEN = "open"
+    APPLIED = "applied"
+    REJECTED = "rejected"
+    """Another user rejected it, or the proposer withdrew it."""
+    REVERTED = "reverted"
+    """It was applied, and the version before it is in force again."""
+
+
+@frozen
+class ConfigurationChange:
+    """A user's proposal to change a brand; another user decides, always."""
+
+    id: int
+    """0 until it is stored."""
+    before: Brand
+    """The version on which the proposal was made."""
+    after: Brand
+    """The version that it brings into force; it has the same id."""
+    reason: str
+    proposed_by: str
+    proposed_at: Instant
+    state: ChangeState = ChangeState.OPEN
+    decided_by: str | None = None
+    decided_at: Instant | None = None
+    remark: str | None = None
+    """Why it was rejected."""
+    reverted_by: str | None = None
+    reverted_at: Instant | None = None
+
+
+class ChangeDecision(StrEnum):
+    """What became of a decision on a proposed change."""
+
+    DONE = "done"
+    NOT_IN_STATE = "not in state"
+    """The change was decided meanwhile, or there is none."""
+    OWN_PROPOSAL = "own proposal"
+    """The user who would apply it has proposed it."""
+    OVERTAKEN = "overtaken"
+    """The brand in force is not the version that the decision replaces."""
+
+
+def replaced_version(decided: ConfigurationChange) -> tuple[Brand, Brand] | None:
+    """Return the version that a decision replaces and the one that it brings into force; None if it changes nothing."""
+    match decided.state:
+        case ChangeState.APPLIED:
+            return decided.before, decided.after
+        case ChangeState.REVERTED:
+            return decided.after, decided.before
+        case ChangeState.OPEN | ChangeState.REJECTED:
+            return None

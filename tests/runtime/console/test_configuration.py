@@ -1,0 +1,128 @@
+"""Limits and flows of a brand are changed in the console by two users, after a back-test; one click goes back."""
+
+from __future__ import annotations
+
+import re
+
+from attrs import evolve
+
+from mmo_sansio.values.model import Brand
+from tests.runtime.console.conftest import SignedIn
+from tests.runtime.console.test_resolutions import audit_events
+from tests.support.console_browser import ConsoleBrowser, open_store_of
+from tests.support.sandbox_gateway import Running
+
+
+async def first_brand(sandbox: Running) -> Brand:
+    """The version in force of the sandbox's first brand."""
+    async with open_store_of(sandbox.directory) as store:
+        return (await store.admin.brands())[0].brand
+
+
+async def filled_form(person: ConsoleBrowser, brand: str) -> dict[str, str]:
+    """What a browser would send of the form as it is."""
+    page = (await person.get(f"/brands/{brand}/configuration")).body.decode()
+    fields: dict[str, str] = {}
+    for tag in re.findall(r"<input [^>]*>", page):
+        given = dict(re.findall(r'([a-z-]+)="([^"]*)"', tag))
+        if given.get("type") == "checkbox":
+            if " checked" in tag:
+                fields[given["name"]] = "on"
+        elif given.get("name") not in (None, "text", "form_token"):
+            fields[given["name"]] = given.get("value", "")
+    return fields | {"reason": "fewer large payments"}
+
+
+def lowered(form: dict[str, str], brand: Brand) -> dict[str, str]:
+    """The form with a maximum of 100 for each currency of the first method."""
+    return form | {f"0.{currency}.max": "100" for currency in brand.methods[0].limits}
+
+
+async def test_two_users_change_a_limit_and_one_goes_back(sandbox: Running, signed_in: SignedIn) -> None:
+    before = await first_brand(sandbox)
+    ann, abe, ada = await signed_in("ann"), await signed_in("abe"), await signed_in("ada")
+    form = lowered(await filled_form(ann, before.id), before)
+    answer = await ann.post(f"/brands/{before.id}/configuration", **form)
+    assert answer.status == 303, answer.body
+    assert await first_brand(sandbox) == before
+    own = await ann.get("/configuration/1")
+    assert b"Another user has to apply it." in own.body
+    assert b"/configuration/1/approve" not in own.body
+    assert (await ann.post("/configuration/1/approve")).status == 403
+    assert await first_brand(sandbox) == before
+    shown = (await abe.get("/configuration/1?day=today")).body.decode()
+    assert ", limits.KES.max" in shown
+    assert (await abe.post("/configuration/1/approve")).status == 303
+    after = await first_brand(sandbox)
+    assert {each.maximum.text for each in after.methods[0].limits.values()} <= {"100", "100.00", "100.000"}
+    assert evolve(after, methods=before.methods) == before
+    assert (await abe.post("/configuration/1/approve")).status == 409
+    assert (await ada.post("/configuration/1/revert")).status == 303
+    assert await first_brand(sandbox) == before
+    assert (await ada.post("/configuration/1/revert")).status == 409
+    about = f"brand:{before.id}"
+    events = [each[:2] for each in await audit_events(sandbox) if each[2] == about]
+    assert events[-6:] == [
+        ("operator:ann", "configuration_proposed"),
+        ("operator:ann", "refused"),
+        ("operator:abe", "configuration_applied"),
+        ("operator:abe", "refused"),
+        ("operator:ada", "configuration_reverted"),
+        ("operator:ada", "refused"),
+    ]
+
+
+async def test_a_back_test_tells_what_todays_payments_would_have_met(sandbox: Running, signed_in: SignedIn) -> None:
+    await sandbox.merchant.create("direct/payin")
+    before = await first_brand(sandbox)
+    ann = await signed_in("ann")
+    form = await filled_form(ann, before.id)
+    without_flows = {name: value for name, value in form.items() if "/" not in name}
+    assert (await ann.post(f"/brands/{before.id}/configuration", **without_flows)).status == 303
+    shown = (await ann.get("/configuration/1?day=today")).body.decode()
+    rows = re.findall(r'<code>([a-z_]+)</code></th><td class="num">(\d+)</td><td class="num">(\d+)</td>', shown)
+    assert rows == [("config_unsupported_payment_method", "0", "1")]
+
+
+async def test_a_wrong_limit_names_its_field_and_remedy(sandbox: Running, signed_in: SignedIn) -> None:
+    before = await first_brand(sandbox)
+    ann = await signed_in("ann")
+    form = await filled_form(ann, before.id)
+    currency = next(iter(before.methods[0].limits))
+    for changed, fault in (
+        ({f"0.{currency}.max": "much"}, f"limits.{currency}.max"),
+        ({f"0.{currency}.max": "1", f"0.{currency}.min": "2"}, "min is above max. Exchange them."),
+        ({"pending_payments": "many"}, "pending_payments"),
+        ({"requests_burst": "5"}, "it needs requests_per_second. Give both."),
+        ({}, "Nothing would change"),
+    ):
+        answer = await ann.post(f"/brands/{before.id}/configuration", **(form | changed))
+        assert answer.status == 400, changed
+        assert fault in answer.body.decode(), changed
+    stale = lowered(form, before) | {"version": "0"}
+    assert (await ann.post(f"/brands/{before.id}/configuration", **stale)).status == 409
+    assert (await ann.get("/brands/nobody/configuration")).status == 404
+
+
+async def test_an_overtaken_change_is_not_applied_but_can_be_withdrawn(sandbox: Running, signed_in: SignedIn) -> None:
+    before = await first_brand(sandbox)
+    ann, abe = await signed_in("ann"), await signed_in("abe")
+    form = await filled_form(ann, before.id)
+    for pending in ("10", "20"):
+        await ann.post(f"/brands/{before.id}/configuration", **(form | {"pending_payments": pending}))
+    assert (await abe.post("/configuration/1/approve")).status == 303
+    assert b"changed meanwhile" in (await abe.get("/configuration/2")).body
+    assert (await abe.post("/configuration/2/approve")).status == 409
+    assert (await first_brand(sandbox)).limits.pending_payments == 10
+    assert (await ann.post("/configuration/2/reject", remark="overtaken")).status == 303
+    assert (await abe.post("/configuration/2/approve")).status == 409
+
+
+async def test_other_roles_may_only_look(sandbox: Running, signed_in: SignedIn) -> None:
+    before = await first_brand(sandbox)
+    sam = await signed_in("sam")
+    assert (await sam.get("/configuration")).status == 200
+    assert (await sam.get(f"/brands/{before.id}/configuration")).status == 403
+    for path in (f"/brands/{before.id}/configuration", "/configuration/1/approve", "/configuration/1/revert"):
+        assert (await sam.post(path, reason="mine", version="0")).status == 403
+    assert await first_brand(sandbox) == before
