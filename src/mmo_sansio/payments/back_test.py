@@ -27,7 +27,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {(each.type.value, each.flow.v
 
 @frozen
 class RecordedRequest:
-    """What a back-test has to know of a payment; nothing in it is personal data."""
+    """Holds what a back-test has to know of a payment; nothing in it is personal data."""
 
     gateway_reference: str
     created_at: Instant

@@ -1,4 +1,4 @@
-"""Edits the limits and the flows of a brand, by the same rules as brands.toml."""
+"""Changes the limits and the flows of a brand, by the same rules as brands.toml."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from quart import Response, g, render_template, request
 from mmo_sansio.values.clock import format_with_microseconds
 from mmo_trio.console import (
     brand_limits,
-    configuration,
+    configuration_pages,
     live,
     overview,
     payment_export,
@@ -63,7 +63,7 @@ BLUEPRINTS = (
     work_lists.pages,
     providers.pages,
     brand_limits.pages,
-    configuration.pages,
+    configuration_pages.pages,
     live.pages,
 )
 

@@ -10,7 +10,7 @@ from mmo_trio.admin.resolution import UNFINISHED_STATES
 from mmo_trio.console.context import console
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser
-from mmo_trio.storage.interface.configuration_changes import ChangeState
+from mmo_trio.storage.interface.configuration_types import ChangeState
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 COUNT_MAX = 99

@@ -34,7 +34,7 @@ from mmo_trio.storage.interface.admin_types import (
     StoredMasterKey,
     SuspenseEntry,
 )
-from mmo_trio.storage.interface.configuration_changes import ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.configuration_types import ChangeDecision, ChangeState, ConfigurationChange
 
 PAYMENTS_SCANNED_MAX = 5_000
 """Payments that one search scans, so that none costs more rows, whatever it searches for."""

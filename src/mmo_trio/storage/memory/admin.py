@@ -16,7 +16,7 @@ from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface import admin_types
 from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
-from mmo_trio.storage.memory.configuration_changes import MemoryConfigurationChanges
+from mmo_trio.storage.memory.brand_changes import MemoryConfigurationChanges
 from mmo_trio.storage.shared.payment_counts import count_by_span
 from mmo_trio.storage.shared.payment_index import (
     AFTER_NEWEST,

@@ -42,7 +42,7 @@ from mmo_trio.storage.interface.admin_types import (
     SuspenseEntry,
 )
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD, next_row
-from mmo_trio.storage.interface.configuration_changes import ConfigurationChange
+from mmo_trio.storage.interface.configuration_types import ConfigurationChange
 from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead, RetentionDuty
 
 

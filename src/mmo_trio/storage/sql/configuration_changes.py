@@ -9,7 +9,7 @@ from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.back_test import RecordedRequest
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey
-from mmo_trio.storage.interface.configuration_changes import (
+from mmo_trio.storage.interface.configuration_types import (
     ChangeDecision,
     ChangeState,
     ConfigurationChange,

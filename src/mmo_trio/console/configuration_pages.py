@@ -12,7 +12,7 @@ from werkzeug.exceptions import BadRequest, Conflict, Forbidden, HTTPException, 
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Brand, Operation
 from mmo_sansio.values.money import Money
-from mmo_trio.admin.configuration import (
+from mmo_trio.admin.change_control import (
     BackTestPair,
     ChangeRefusal,
     ChangeRefused,
@@ -37,7 +37,7 @@ from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, require
 from mmo_trio.console.views import format_money
 from mmo_trio.settings.errors import SettingsError
-from mmo_trio.storage.interface.configuration_changes import ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.configuration_types import ChangeState, ConfigurationChange
 
 _HTTP_ERRORS: Mapping[ChangeRefusal, type[HTTPException]] = {
     ChangeRefusal.NO_BRAND: NotFound,
@@ -91,7 +91,7 @@ async def edit(brand: str) -> str:
 
 @pages.post("/brands/<brand>/configuration")
 async def propose(brand: str) -> Response:
-    """Propose a change of a brand."""
+    """Store the proposal of a change of a brand."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     reason, version = await form_field("reason"), await form_field("version", length_max=64)
     form = await request.form

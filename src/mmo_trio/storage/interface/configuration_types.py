@@ -1,4 +1,4 @@
-"""The values of the proposed changes of brands' configuration."""
+"""Defines the values of the proposed changes of brands' configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mmo_sansio.values.model import Brand
 
 
 class ChangeState(StrEnum):
-    """The state of a proposed change of a brand."""
+    """Defines the states of a proposed change of a brand."""
 
     OPEN = "open"
     APPLIED = "applied"
@@ -44,7 +44,7 @@ class ConfigurationChange:
 
 
 class ChangeDecision(StrEnum):
-    """What became of a decision on a proposed change."""
+    """Says whether a decision on a proposed change took effect."""
 
     DONE = "done"
     NOT_IN_STATE = "not in state"

@@ -13,7 +13,7 @@ from mmo_sansio.values.model import BrandLimits, Operation
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey
-from mmo_trio.storage.interface.configuration_changes import ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.configuration_types import ChangeDecision, ChangeState, ConfigurationChange
 
 _KEY = AuditKey("k1", bytes(32))
 _LIMITED = evolve(brand(), limits=BrandLimits(10, 20, 30))

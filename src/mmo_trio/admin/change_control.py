@@ -18,7 +18,7 @@ from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.storage.interface.admin import AdminStore
-from mmo_trio.storage.interface.configuration_changes import ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.configuration_types import ChangeDecision, ChangeState, ConfigurationChange
 from mmo_trio.storage.sql.serialization import serialize_brand
 
 OPEN_FOR = Span(7 * DAY)
@@ -31,7 +31,7 @@ _PAGE = 1_000
 
 
 class ChangeRefusal(StrEnum):
-    """Says why nothing became of an action on a change of configuration."""
+    """Says why an action on a change of configuration is refused."""
 
     NO_BRAND = "There is no such brand."
     NO_CHANGE = "There is no such change."
@@ -63,7 +63,7 @@ class ChangeUser:
 
 @frozen
 class BackTestPair:
-    """What the payments of one span met under the version before, and what they would have met under the one after."""
+    """Holds the results of one back-test: under the version before and under the one after."""
 
     before: BackTestResult
     after: BackTestResult
