@@ -295,6 +295,10 @@ def test_nothing_sends_a_callback_again() -> None:
     assert posts == {
         "/sign-in",
         "/sign-out",
+        "/brands/<brand>/configuration",
+        "/configuration/<int:id>/approve",
+        "/configuration/<int:id>/reject",
+        "/configuration/<int:id>/revert",
         "/second-factor/enrol",
         "/second-factor/confirm",
         "/second-factor/recovery-codes",
