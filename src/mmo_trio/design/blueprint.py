@@ -16,7 +16,7 @@ STYLESHEET_ENDPOINT = "design.stylesheet"
 """Public in every app, as a page without its stylesheet can't be read well."""
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_SPACE_AROUND = re.compile(r"\s*([{};,>])\s*")
+_SPACE_AROUND = re.compile(r" ?([{};,>]) ?")
 _SPACE = re.compile(r"\s+")
 
 

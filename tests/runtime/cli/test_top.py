@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -81,12 +83,17 @@ def test_the_screen_fits_80_columns() -> None:
         assert any("mtn" in line and "open" in line and "closed" in line for line in lines)
 
 
+async def top(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command in a process of its own, as the gateway of a test logs to this one's output."""
+    command = [sys.executable, "-m", "mmo_trio.cli", "top", *arguments]
+    return await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+
+
 async def test_it_reads_a_running_sandbox(tmp_path: Path) -> None:
     async with serving(tmp_path) as gateway:
         await gateway.merchant.accepted()
-        arguments = ["top", "--json", "--every", "0.2", "--url", gateway.ready.console]
-        done = await trio.to_thread.run_sync(CliRunner().invoke, main, arguments)
-    assert done.exit_code == 0, done.output
+        done = await top("--json", "--every", "0.2", "--url", gateway.ready.console)
+    assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["isStoreUp"] is True
     assert [each["name"] for each in figures["providers"]] == ["sandbox"]
@@ -106,6 +113,6 @@ def test_without_a_gateway_it_says_what_to_do(
 
 async def test_another_listener_is_not_taken_for_the_consoles(tmp_path: Path) -> None:
     async with serving(tmp_path) as gateway:
-        done = await trio.to_thread.run_sync(CliRunner().invoke, main, ["top", "--url", gateway.ready.api])
-    assert done.exit_code == 2
-    assert "Is it the listener of the console?" in done.output
+        done = await top("--url", gateway.ready.api)
+    assert done.returncode == 2
+    assert b"Is it the listener of the console?" in done.stderr

@@ -169,5 +169,5 @@ def test_the_table_reaches_every_code_of_the_catalogue() -> None:
 async def test_the_front_page_shows_every_number_with_its_meaning(sandbox: Running) -> None:
     text = (await ask(f"{sandbox.ready.pages}/")).body.decode()
     for each in SCENARIOS:
-        assert f"<td>{each.digits or 'others'}</td><td><code>{each.name}</code></td>" in text
+        assert f"<td><code>{each.digits or 'others'}</code></td><td><code>{each.name}</code></td>" in text
     assert "fails with <code>user_wrong_pin</code>" in text
