@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import trio
 from attrs import frozen
-from quart import current_app
+from quart import current_app, request
 
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.model import Terms
@@ -14,6 +16,9 @@ from mmo_trio.engine.engine import Submit
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.interface.store import Store
+
+LISTENER_URL = "https://127.0.0.1:8443/"
+"""The default address of `mmo listen`, where the results of a sandbox's examples go."""
 
 EXTENSION, SANDBOX_EXTENSION = "mmo_pages", "mmo_sandbox"
 """The keys of the contexts among the extensions of the app."""
@@ -63,3 +68,26 @@ def sandbox_context() -> SandboxContext:
     """Return the sandbox of the app that handles the current request."""
     sandbox: SandboxContext = current_app.extensions[SANDBOX_EXTENSION]
     return sandbox
+
+
+def find_sandbox() -> SandboxContext | None:
+    """Return the sandbox of the app that handles the current request; None in production."""
+    found: SandboxContext | None = current_app.extensions.get(SANDBOX_EXTENSION)
+    return found
+
+
+async def find_shown_key() -> str | None:
+    """Return the demo brand's API key for a page of a sandbox that is asked for by an address; None elsewhere.
+
+    Another site can have a name of its own lead to this machine, and would then read the page."""
+    sandbox = find_sandbox()
+    if sandbox is None or not _is_address(urlsplit(f"//{request.host}").hostname or ""):
+        return None
+    return await sandbox.find_demo_key()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return host == "localhost" or bool(ip_address(host))
+    except ValueError:
+        return False

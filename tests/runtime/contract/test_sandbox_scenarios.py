@@ -3,6 +3,9 @@ header."""
 
 from __future__ import annotations
 
+import html
+import re
+import shlex
 from decimal import Decimal
 from typing import Any
 
@@ -171,3 +174,16 @@ async def test_the_front_page_shows_every_number_with_its_meaning(sandbox: Runni
     for each in SCENARIOS:
         assert f"<td><code>{each.digits or 'others'}</code></td><td><code>{each.name}</code></td>" in text
     assert "fails with <code>user_wrong_pin</code>" in text
+
+
+@pytest.mark.finding("new-users-docs")
+async def test_the_command_on_the_front_page_takes_a_payment_as_it_stands(sandbox: Running) -> None:
+    page = (await ask(f"{sandbox.ready.pages}/")).body.decode()
+    found = re.search(r"<code>(curl .*?)</code>", page, re.DOTALL)
+    assert found is not None
+    command, url, *options = shlex.split(html.unescape(found[1]).replace("\\\n", " "))
+    assert (command, options[::2]) == ("curl", ["-H", "-H", "-d"])
+    headers = dict(each.split(": ", 1) for each in options[1:-1:2])
+    answer = await ask(url, method="POST", headers=headers, body=options[-1].encode())
+    assert answer.status == 200, answer.body
+    assert answer.json["pageUrl"].startswith(sandbox.ready.pages)

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 from attrs import frozen
 from markupsafe import Markup, escape
-from quart import Blueprint, Response, current_app, render_template, request
+from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.api.docs.error_pages import ErrorPage, error_pages
 from mmo_sansio.api.docs.openapi import openapi_document
 from mmo_sansio.api.docs.openapi.schemas import document_text
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, Scenario
-from mmo_trio.pages.context import SANDBOX_EXTENSION, SandboxContext
+from mmo_trio.pages.context import LISTENER_URL, find_sandbox, find_shown_key
 from mmo_trio.pages.docs.code_samples import LANGUAGES
 from mmo_trio.pages.docs.highlighting import highlighted
 from mmo_trio.pages.docs.openapi_view import ApiReference, Caller, build_reference
 from mmo_trio.pages.docs.search import find
 
 DOCS_CACHE_CONTROL = "public, max-age=300"
-LISTENER_URL = "https://127.0.0.1:8443/"
-"""The default address of `mmo listen`, where the results of a sandbox's examples go."""
 
 
 @frozen
@@ -68,7 +64,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
                 refusals=refusals,
                 failures=failures,
                 api_key=api_key,
-                can_try=_sandbox() is not None,
+                can_try=find_sandbox() is not None,
             )
             rendered[template] = (api_key, text)
         return text
@@ -91,7 +87,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
 
     @pages.get("/docs")
     async def docs() -> Response:
-        api_key = await _sandbox_key()
+        api_key = await find_shown_key()
         text = await render_reference("docs/docs.html", api_key)
         return _cached_response(text) if api_key is None else Response(text)
 
@@ -119,28 +115,6 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
 
 def _plays(scenario: Scenario, code: str) -> bool:
     return f"`{code}`" in scenario.description
-
-
-def _sandbox() -> SandboxContext | None:
-    found: SandboxContext | None = current_app.extensions.get(SANDBOX_EXTENSION)
-    return found
-
-
-async def _sandbox_key() -> str | None:
-    """Return the demo brand's API key for a page of a sandbox that is asked for by an address; None elsewhere.
-
-    Another site can have a name of its own lead to this machine, and would then read the page."""
-    sandbox = _sandbox()
-    if sandbox is None or not _is_address(urlsplit(f"//{request.host}").hostname or ""):
-        return None
-    return await sandbox.find_demo_key()
-
-
-def _is_address(host: str) -> bool:
-    try:
-        return host == "localhost" or bool(ip_address(host))
-    except ValueError:
-        return False
 
 
 def sandbox_reference(api_docs: ApiDocs, api_key: str) -> ApiReference:

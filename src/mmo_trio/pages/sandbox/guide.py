@@ -13,7 +13,7 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_sansio.values.model import Brand, Method, Operation, Party
 from mmo_sansio.values.money import Money
-from mmo_trio.pages.context import pages_context, sandbox_context
+from mmo_trio.pages.context import LISTENER_URL, find_shown_key, pages_context, sandbox_context
 from mmo_trio.pages.payment.formatting import format_amount
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.page import payment_variables
@@ -22,9 +22,6 @@ from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.ids import generate_page_token
-
-RESULT_URL = "https://127.0.0.1:8443/"
-"""The default address of `mmo listen`."""
 
 pages = Blueprint("guide", __name__)
 pages.before_request(reject_cross_site_post)
@@ -104,8 +101,9 @@ async def _render_guide(*, fault: str = "") -> Response:
         number=PHONE_NUMBER,
         fault=fault,
         addresses=sandbox_context().addresses,
+        api_key=await find_shown_key(),
         scenarios=SCENARIOS,
-        result_url=RESULT_URL,
+        result_url=LISTENER_URL,
     )
     return Response(page, 422 if fault else 200)
 
@@ -132,7 +130,7 @@ def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePa
         amount=Decimal(amount.text),
         currency=amount.currency,
         country=method.country,
-        result_url=RESULT_URL,
+        result_url=LISTENER_URL,
         merchant_reference=f"try-{reference[-8:].lower()}",
         party=Party("somebody", number),
         scenario="phone",
