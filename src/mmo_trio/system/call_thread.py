@@ -49,14 +49,15 @@ class CallThread:
     name: str
     _calls: SimpleQueue[Callable[[], None] | None] = Factory(SimpleQueue)
     _has_begun: bool = False
-    _idle_paths: list[_ReturnPath] = Factory(list)
-    """At most as many as calls were ever waited for at once."""
+    _idle_path: _ReturnPath | None = None
+    """The way back of the last call, for the next one. Calls rarely overlap, and others have one of their own, which
+    is closed after them, so that a crowd leaves no descriptor open."""
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what the call returns, or raise what it raises. A task that is cancelled goes on at once; its call is
         run all the same, and its result dropped."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        path = self._idle_paths.pop() if self._idle_paths else _ReturnPath()
+        path, self._idle_path = self._idle_path or _ReturnPath(), None
         results: list[outcome.Outcome[T]] = []
 
         def run_and_wake() -> None:
@@ -69,7 +70,7 @@ class CallThread:
             context = copy_context()  # Log lines name their process by it.
             threading.Thread(target=context.run, args=(self._run_calls,), name=self.name, daemon=True).start()
         await path.wait()  # After a cancellation the path is not used again: its byte comes too late.
-        self._idle_paths.append(path)
+        self._idle_path = path
         return results.pop().unwrap()
 
     def end(self) -> None:
