@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
@@ -40,6 +41,17 @@ PAGES = {
 }
 
 
+BEGIN = time(1, 10, tzinfo=UTC)
+"""The time of day in the sandbox when the first payment is made: charts look different at another one."""
+
+
+def seconds_until(moment: time) -> int:
+    """Return the whole seconds until it is this time of day."""
+    now = datetime.now(UTC)
+    today = datetime.combine(now, moment)
+    return round(((today - now) % timedelta(days=1)).total_seconds())
+
+
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """A sandbox with staff, and with a bit of everything to see."""
@@ -54,6 +66,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
                 timeout=PATIENCE_S,
                 capture_output=True,
             )
+        running.advance(f"{seconds_until(BEGIN)}s")
         running.create("direct/payin", merchantReference=HOSTILE, labels={HOSTILE: HOSTILE})
         for digits in ("001", "101", "002", "110", "120", "160", "170", "130", "003", "103"):
             running.create("direct/payin", msisdn=f"254700000{digits}")
