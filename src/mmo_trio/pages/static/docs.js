@@ -47,7 +47,8 @@ input.addEventListener("input", async () => {
   try {
     const answer = await fetch(`/docs/search?part=1&q=${encodeURIComponent(input.value)}`);
     const text = answer.ok ? await answer.text() : "";
-    if (number === asked) found.innerHTML = text;
+    // Who has moved to a result already keeps it.
+    if (number === asked && !found.contains(document.activeElement)) found.innerHTML = text;
   } catch {
     found.hidden = true;
   }
