@@ -13,7 +13,7 @@ import trio
 from rich.text import Text
 
 from mmo_trio.cli.support.errors import UsageProblem
-from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, wait_for_stop_signal
+from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, serving_until_stopped
 from mmo_trio.cli.support.output import print_json_text, terminal
 from mmo_trio.cli.support.target import data_option, default_data_directory, load_sandbox_keys
 from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT, Forward, ReceivedKind, ReceivedRequest, receive_callbacks
@@ -56,8 +56,8 @@ async def _listen(
 ) -> None:
     tls = authority.issue("localhost", HOST, "::1")
     listeners, bound_port = await open_local_listeners(port)
-    printer.begin(f"https://{HOST}:{bound_port}/")
-    async with trio.open_nursery() as nursery:
+    async with serving_until_stopped() as nursery:
+        printer.begin(f"https://{HOST}:{bound_port}/")
         nursery.start_soon(
             partial(
                 receive_callbacks,
@@ -68,8 +68,6 @@ async def _listen(
                 forward=forward,
             )
         )
-        await wait_for_stop_signal()
-        nursery.cancel_scope.cancel()
 
 
 def _build_forward(url: str, authority: CertificateAuthority) -> Forward:

@@ -9,7 +9,7 @@ import click
 import trio
 
 from mmo_sansio.providers.common.ciphers import RsaPadding
-from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, wait_for_stop_signal
+from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, serving_until_stopped
 
 OPERATORS = ("airtel", "mpesa", "mtn")
 ANY_PADDING = "any"
@@ -51,7 +51,7 @@ async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding:
 
     listeners, bound_port = await open_local_listeners(port)
     client = HttpClient(rules=EgressRules(), context=tls_context(ca_file))
-    async with trio.open_nursery() as nursery:
+    async with serving_until_stopped() as nursery:
         await nursery.start(
             partial(
                 serve_simulator,
@@ -62,5 +62,3 @@ async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding:
             )
         )
         click.echo(f"READY {operator} http://{HOST}:{bound_port}")
-        await wait_for_stop_signal()
-        nursery.cancel_scope.cancel()

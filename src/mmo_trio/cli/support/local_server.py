@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import click
 import trio
@@ -30,7 +31,13 @@ async def open_local_listeners(port: int) -> tuple[Sequence[trio.SocketListener]
     return listeners, listeners[0].socket.getsockname()[1]
 
 
-async def wait_for_stop_signal() -> None:
-    """Wait for SIGINT or SIGTERM."""
+@asynccontextmanager
+async def serving_until_stopped() -> AsyncIterator[trio.Nursery]:
+    """Open a nursery for servers; the end of the block waits for SIGINT or SIGTERM, and then cancels them.
+
+    The signals are received from the beginning of the block: whoever reads there that it is serving can stop it."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        await anext(signals)
+        async with trio.open_nursery() as nursery:
+            yield nursery
+            await anext(signals)
+            nursery.cancel_scope.cancel()
