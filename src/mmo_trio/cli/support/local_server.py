@@ -35,7 +35,7 @@ async def open_local_listeners(port: int) -> tuple[Sequence[trio.SocketListener]
 async def serving_until_stopped() -> AsyncIterator[trio.Nursery]:
     """Open a nursery for servers; the end of the block waits for SIGINT or SIGTERM, and then cancels them.
 
-    The signals are received from the beginning of the block: whoever reads there that it is serving can stop it."""
+    The signals are received from the beginning of the block: a caller that has read the address can stop the server."""
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
             yield nursery
