@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from bench.options import Options
 from bench.report import Outcome
 from bench.suite import (
+    back_test,
     callbacks,
     capacity,
     console,
@@ -36,6 +37,7 @@ SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "records": records.run,
     "slow_readers": slow_readers.run,
     "console": console.run,
+    "back_test": back_test.run,
     "life": life.run,
     "callbacks": callbacks.run,
     "hanging": hanging.run,
