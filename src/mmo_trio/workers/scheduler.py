@@ -8,14 +8,14 @@ from typing import Protocol
 
 import structlog
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, frozen
 
 from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.engine.engine import Enqueue
 from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import WorkItem
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable, WorkItem
 
 logger = structlog.get_logger(__name__)
 
@@ -34,7 +34,17 @@ SCAN_INTERVAL_MIN_S = 0.02
 costs little. After a full round of others the next one follows at once."""
 
 RETRY_DELAY_S = 1.0
-"""Seconds before the next round when the store can't serve."""
+"""Seconds before the next round when the store can't serve, and before a payment that could not be woken is woken again
+for the first time."""
+
+RETRY_DELAY_MAX_S = 60.0
+"""The longest time in seconds before a payment that could not be woken is woken again; it doubles each time."""
+
+STORE_ERRORS = (StoreUnavailable, OutcomeUnknown, StoreUnusable)
+"""A whole round that fails with these was held up by the store, and the next one has to wait."""
+
+POSTPONED_MAX = 1_024
+"""Payments that could not be woken and are passed over until their time; further ones are woken again at once."""
 
 BACKLOG_WAIT_MAX_S = 5.0
 """Seconds that work waits for a backlog of due transactions at most."""
@@ -43,9 +53,18 @@ BACKLOG_WAIT_MAX_S = 5.0
 class SchedulerStore(Protocol):
     """The store as the scheduler needs it; see :class:`mmo_trio.storage.interface.store.Store`."""
 
-    async def next_wake(self) -> Instant | None: ...
+    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None: ...
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]: ...
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]: ...
+
+
+@frozen
+class _Postponement:
+    """A payment whose last wake failed."""
+
+    until: float
+    """Trio's time at which it is woken again."""
+    delay_s: float
 
 
 @define(eq=False)
@@ -92,7 +111,9 @@ class Scheduler:
     _next_claim_at: float = -math.inf
     """Trio's time of the next search for abandoned work."""
     _woken_last: frozenset[str] = frozenset()
-    """References of the transactions that the last round has woken."""
+    """References of the transactions that the last round has tried to wake."""
+    _postponed: dict[str, _Postponement] = Factory(dict)
+    """Payments that could not be woken, by reference: each round passes over those whose time has not come."""
 
     def wake_up(self) -> None:
         """Start the next round now, as the clock has moved or something is due sooner."""
@@ -119,23 +140,34 @@ class Scheduler:
         Raises StoreUnavailable when the store can't serve.
         """
         count = 0
+        self._postponed.clear()
         while True:
-            woken = len(await self._wake_due(until))
+            references, errors = await self._wake_due(until)
+            if errors:
+                raise errors[0]
+            woken = len(references)
             count += woken
             if woken < ROUND_SIZE_MAX:
                 return count
 
     async def _run_round(self) -> float:
-        """Wake and claim once, and return the seconds until the next round."""
+        """Wake and claim once, and return the seconds until the next round. A payment that cannot be woken holds up
+        neither the others nor the claim. Raises the first error when none could be woken because of the store."""
         before, self._woken_last = self._woken_last, frozenset()
-        self._woken_last = woken = await self._wake_due(self.now())
+        until = self.now()
+        tried, errors = await self._wake_due(until)
+        self._woken_last = tried
+        for error in errors:
+            log_store_failure(logger, "wake_failed", error)
         claimed = await self._claim_abandoned()
-        if len(woken) == ROUND_SIZE_MAX:
-            if before.isdisjoint(woken):
+        if len(tried) == ROUND_SIZE_MAX:
+            if len(errors) == ROUND_SIZE_MAX and isinstance(errors[0], STORE_ERRORS):
+                raise errors[0]
+            if before.isdisjoint(tried):
                 return 0.0
             self.backlog.update(is_present=False)
             return SCAN_INTERVAL_MIN_S
-        return SCAN_INTERVAL_MIN_S if claimed == CLAIMED_MAX else await self._pause_s()
+        return SCAN_INTERVAL_MIN_S if claimed == CLAIMED_MAX else await self._pause_s(until)
 
     async def _claim_abandoned(self) -> int:
         """Claim a round of abandoned work if it is time, and return the number of intents."""
@@ -149,24 +181,38 @@ class Scheduler:
         self._next_claim_at = trio.current_time() + pause_s
         return len(abandoned)
 
-    async def _pause_s(self) -> float:
-        at = await self.store.next_wake()
+    async def _pause_s(self, until: Instant) -> float:
+        """Return the seconds until something is due that is not postponed; everything else was due by `until`."""
+        at = await self.store.next_wake(after=until if self._postponed else FIRST_INSTANT)
         if at is None:
             return self.scan_interval_s
         return min(max((at - self.now()) / clock.SECOND, SCAN_INTERVAL_MIN_S), self.scan_interval_s)
 
-    async def _wake_due(self, until: Instant) -> frozenset[str]:
-        """Wake one round of due transactions in the order of their times, and return their references. Raises the first
-        error once all have been tried."""
-        due = await self.store.due(until, limit=ROUND_SIZE_MAX)
+    async def _wake_due(self, until: Instant) -> tuple[frozenset[str], Sequence[Exception]]:
+        """Wake one round of due transactions in the order of their times. Return the references of all, and the errors
+        of those that could not be woken and are postponed."""
+        limit = ROUND_SIZE_MAX + len(self._postponed)
+        found = await self.store.due(until, limit=limit)
+        if len(found) < limit:  # All that are due were found; the others have ended or moved on.
+            self._postponed = {each: self._postponed[each] for each in found if each in self._postponed}
+        present = trio.current_time()
+        due = [each for each in found if each not in self._postponed or self._postponed[each].until <= present]
+        del due[ROUND_SIZE_MAX:]
         self.backlog.update(is_present=len(due) == ROUND_SIZE_MAX)
-        pending = [self.enqueue(TransactionWoke(reference)) for reference in due]
         errors: list[Exception] = []
-        for each in pending:
+        for reference, each in [(reference, self.enqueue(TransactionWoke(reference))) for reference in due]:
             try:
                 await each.reply()
             except Exception as error:
                 errors.append(error)
-        if errors:
-            raise errors[0]
-        return frozenset(due)
+                self._postpone(reference)
+            else:
+                self._postponed.pop(reference, None)
+        return frozenset(due), errors
+
+    def _postpone(self, reference: str) -> None:
+        before = self._postponed.get(reference)
+        if before is None and len(self._postponed) >= POSTPONED_MAX:
+            return
+        delay_s = RETRY_DELAY_S if before is None else min(2 * before.delay_s, RETRY_DELAY_MAX_S)
+        self._postponed[reference] = _Postponement(trio.current_time() + delay_s, delay_s)

@@ -16,10 +16,10 @@ from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.testing import a_create_payment, numbered_reference
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Span, later
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Terms
-from mmo_trio.engine.engine import PendingInput
+from mmo_trio.engine.engine import DecisionFailed, PendingInput
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.workers import scheduler as scheduler_module
 from mmo_trio.workers.scheduler import Scheduler
@@ -57,9 +57,10 @@ class SchedulerWorld:
     def dispatch(self, work: WorkItem) -> None:
         self.dispatched.append(work)
 
-    async def next_wake(self) -> Instant | None:
+    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
         await trio.lowlevel.checkpoint()
-        return self.engine.gateway.next_wake()
+        wakes = (each.progress.wake_at for each in self.engine.gateway.ledger.transactions.values())
+        return min((at for at in wakes if at is not None and at > after), default=None)
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         await trio.lowlevel.checkpoint()
@@ -217,6 +218,73 @@ async def test_a_transaction_that_cannot_be_woken_delays_no_other_and_causes_lit
         await trio.sleep(61)
         assert (world.stage(1), world.stage(2)) == (Stage.CREATED, Stage.FAILED)
         assert world.queries <= 70
+
+
+@define
+class NeverWakesSome(SchedulerWorld):
+    """The engine fails on these, every time that they are woken."""
+
+    failing: int = 3
+    """How many of the payments, the first ones, cannot be woken."""
+    error: Exception = Factory(lambda: DecisionFailed("the decision failed"))
+    stopped_failing: bool = False
+
+    def enqueue(self, input_: Input) -> PendingInput:
+        assert isinstance(input_, TransactionWoke)
+        if self.stopped_failing or input_.gateway_reference >= numbered_reference(self.failing):
+            return SchedulerWorld.enqueue(self, input_)
+        self.woken_references.append(input_.gateway_reference)
+        pending = PendingInput(input_)
+        pending.complete(outcome.Error(self.error))
+        return pending
+
+
+@pytest.mark.spec("S3")
+async def test_a_round_full_of_payments_that_cannot_be_woken_holds_up_no_other(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler_module, "ROUND_SIZE_MAX", 3)
+    world = NeverWakesSome()
+    for number in range(3):
+        await world.create(number, pending_for=clock.SECOND)
+    for number in range(3, 20):
+        await world.create(number, pending_for=Span(2 * clock.SECOND))
+    await world.create(20, pending_for=Span(31 * clock.SECOND))
+    await trio.sleep(10)
+    async with running(world):
+        await trio.sleep(scheduler_module.SCAN_INTERVAL_MIN_S * 3)
+        assert {world.stage(number) for number in range(3, 20)} == {Stage.FAILED}
+        await trio.sleep(20.9)
+        assert world.stage(20) is Stage.CREATED
+        await trio.sleep(0.1)
+        assert world.stage(20) is Stage.FAILED, "a payment that is due later is woken at its time"
+
+
+@pytest.mark.spec("S6")
+async def test_abandoned_work_is_claimed_beside_payments_that_cannot_be_woken(autojump_clock: MockClock) -> None:
+    world = NeverWakesSome()
+    await world.create(0, pending_for=clock.SECOND)
+    await world.create(7, pending_for=clock.DAY)
+    world.abandoned = [world.engine.work(SubmitToProvider(numbered_reference(7)))]
+    await trio.sleep(10)
+    async with running(world):
+        await trio.sleep(0.5)
+        assert [work.intent.gateway_reference for work in world.dispatched] == [numbered_reference(7)]
+
+
+@pytest.mark.spec("S3")
+async def test_a_payment_that_could_not_be_woken_is_woken_again_and_ever_more_rarely(autojump_clock: MockClock) -> None:
+    world = NeverWakesSome()
+    await world.create(0, pending_for=clock.SECOND)
+    async with running(world):
+        await trio.sleep(1_800)
+        assert 10 < len(world.woken_references) < 50
+        world.stopped_failing = True
+        await trio.sleep(61)
+        assert world.stage(0) is Stage.FAILED
+        failures = len(world.woken_references)
+        await trio.sleep(1_800)
+        assert len(world.woken_references) == failures
 
 
 @pytest.mark.spec("S6")

@@ -249,6 +249,9 @@ async def check_due_transactions(open_store: OpenStore) -> None:
         await submit_batch(store, (BeginSubmission(reference(3)), after_noon(10)))
         due = await store.next_wake()
         assert due == NOON + 10 + 30 * clock.SECOND
+        assert await store.next_wake(after=earlier(due, Span(1))) == due
+        assert await store.next_wake(after=due) == after_noon(3 * clock.DAY)
+        assert await store.next_wake(after=after_noon(4 * clock.DAY)) is None
         assert not await store.due(earlier(due, Span(1)), limit=10)
         assert await store.due(due, limit=10) == [reference(3)]
         await submit_batch(store, (succeeded(3), after_noon(11)))

@@ -20,7 +20,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_sansio.resilience.store_clock import StoreClock
-from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span
+from mmo_sansio.values.clock import DAY, MINUTE, FIRST_INSTANT, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
@@ -202,8 +202,8 @@ class WorkStore(Protocol):
         """Return the merchants' breakers as their last outcomes left them, by brand, in the gateway's own time (K5)."""
         ...
 
-    async def next_wake(self) -> Instant | None:
-        """Return the earliest `wake_at`; None while nothing is pending."""
+    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
+        """Return the earliest `wake_at` that is later than `after`; None when there is none."""
         ...
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:

@@ -18,7 +18,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
 from mmo_sansio.resilience.store_clock import StoreClock
-from mmo_sansio.values.clock import Instant, earlier
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant, earlier
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
@@ -98,9 +98,9 @@ class MemoryStore:
         memory.clock_records = {id: each for id, each in memory.clock_records.items() if each.time >= oldest}
         memory.clock_records[record.boot_id] = record
 
-    async def next_wake(self) -> Instant | None:
+    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
         memory = await self._open_state()
-        return next((at for at, each in memory.wakes if self._is_in_share(memory, each)), None)
+        return next((at for at, each in memory.wakes if at > after and self._is_in_share(memory, each)), None)
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         memory = await self._open_state()

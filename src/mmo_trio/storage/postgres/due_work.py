@@ -29,7 +29,7 @@ _LIVE_HOLDERS = """
     )
 """
 _NEXT_WAKE = f"""
-    {_LIVE_HOLDERS} SELECT wake_at FROM wakes WHERE wake_at >= %(begin)s AND {_IN_SHARE}
+    {_LIVE_HOLDERS} SELECT wake_at FROM wakes WHERE wake_at >= %(begin)s AND wake_at > %(after)s AND {_IN_SHARE}
     ORDER BY wake_at LIMIT 1
 """
 _DUE = f"""
@@ -64,9 +64,11 @@ class DueSearch:
             self._searched_until = now
         return found
 
-    async def next_wake(self, connection: PostgresConnection, holder: int) -> Instant | None:
-        """Return the earliest `wake_at` in the share of this lease, as far as a search from the last one sees it."""
-        cursor = await connection.execute(_NEXT_WAKE.encode(), {"me": holder, "begin": self._begin()})
+    async def next_wake(self, connection: PostgresConnection, holder: int, after: Instant) -> Instant | None:
+        """Return the earliest `wake_at` later than `after` in the share of this lease, as far as a search from the last
+        one sees it."""
+        values = {"me": holder, "begin": self._begin(), "after": after}
+        cursor = await connection.execute(_NEXT_WAKE.encode(), values)
         row = await cursor.fetchone()
         return None if row is None else Instant(int(row[0]))
 

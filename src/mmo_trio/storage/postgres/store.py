@@ -18,7 +18,7 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads, TransactionLocked
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
-from mmo_sansio.values.clock import SECOND, Instant
+from mmo_sansio.values.clock import SECOND, FIRST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
@@ -222,8 +222,8 @@ class PostgresStore(SqlStore):
             self._in_doubt.append((error.key, tuple(scheduled)))
             raise
 
-    async def next_wake(self) -> Instant | None:
-        return await self._read(lambda c: self._due_search.next_wake(c, self._holder))
+    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
+        return await self._read(lambda c: self._due_search.next_wake(c, self._holder, after))
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         found = await self._read(lambda c: self._due_search.due(c, self._holder, now, limit))

@@ -17,9 +17,9 @@ from mmo_trio.storage.sql.serialization import parse_transaction
 from mmo_trio.storage.sql.statements import Row
 
 
-def next_wake(connection: sqlite3.Connection) -> Instant | None:
-    """Return the earliest `wake_at`."""
-    row = connection.execute("SELECT min(wake_at) FROM transactions WHERE wake_at IS NOT NULL").fetchone()
+def next_wake(connection: sqlite3.Connection, after: Instant) -> Instant | None:
+    """Return the earliest `wake_at` that is later than `after`."""
+    row = connection.execute("SELECT min(wake_at) FROM transactions WHERE wake_at > ?", (after,)).fetchone()
     return None if row[0] is None else Instant(int(row[0]))
 
 

@@ -14,7 +14,7 @@ import trio
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.values.clock import LAST_INSTANT, Instant
+from mmo_sansio.values.clock import LAST_INSTANT, FIRST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.shared.net_effect import NetEffect, net_effect
@@ -113,8 +113,8 @@ class SqliteStore(SqlStore):
         await self._writer.wait_for_creations(query.end)
         return await super().list_records(query)
 
-    async def next_wake(self) -> Instant | None:
-        return await self._read(queries.next_wake)
+    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
+        return await self._read(lambda c: queries.next_wake(c, after))
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         return await self._read(lambda c: queries.due(c, now, limit))

@@ -14,7 +14,7 @@ from mmo_sansio.messages.queries import AnyLookUp
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.store_clock import StoreClock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
@@ -111,8 +111,8 @@ class StatementStore(ABC):
     async def release_held(self, now: Instant) -> None:
         await self.write("release_held", lambda: run_at_once(self.rows.release_held(now)))
 
-    async def next_wake(self) -> Instant | None:
-        return await self._read_rows("next_wake", self.rows.next_wake)
+    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
+        return await self._read_rows("next_wake", partial(self.rows.next_wake, after=after))
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
         return await self._read_rows("due", partial(self.rows.due, now, limit=limit))
