@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
 
+import outcome
 import structlog
 import trio
 from attrs import Factory, define, field
@@ -32,6 +33,7 @@ from mmo_trio.sandbox.operator_journal import OperatorJournal
 from mmo_trio.sandbox.operator_worker import Notify, SandboxOperatorWorker
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.system.parking import ParkingSpot
 
 logger = structlog.get_logger(__name__)
 
@@ -61,18 +63,23 @@ class _Connection:
     """One end of a connection, which sends requests and answers the requests of the other end."""
 
     stream: trio.SocketStream
-    _send_lock: trio.Lock = Factory(trio.Lock)
     _request_numbers: Iterator[int] = field(factory=itertools.count)
-    _pending_replies: dict[int, trio.MemorySendChannel[Any]] = Factory(dict)
+    _pending_replies: dict[int, ParkingSpot[Any]] = Factory(dict)
+    _unsent: list[bytes] = Factory(list)
+    """Lines that the next write sends together."""
+    _has_unsent: trio.Event = Factory(trio.Event)
+    _has_ended: bool = False
 
     async def request(self, content: object) -> Any:
         """Return the content of the reply. Raises one of DISCONNECTED_ERRORS without one."""
+        if self._has_ended:
+            raise trio.ClosedResourceError("the connection has ended")
         number = next(self._request_numbers)
-        send_reply, receive_reply = trio.open_memory_channel[Any](1)
-        self._pending_replies[number] = send_reply
+        spot: ParkingSpot[Any] = ParkingSpot()
+        self._pending_replies[number] = spot
         try:
-            await self._send("request", number, content)
-            return await receive_reply.receive()
+            self._send("request", number, content)
+            return await spot.park()
         finally:
             self._pending_replies.pop(number, None)
 
@@ -80,19 +87,22 @@ class _Connection:
         """Answer requests and receive replies until the connection ends."""
         try:
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._write)
                 async for kind, number, content in self._messages():
                     if kind == "request":
                         nursery.start_soon(self._reply, answer, number, content)
                     elif number in self._pending_replies:
-                        self._pending_replies[number].send_nowait(content)
+                        self._pending_replies[number].unpark(outcome.Value(content))
+                nursery.cancel_scope.cancel()
         except* DISCONNECTED_ERRORS:
             pass
         finally:
+            self._has_ended = True
             for each in self._pending_replies.values():
-                each.close()
+                each.unpark(outcome.Error(trio.EndOfChannel("the other end has closed the connection")))
 
     async def _reply(self, answer: AnswerRequest, number: int, content: object) -> None:
-        await self._send("reply", number, await answer(content))
+        self._send("reply", number, await answer(content))
 
     async def _messages(self) -> AsyncIterator[list[Any]]:
         unread = b""
@@ -101,13 +111,18 @@ class _Connection:
             for line in lines:
                 yield json.loads(line)
 
-    async def _send(self, *message: object) -> None:
-        async with self._send_lock:
-            try:
-                await self.stream.send_all(json.dumps(message).encode() + b"\n")
-            except trio.Cancelled:
-                self.stream.socket.close()  # The other end can't read what follows half a line.
-                raise
+    def _send(self, *message: object) -> None:
+        """Send a message with all others of this turn of the loop. What is unsent at the end of the connection is
+        dropped, like what was sent and not read."""
+        self._unsent.append(json.dumps(message).encode() + b"\n")
+        self._has_unsent.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._has_unsent.wait()
+            self._has_unsent = trio.Event()
+            lines, self._unsent = self._unsent, []
+            await self.stream.send_all(b"".join(lines))
 
 
 @define(eq=False)

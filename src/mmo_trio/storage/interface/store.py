@@ -20,7 +20,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_sansio.resilience.store_clock import StoreClock
-from mmo_sansio.values.clock import DAY, MINUTE, FIRST_INSTANT, Instant, Span
+from mmo_sansio.values.clock import DAY, FIRST_INSTANT, MINUTE, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore

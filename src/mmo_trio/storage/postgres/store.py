@@ -18,7 +18,7 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads, TransactionLocked
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
-from mmo_sansio.values.clock import SECOND, FIRST_INSTANT, Instant
+from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,

@@ -228,8 +228,13 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
         )
     for entry in effect.suspense:
         _write_suspense(connection, entry)
-    for callback in effect.callbacks:
-        _write_callback(connection, callback)
+    if effect.callbacks:
+        _run_for_rows(
+            connection,
+            "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at, body)"
+            " {rows}",
+            [*map(_callback_columns, effect.callbacks)],
+        )
     if bodies := callback_body_rows(effect):
         connection.executemany(
             "INSERT INTO callback_bodies (brand, gateway_reference, at, body) VALUES (?, ?, ?, ?)", bodies
@@ -264,21 +269,20 @@ def _write_claim(connection: sqlite3.Connection, key: DepositKey, claim: Deposit
         )
 
 
-def _write_callback(connection: sqlite3.Connection, callback: CallbackRecorded) -> None:
+def _callback_columns(callback: CallbackRecorded) -> tuple[object, ...]:
+    """Return gateway_reference, brand, outcome, url, status, duration_ms, detail, at and body, which has a table of its
+    own."""
     attempt = callback.attempt
-    connection.execute(
-        "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms,"
-        " detail, at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, x'')",
-        (
-            callback.gateway_reference,
-            callback.brand,
-            attempt.outcome.value,
-            attempt.url,
-            attempt.status,
-            attempt.duration_ms,
-            attempt.detail,
-            callback.at,
-        ),
+    return (
+        callback.gateway_reference,
+        callback.brand,
+        attempt.outcome.value,
+        attempt.url,
+        attempt.status,
+        attempt.duration_ms,
+        attempt.detail,
+        callback.at,
+        b"",
     )
 
 

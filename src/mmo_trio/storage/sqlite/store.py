@@ -14,7 +14,7 @@ import trio
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.values.clock import LAST_INSTANT, FIRST_INSTANT, Instant
+from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.shared.net_effect import NetEffect, net_effect

@@ -188,7 +188,9 @@ class CallbackWorker(DeliveryPool):
         """Make the one attempt, if the breaker permits it. The breaker is returned if it counted the attempt."""
         brand, url = transaction.order.brand, transaction.order.result_url
         assert url is not None
-        breaker = self._breakers.setdefault(brand, CircuitBreaker(self._breaker_settings))
+        breaker = self._breakers.get(brand)
+        if breaker is None:
+            breaker = self._breakers[brand] = CircuitBreaker(self._breaker_settings)
         permit = breaker.request_permit(self._monotonic())
         if permit is None:
             await self._wait_for_due()
