@@ -99,8 +99,8 @@ def run(options: Options) -> Outcome:
         f"A direct pay-in for one of {MERCHANTS} brands is created and submitted to the sandbox"
         " operator, which"
         " takes 0.2 s and notifies; the callback goes to a receiver in another process over TLS 1.3. Receivers"
-        " announce that they keep connections, so one is used again for half a second, and sessions for five"
-        " minutes. Operator, receivers and load share the other core. The time is from"
+        " announce that they keep connections for 5 s, so an idle one is used again for half of that, and sessions for"
+        " five minutes. Operator, receivers and load share the other core. The time is from"
         " completedAt to the"
         " receiver's having read the body.",
         [table, memory],

@@ -21,7 +21,7 @@ from mmo_sansio.http.ip_rules import Address, address_error, nat64_error, unmap_
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
 from mmo_trio.http.client.connect import connect
-from mmo_trio.http.client.kept_connections import KeptConnection, KeptConnections, ReceiverKey, may_keep
+from mmo_trio.http.client.kept_connections import KeptConnection, KeptConnections, ReceiverKey, keep_time_s
 from mmo_trio.http.client.name_lookup import NameLookups
 from mmo_trio.http.client.nat64 import Nat64Prefixes
 from mmo_trio.http.client.outside_network import OutsideNetwork, SecuredStream
@@ -127,8 +127,8 @@ class ClientExchange:
             has_excess = await self._receive_body(stream, self.head)
             if not self.has_kept_connection and stream is not connection.transport:
                 network.mark_answered(stream, target.host, target.port)
-            if key is not None and self.is_body_complete and not has_excess and may_keep(self.head):
-                is_kept = kept.keep(key, connection)
+            if key is not None and self.is_body_complete and not has_excess:
+                is_kept = kept.keep(key, connection, for_s=keep_time_s(self.head))
         finally:
             if not is_kept:
                 connection.transport.close()

@@ -1,9 +1,10 @@
 """Keeps connections to merchants' receivers for the next callback, where a receiver announces that it does, too.
 
 A callback has one attempt, and a request that meets the close of its connection is lost, as nobody can tell whether it
-was read. So a connection is kept only if the receiver announces a time (`Keep-Alive: timeout=5`), for a fraction of
-that time, and after a delivered request. What is kept serves busy merchants: nearly all of what a callback costs is its
-TLS handshake.
+was read. So a connection is kept only if the receiver announces a time (`Keep-Alive: timeout=5`), for half of that time
+at most, and after a delivered request. What is kept serves busy merchants: nearly all of what a callback costs is its
+TLS handshake. Callbacks come in bursts, so a merchant has more connections than it uses on average; were they closed
+between two bursts, every seventh callback at 1,000 a second would begin with a handshake.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from mmo_trio.http.client.outside_network import SecuredStream
 from mmo_trio.http.client.tls import TlsStream
 from mmo_trio.http.streams import TransportStream
 
-IDLE_S: Final = 0.5
-"""Seconds for which an idle connection is kept. A merchant with several callbacks a second needs no more."""
-ANNOUNCED_IDLE_MIN_S: Final = 2
-"""The shortest time that a receiver may announce for its connection to be kept: the request is on its way in between,
-and neither clock is exact."""
+IDLE_MAX_S: Final = 5.0
+"""The longest time in seconds for which an idle connection is kept."""
+IDLE_MARGIN_S: Final = 1.5
+"""Seconds that are left at least of the announced time: the request is on its way in between, and neither clock is
+exact."""
+SWEEP_INTERVAL_S: Final = 0.5
+"""Seconds between two searches for idle connections that have waited too long."""
 AGE_MAX_S: Final = 10.0
 """Seconds after which a connection is replaced, so that name, addresses and certificate are checked again (K7)."""
 KEPT_MAX: Final = 512
@@ -42,7 +45,8 @@ class KeptConnection:
     """What the stream is secured on, or itself."""
     opened_at: float
     """Trio's time at which its server had proved itself."""
-    idle_since: float = 0.0
+    idle_until: float = 0.0
+    """Trio's time until which it is kept."""
 
 
 @define(eq=False)
@@ -51,60 +55,66 @@ class KeptConnections:
 
     _idle: dict[ReceiverKey, deque[KeptConnection]] = Factory(dict)
     """The longest idle first; no queue is empty."""
-    _count: int = 0
+    _keys: dict[KeptConnection, ReceiverKey] = Factory(dict)
+    """The same connections, of all receivers, the longest idle first."""
     _is_swept: bool = False
 
     def take(self, key: ReceiverKey) -> KeptConnection | None:
         """Return the connection that was used last, if it is open, silent and young; the caller owns it."""
         now = trio.current_time()
         while (waiting := self._idle.get(key)) is not None:
-            connection = self._remove(key, waiting.pop())
-            is_young = now < min(connection.idle_since + IDLE_S, connection.opened_at + AGE_MAX_S)
+            connection = waiting.pop()
+            self._forget(connection)
+            is_young = now < min(connection.idle_until, connection.opened_at + AGE_MAX_S)
             if is_young and connection.transport.is_silent():
                 return connection
             connection.transport.close()
         return None
 
-    def keep(self, key: ReceiverKey, connection: KeptConnection) -> bool:
-        """Take over a connection whose last response was read to its end, or return False when more than that came."""
-        if isinstance(connection.stream, TlsStream) and connection.stream.has_unread:
+    def keep(self, key: ReceiverKey, connection: KeptConnection, *, for_s: float) -> bool:
+        """Take over a connection whose last response was read to its end, for so many seconds. Return False when that
+        is no time, or when more than the response came."""
+        if for_s <= 0 or (isinstance(connection.stream, TlsStream) and connection.stream.has_unread):
             return False
-        connection.idle_since = trio.current_time()
+        connection.idle_until = trio.current_time() + for_s
         self._idle.setdefault(key, deque()).append(connection)
-        self._count += 1
-        if self._count > KEPT_MAX:
-            self._close_first(min(self._idle, key=lambda each: self._idle[each][0].idle_since))
+        self._keys[connection] = key
+        if len(self._keys) > KEPT_MAX:
+            self._close(next(iter(self._keys)))
         if not self._is_swept:
             self._is_swept = True
             trio.lowlevel.spawn_system_task(self._sweep)
         return True
 
-    def _remove(self, key: ReceiverKey, taken: KeptConnection) -> KeptConnection:
-        self._count -= 1
+    def _forget(self, connection: KeptConnection) -> None:
+        """Remove a connection that is no longer in its queue."""
+        key = self._keys.pop(connection)
         if not self._idle[key]:
             del self._idle[key]
-        return taken
 
-    def _close_first(self, key: ReceiverKey) -> None:
-        self._remove(key, self._idle[key].popleft()).transport.close()
+    def _close(self, connection: KeptConnection) -> None:
+        self._idle[self._keys[connection]].remove(connection)
+        self._forget(connection)
+        connection.transport.close()
 
     async def _sweep(self) -> None:
         """Close what has waited too long; at the end of the process, all."""
         try:
-            while self._idle:
-                await trio.sleep(IDLE_S)
-                oldest = trio.current_time() - IDLE_S
-                for key in tuple(self._idle):
-                    while key in self._idle and self._idle[key][0].idle_since <= oldest:
-                        self._close_first(key)
+            while self._keys:
+                await trio.sleep(SWEEP_INTERVAL_S)
+                now = trio.current_time()
+                for connection in [each for each in self._keys if each.idle_until <= now]:
+                    self._close(connection)
         finally:
             self._is_swept = False
-            for key in tuple(self._idle):
-                while key in self._idle:
-                    self._close_first(key)
+            for connection in tuple(self._keys):
+                self._close(connection)
 
 
-def may_keep(head: FinalResponseHead) -> bool:
-    """Tell whether the connection may be kept after a response with this head, once its body has been read."""
-    idle_s = head.announced_idle_s
-    return idle_s is not None and idle_s >= ANNOUNCED_IDLE_MIN_S and 200 <= head.status <= 299
+def keep_time_s(head: FinalResponseHead) -> float:
+    """Return for how many seconds the connection may be kept after a response with this head, once its body has been
+    read; 0 for not at all."""
+    announced_s = head.announced_idle_s
+    if announced_s is None or not 200 <= head.status <= 299:
+        return 0.0
+    return max(0.0, min(announced_s / 2, announced_s - IDLE_MARGIN_S, IDLE_MAX_S))

@@ -7,9 +7,11 @@ import trio
 import trio.testing
 
 from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.http.response_head import ResponseHeadReader
 from mmo_trio.http.client import kept_connections
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.client.exchange import SendForbidden
+from mmo_trio.http.client.kept_connections import keep_time_s
 from tests.support.hostile_receivers import (
     PRIVATE,
     FixedResolver,
@@ -161,18 +163,40 @@ async def test_sending_on_a_kept_connection_needs_permission_too() -> None:
 
 
 @pytest.mark.spec("K7")
-@pytest.mark.parametrize("limit", ["IDLE_S", "AGE_MAX_S"])
-async def test_an_idle_or_old_connection_is_replaced(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_old_connection_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     client, keeper = a_client(), Keeper()
     async with running_receiver(keeper.behave, server_context()) as receiver:
         await delivered(client, receiver.url)
-        monkeypatch.setattr(kept_connections, limit, 0.0)
+        monkeypatch.setattr(kept_connections, "AGE_MAX_S", 0.0)
         await delivered(client, receiver.url)
         assert receiver.connections == 2
 
 
+@pytest.mark.spec("K3")
+async def test_an_idle_connection_is_used_for_half_of_the_time_that_its_receiver_announces(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    client, keeper = a_client(), Keeper()
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        for idle_s, connections in ((0.0, 1), (2.4, 1), (2.4, 1), (2.6, 2), (2.4, 2)):
+            mock_clock.jump(idle_s)
+            await delivered(client, receiver.url)
+            assert receiver.connections == connections
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.parametrize(
+    ("announced_s", "kept_s"), [(1, 0.0), (2, 0.5), (3, 1.5), (4, 2.0), (5, 2.5), (10, 5.0), (75, 5.0), (999_999, 5.0)]
+)
+def test_a_connection_is_kept_for_much_less_than_its_receiver_announces(announced_s: int, kept_s: float) -> None:
+    final = ResponseHeadReader().receive(KEEPS.replace(b"timeout=5", b"timeout=%d" % announced_s))
+    assert final is not None
+    assert keep_time_s(final) == kept_s
+
+
 async def test_idle_connections_are_closed_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_connections, "IDLE_S", 0.01)
+    monkeypatch.setattr(kept_connections, "IDLE_MAX_S", 0.01)
+    monkeypatch.setattr(kept_connections, "SWEEP_INTERVAL_S", 0.01)
     client, ended = a_client(), trio.Event()
 
     async def waits_for_the_end(visit: ReceiverConnection) -> None:
@@ -194,4 +218,17 @@ async def test_there_is_a_most_of_idle_connections(monkeypatch: pytest.MonkeyPat
     async with running_receiver(keeper.behave, server_context()) as receiver:
         for brand in ("one", "two", "three", "three", "two", "one"):
             await delivered(client, receiver.url, brand=brand)
+        assert receiver.connections == 4
+
+
+async def test_of_too_many_idle_connections_the_one_that_has_waited_longest_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_connections, "KEPT_MAX", 2)
+    client, keeper = a_client(), Keeper()
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        for brand in ("one", "two", "one", "three", "one"):
+            await delivered(client, receiver.url, brand=brand)
+        assert receiver.connections == 3
+        await delivered(client, receiver.url, brand="two")
         assert receiver.connections == 4
