@@ -28,7 +28,11 @@ exact."""
 SWEEP_INTERVAL_S: Final = 0.5
 """Seconds between two searches for idle connections that have waited too long."""
 AGE_MAX_S: Final = 10.0
-"""Seconds after which a connection is replaced, so that name, addresses and certificate are checked again (K7)."""
+"""Seconds after which a connection is replaced at the latest, so that name, addresses and certificate are checked again
+(K7)."""
+AGE_STEPS: Final = 8
+"""In how many steps, down to half of `AGE_MAX_S`, the ages of connections differ that were opened together: their
+successors' handshakes come one after the other, and no burst of them makes other callbacks wait."""
 KEPT_MAX: Final = 512
 """Idle connections in all; beyond it the one that has waited longest is closed."""
 
@@ -65,7 +69,9 @@ class KeptConnections:
         while (waiting := self._idle.get(key)) is not None:
             connection = waiting.pop()
             self._forget(connection)
-            is_young = now < min(connection.idle_until, connection.opened_at + AGE_MAX_S)
+            is_young = now < min(
+                connection.idle_until, connection.opened_at + age_max_s(connection.transport.descriptor)
+            )
             if is_young and connection.transport.is_silent():
                 return connection
             connection.transport.close()
@@ -109,6 +115,12 @@ class KeptConnections:
             self._is_swept = False
             for connection in tuple(self._keys):
                 self._close(connection)
+
+
+def age_max_s(descriptor: int) -> float:
+    """Return the age in seconds at which the connection with this descriptor is replaced: another one for each of
+    `AGE_STEPS` neighbours."""
+    return AGE_MAX_S * (1 - descriptor % AGE_STEPS / (2 * AGE_STEPS))
 
 
 def keep_time_s(head: FinalResponseHead) -> float:

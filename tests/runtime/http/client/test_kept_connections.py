@@ -11,7 +11,7 @@ from mmo_sansio.http.response_head import ResponseHeadReader
 from mmo_trio.http.client import kept_connections
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.client.exchange import SendForbidden
-from mmo_trio.http.client.kept_connections import keep_time_s
+from mmo_trio.http.client.kept_connections import age_max_s, keep_time_s
 from tests.support.hostile_receivers import (
     PRIVATE,
     FixedResolver,
@@ -170,6 +170,26 @@ async def test_an_old_connection_is_replaced(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(kept_connections, "AGE_MAX_S", 0.0)
         await delivered(client, receiver.url)
         assert receiver.connections == 2
+
+
+@pytest.mark.spec("K7")
+async def test_each_connection_is_replaced_after_five_to_ten_seconds(mock_clock: trio.testing.MockClock) -> None:
+    client, keeper = a_client(), Keeper()
+    brands = [f"brand-{number}" for number in range(8)]
+    async with running_receiver(keeper.behave, server_context()) as receiver:
+        opened = []
+        for _ in range(6):
+            for brand in brands:
+                await delivered(client, receiver.url, brand=brand)
+            opened.append(receiver.connections)
+            mock_clock.jump(2.0)
+        assert (opened[:3], opened[-1]) == ([8, 8, 8], 16)
+
+
+def test_connections_that_were_opened_together_are_not_replaced_together() -> None:
+    ages = [age_max_s(descriptor) for descriptor in range(40, 48)]
+    assert len(set(ages)) == len(ages)
+    assert 5 < min(ages) < max(ages) == 10
 
 
 @pytest.mark.spec("K3")
