@@ -1,9 +1,10 @@
 """Says what payments on record would have met under another configuration of their brand.
 
-The payments of a day are replayed in the order of their creation against both versions of the brand: with the checks of
-C9 that configuration decides, from the method to the daily limit. What one version refuses adds nothing to its
-counters; the end of a payment takes back what it added, as on the day itself. Requests that were refused on the day
-left no record, and neither did the requests that only ask: the limits of their rate are not judged.
+The payments of a day, and the requests that its limits and flows refused, are replayed in their order against both
+versions of the brand: with the checks of C9 that configuration decides, from the method to the daily limit. What one
+version refuses adds nothing to its counters; the end of a payment takes back what it added, as on the day itself. A
+request that was refused had no end: where a version accepts it, it is taken to succeed at once. The requests that only
+ask left no record: the limits of their rate are not judged.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from heapq import heappop, heappush
 
 from attrs import Factory, define, frozen
 
+from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.payments.brand_usage import daily_counter
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Brand, Method, Operation, Stage, Transaction, Type
-from mmo_sansio.values.money import Money
-from mmo_sansio.values.problems import ProblemType
+from mmo_sansio.values.money import AmountError, Money, to_money
+from mmo_sansio.values.problems import Problem, ProblemType
 
 OPERATIONS: Mapping[tuple[str, str], Operation] = {(each.type.value, each.flow.value): each for each in Operation}
 """The requests by the type and the flow of their payments; no request asks for an offline deposit."""
@@ -39,6 +41,8 @@ class RecordedRequest:
     ended_at: Instant | None
     """None while it is pending."""
     has_failed: bool
+    was_refused: bool = False
+    """Whether it became no payment, as the configuration of the day refused it."""
 
 
 def recorded_request(transaction: Transaction) -> RecordedRequest:
@@ -57,10 +61,64 @@ def recorded_request(transaction: Transaction) -> RecordedRequest:
 
 
 @frozen
+class RefusedRequest:
+    """A request that limits or flows of a brand refused, as it is kept for back-tests; nothing in it is personal
+    data."""
+
+    brand: str
+    segment: str
+    """The cause: the last segment of the type of the problem that the merchant received."""
+    request: RecordedRequest
+
+
+_DECIDED_BY_LIMITS_AND_FLOWS = frozenset(
+    each.segment
+    for each in (
+        problems.UNSUPPORTED_METHOD,
+        problems.BELOW_MINIMUM,
+        problems.ABOVE_MAXIMUM,
+        problems.PENDING_LIMIT,
+        problems.DAILY_LIMIT,
+    )
+)
+
+
+def refused_request(input_: CreatePayment, problem: Problem, *, now: Instant) -> RefusedRequest | None:
+    """Return what is kept of a refused request; None where no other limits or flows of the brand's methods would have
+    accepted it."""
+    brand, draft = input_.brand, input_.draft
+    if problem.segment not in _DECIDED_BY_LIMITS_AND_FLOWS:
+        return None
+    asked = (draft.method, draft.country)
+    if not any((each.key, each.country) == asked and draft.currency in each.limits for each in brand.methods):
+        return None
+    try:
+        amount = to_money(draft.amount, draft.currency)
+    except AmountError:
+        return None
+    return RefusedRequest(
+        brand.id,
+        problem.segment,
+        refused_on_record(input_.gateway_reference, now, draft.operation, draft.method, draft.country, amount),
+    )
+
+
+def refused_on_record(
+    gateway_reference: str, at: Instant, operation: Operation, method: str, country: str, amount: Money
+) -> RecordedRequest:
+    """Return a request that was refused, as a back-test judges it: where it is accepted, it succeeds at once."""
+    return RecordedRequest(
+        gateway_reference, at, operation, method, country, amount, ended_at=at, has_failed=False, was_refused=True
+    )
+
+
+@frozen
 class BackTestResult:
     """Says what the requests would have met under a version of the brand."""
 
     accepted: int
+    accepted_of_refused: int
+    """How many of the accepted requests were refused on the day itself."""
     accepted_minor: Mapping[str, int]
     """The sum of the accepted amounts in minor units, by currency."""
     refused: Mapping[str, int]
@@ -73,6 +131,7 @@ class BackTest:
 
     brand: Brand
     _accepted: int = 0
+    _accepted_of_refused: int = 0
     _accepted_minor: Counter[str] = Factory(Counter)
     _refused: Counter[str] = Factory(Counter)
     _pending: int = 0
@@ -91,7 +150,9 @@ class BackTest:
     @property
     def result(self) -> BackTestResult:
         """Return what was judged so far."""
-        return BackTestResult(self._accepted, dict(self._accepted_minor), dict(self._refused))
+        return BackTestResult(
+            self._accepted, self._accepted_of_refused, dict(self._accepted_minor), dict(self._refused)
+        )
 
     def _judge(self, request: RecordedRequest, operation: Operation) -> None:
         while self._ends and self._ends[0][0] <= request.created_at:
@@ -104,6 +165,7 @@ class BackTest:
             self._refused[refusal.segment] += 1
             return
         self._accepted += 1
+        self._accepted_of_refused += request.was_refused
         self._accepted_minor[request.amount.currency] += request.amount.minor
 
     def _refusal(self, request: RecordedRequest, operation: Operation) -> ProblemType | None:

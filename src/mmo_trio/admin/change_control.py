@@ -6,19 +6,21 @@ what is checked before only makes better messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from hashlib import sha256
+from heapq import merge
 
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import BackTest, BackTestResult
+from mmo_sansio.payments.back_test import BackTest, BackTestResult, RecordedRequest
 from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.storage.interface.admin import AdminStore
-from mmo_trio.storage.interface.configuration_types import ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.configuration_types import BrandDay, ChangeDecision, ChangeState, ConfigurationChange
 from mmo_trio.storage.sql.serialization import serialize_brand
 
 OPEN_FOR = Span(7 * DAY)
@@ -27,7 +29,7 @@ OPEN_FOR = Span(7 * DAY)
 BACK_TEST_PAYMENTS_MAX = 200_000
 """Payments that one back-test reads."""
 _PAGE = 1_000
-"""Payments that a back-test reads at a time, so that nothing else waits for it long."""
+"""Rows that a back-test reads at a time, so that nothing else waits for it long."""
 
 
 class ChangeRefusal(StrEnum):
@@ -67,6 +69,10 @@ class BackTestPair:
 
     before: BackTestResult
     after: BackTestResult
+    refused: int
+    """How many requests limits and flows refused in that time."""
+    refused_unrecorded: int
+    """How many of them are not on record: they were counted, and not judged."""
     is_complete: bool
     """Whether all payments of the span were read; False beyond BACK_TEST_PAYMENTS_MAX."""
 
@@ -136,20 +142,35 @@ class ConfigurationChanges:
         reverted = evolve(change, state=ChangeState.REVERTED, reverted_by=user.name, reverted_at=self.audit_log.now())
         return await self._decide(user, ChangeState.APPLIED, reverted, "configuration_reverted")
 
-    async def back_test(self, change: ConfigurationChange, *, begin: Instant, end: Instant) -> BackTestPair:
-        """Replay the brand's payments of [begin, end) under both versions."""
+    async def back_test(self, change: ConfigurationChange, day: int) -> BackTestPair:
+        """Replay the brand's payments of a day, by UTC, and the requests that were refused, under both versions."""
+        brand, begin, end = change.after.id, Instant(day * DAY), Instant((day + 1) * DAY)
+        count = await self.store.refusal_count(BrandDay(brand, day))
+        refused = await self._refused_requests(brand, begin, end)
         before, after = BackTest(change.before), BackTest(change.after)
         position: Position | None = None
+        is_complete = False
         for _ in range(BACK_TEST_PAYMENTS_MAX // _PAGE):
-            page = await self.store.recorded_requests(
-                change.after.id, begin=begin, end=end, after=position, limit=_PAGE
-            )
-            before.add(page)
-            after.add(page)
+            page = await self.store.recorded_requests(brand, begin=begin, end=end, after=position, limit=_PAGE)
+            is_complete = len(page) < _PAGE
+            due = len(refused) if is_complete else bisect_right(refused, page[-1].created_at, key=_created_at)
+            requests = list(merge(page, refused[:due], key=_created_at)) if due else page
+            refused = refused[due:]
+            before.add(requests)
+            after.add(requests)
+            if is_complete:
+                break
+            position = _position(page[-1])
+        return BackTestPair(before.result, after.result, count.times, max(0, count.times - count.recorded), is_complete)
+
+    async def _refused_requests(self, brand: str, begin: Instant, end: Instant) -> Sequence[RecordedRequest]:
+        found = list[RecordedRequest]()
+        while True:
+            position = _position(found[-1]) if found else None
+            page = await self.store.refused_requests(brand, begin=begin, end=end, after=position, limit=_PAGE)
+            found += page
             if len(page) < _PAGE:
-                return BackTestPair(before.result, after.result, is_complete=True)
-            position = Position(page[-1].created_at, page[-1].gateway_reference)
-        return BackTestPair(before.result, after.result, is_complete=False)
+                return found
 
     async def brand(self, id: str) -> Brand:
         """Return the version of a brand that is in force. Raises ChangeRefused."""
@@ -200,3 +221,11 @@ _REFUSALS = {
     ChangeDecision.OWN_PROPOSAL: ChangeRefusal.OWN_PROPOSAL,
     ChangeDecision.OVERTAKEN: ChangeRefusal.OVERTAKEN,
 }
+
+
+def _created_at(request: RecordedRequest) -> Instant:
+    return request.created_at
+
+
+def _position(request: RecordedRequest) -> Position:
+    return Position(request.created_at, request.gateway_reference)

@@ -17,7 +17,7 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
-from mmo_sansio.messages.replies import Reply
+from mmo_sansio.messages.replies import Rejected, Reply
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Terms
@@ -61,6 +61,8 @@ class MerchantApi:
     trusted_proxies: TrustedProxies
     mark_served: Callable[[Instant], None]
     """Lets nothing be created below this wall time any more, as records up to there are served (R7)."""
+    note_refusal: Callable[[CreatePayment, Problem], None]
+    """Takes each creation that the payment rules have refused."""
     records_limit: RecordsLimit = Factory(RecordsLimit)
 
     async def admit(
@@ -113,7 +115,10 @@ class MerchantApi:
                 terms=self.terms,
                 api_key_id=api_key_id,
             )
-            return responses.creation_response(await self.submit(input_), self.settings)
+            reply = await self.submit(input_)
+            if isinstance(reply, Rejected):
+                self.note_refusal(input_, reply.problem)
+            return responses.creation_response(reply, self.settings)
         except PROBLEM_ERRORS as error:
             return problem_of_error(error)
 

@@ -125,15 +125,15 @@ async def show(id: int) -> str:
     if change is None:
         raise NotFound(ChangeRefusal.NO_CHANGE.value)
     day = "today" if request.args.get("day") == "today" else "yesterday"
-    begin, end = _span(day, context.now())
-    tested = await _changes().back_test(change, begin=begin, end=end)
+    number = context.now() // DAY - (day == "yesterday")
+    tested = await _changes().back_test(change, number)
     in_force = {each.brand.id: each.brand for each in await context.store.admin.brands()}.get(change.after.id)
     return await render_template(
         "configuration/change.html",
         change=change,
         differences=brand_differences(change.before, change.after),
         day=day,
-        begin=begin,
+        begin=Instant(number * DAY),
         tested=tested,
         refused=_refused_rows(tested),
         sums=_sums(tested),
@@ -177,12 +177,6 @@ def _changes() -> ConfigurationChanges:
 
 def _change_user(user: CurrentUser) -> ChangeUser:
     return ChangeUser(user.name, user.actor)
-
-
-def _span(day: str, now: Instant) -> tuple[Instant, Instant]:
-    """Return the begin and the end of a day by UTC."""
-    midnight = Instant(now // DAY * DAY)
-    return (midnight, Instant(midnight + DAY)) if day == "today" else (Instant(midnight - DAY), midnight)
 
 
 def _is_overtaken(change: ConfigurationChange, in_force: Brand | None) -> bool:

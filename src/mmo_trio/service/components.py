@@ -27,6 +27,7 @@ from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
+from mmo_trio.workers.refusal_recorder import RefusalRecorder
 from mmo_trio.workers.retention_schedule import RetentionWorker
 from mmo_trio.workers.scheduler import Scheduler
 
@@ -97,3 +98,4 @@ class Components:
     prometheus_exporter: PrometheusExporter
     audit_head_logger: AuditHeadLogger
     retention: RetentionWorker
+    refusals: RefusalRecorder

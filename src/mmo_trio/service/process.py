@@ -110,6 +110,7 @@ async def run_components(
             engine.start_soon(components.prometheus_exporter.publish)
             engine.start_soon(components.audit_head_logger.run)
             engine.start_soon(components.retention.run)
+            engine.start_soon(components.refusals.run)
             async with trio.open_nursery() as serving:
                 await listeners.start(serving)
                 with _running_file(resources.config, ready):
@@ -118,6 +119,7 @@ async def run_components(
                 components.pages_context.closing.set()
                 logger.info("drain_started")
             drain_workers.set()
+        await components.refusals.write_last()
         await components.audit_head_logger.log_last_head()
         engine.cancel_scope.cancel()
     logger.info("service_stopped")

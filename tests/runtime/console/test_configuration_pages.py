@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import trio
 from attrs import evolve
 
 from mmo_sansio.values.model import Brand
@@ -82,6 +83,25 @@ async def test_a_back_test_tells_what_todays_payments_would_have_met(sandbox: Ru
     shown = (await ann.get("/configuration/1?day=today")).body.decode()
     rows = re.findall(r'<code>([a-z_]+)</code></th><td class="num">(\d+)</td><td class="num">(\d+)</td>', shown)
     assert rows == [("config_unsupported_payment_method", "0", "1")]
+
+
+async def test_a_back_test_tells_which_refused_requests_a_wider_limit_accepts(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    before = await first_brand(sandbox)
+    ann = await signed_in("ann")
+    form = await filled_form(ann, before.id)
+    minimums = {f"0.{currency}.min": "0.01" for currency in before.methods[0].limits if currency == "KES"}
+    assert (await ann.post(f"/brands/{before.id}/configuration", **(form | minimums))).status == 303
+    assert (await sandbox.merchant.create("direct/payin", amount={"value": 0.5, "currency": "KES"})).status == 400
+    row = r"Accepted, though refused then</th><td class=\"num\">(\d+)</td><td class=\"num\">(\d+)</td>"
+    with trio.fail_after(60):
+        while True:
+            shown = (await ann.get("/configuration/1?day=today")).body.decode()
+            if "and 1 requests that" in shown:
+                break
+            await trio.sleep(0.2)
+    assert re.findall(row, shown) == [("0", "1")]
 
 
 async def test_a_wrong_limit_names_its_field_and_remedy(sandbox: Running, signed_in: SignedIn) -> None:

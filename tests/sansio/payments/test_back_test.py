@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
 
+import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.payments.back_test import BackTest, BackTestResult, RecordedRequest
+from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.messages.replies import Rejected
+from mmo_sansio.payments.back_test import BackTest, BackTestResult, RecordedRequest, refused_request
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.testing import a_create_payment
 from mmo_sansio.values.clock import DAY, HOUR, Instant
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, Type
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.money import Money, to_money
+from mmo_sansio.values.problems import Problem
 
 NOON = Instant(1_700_000_000 * 1_000_000)
 MINIMUMS, MAXIMUMS = st.integers(1, 40), st.integers(41, 100)
@@ -67,6 +76,8 @@ def requests(draw: st.DrawFn) -> Sequence[RecordedRequest]:
                 draw(st.booleans()),
             )
         )
+        if found[-1].operation is not None and draw(st.integers(0, 3)) == 0:
+            found[-1] = evolve(found[-1], ended_at=at, has_failed=False, was_refused=True)
     return found
 
 
@@ -84,7 +95,8 @@ def read_plainly(brand: Brand, recorded: Sequence[RecordedRequest]) -> BackTestR
     sums: Counter[str] = Counter()
     for each in accepted:
         sums[each.amount.currency] += each.amount.minor
-    return BackTestResult(len(accepted), dict(sums), dict(refused))
+    of_refused = [each for each in accepted if each.was_refused]
+    return BackTestResult(len(accepted), len(of_refused), dict(sums), dict(refused))
 
 
 def refusal(brand: Brand, request: RecordedRequest, accepted: Sequence[RecordedRequest]) -> str | None:
@@ -149,6 +161,49 @@ def test_a_smaller_maximum_refuses_what_is_above_it() -> None:
         test.add(recorded)
         results.append(test.result)
     assert results == [
-        BackTestResult(3, {KES: 201}, {}),
-        BackTestResult(1, {KES: 50}, {"config_method_transaction_max_limit": 2}),
+        BackTestResult(3, 0, {KES: 201}, {}),
+        BackTestResult(1, 0, {KES: 50}, {"config_method_transaction_max_limit": 2}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause"),
+    [
+        ({"amount": Decimal("5.00")}, "config_method_transaction_min_limit"),
+        ({"amount": Decimal(200_000)}, "config_method_transaction_max_limit"),
+        ({"operation": Operation.DIRECT_PAYOUT}, "config_unsupported_payment_method"),
+    ],
+)
+def test_a_request_that_limits_or_flows_refused_is_kept_without_personal_data(
+    changed: Mapping[str, object], cause: str
+) -> None:
+    input_, problem = refuse(**changed)
+    refused = refused_request(input_, problem, now=NOON)
+    assert refused is not None
+    assert (refused.brand, refused.segment) == (input_.brand.id, cause)
+    draft = input_.draft
+    amount = to_money(draft.amount, draft.currency)
+    assert refused.request == RecordedRequest(
+        input_.gateway_reference, NOON, draft.operation, draft.method, draft.country, amount, NOON, False, True
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"method": "254700000007"}, {"country": "UG"}, {"currency": "EUR"}, {"amount": Decimal("1.001")}],
+    ids=["method", "country", "currency", "decimals"],
+)
+def test_a_request_that_no_limits_or_flows_would_accept_is_not_kept(changed: Mapping[str, object]) -> None:
+    input_, problem = refuse(**changed)
+    assert refused_request(input_, problem, now=NOON) is None
+
+
+def refuse(**changed: Any) -> tuple[CreatePayment, Problem]:
+    """A request with these members, and the problem with which it is refused."""
+    made = a_create_payment(**changed)
+    method = evolve(made.brand.methods[0], operations=frozenset({Operation.DIRECT_PAYIN}))
+    brand = evolve(made.brand, methods=(method,))
+    input_ = evolve(made, brand=brand)
+    reply = decide(Ledger(), input_, now=NOON).reply
+    assert isinstance(reply, Rejected), reply
+    return input_, reply.problem

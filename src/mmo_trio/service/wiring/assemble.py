@@ -11,6 +11,7 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
+from mmo_sansio.values.problems import Problem
 from mmo_trio.api.api_handler import ApiHandler
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
@@ -37,6 +38,7 @@ from mmo_trio.service.wiring.workers import build_workers
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.providers.creations import PaymentCreator
+from mmo_trio.workers.refusal_recorder import RefusalRecorder
 from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
 
 COALESCING_PAUSE_S = 0.0003
@@ -74,12 +76,13 @@ def assemble(resources: Resources) -> Components:
     outbox.subscribe(workers.dispatcher.dispatch)
     http_metrics = HttpMetrics()
     retention = _retention_worker(resources, engine)
+    refusals = RefusalRecorder(resources.store.admin, resources.clock.now)
     scenarios = SCENARIO_TEXTS if resources.config.is_sandbox else None
     closing = trio.Event()
     return Components(
         engine=engine,
         workers=workers,
-        api=_api_handler(resources, accounts, authenticator, known, engine, workers, scenarios),
+        api=_api_handler(resources, accounts, authenticator, known, engine, workers, refusals.note, scenarios),
         listener_limits=limits.listener_limits,
         pages_context=PagesContext(
             resources.store,
@@ -100,6 +103,7 @@ def assemble(resources: Resources) -> Components:
         ),
         audit_head_logger=AuditHeadLogger(resources.audit_log),
         retention=retention,
+        refusals=refusals,
     )
 
 
@@ -110,6 +114,7 @@ def _api_handler(
     known: KnownConfiguration,
     engine: Engine,
     workers: Workers,
+    note_refusal: Callable[[CreatePayment, Problem], None],
     sandbox_scenarios: Mapping[str, str] | None,
 ) -> ApiHandler:
     """Build the handler of the API listener."""
@@ -135,6 +140,7 @@ def _api_handler(
         references=resources.references,
         trusted_proxies=trusted_proxies,
         mark_served=resources.clock.mark_served,
+        note_refusal=note_refusal,
     )
     store, body_limit = resources.store, resources.limits.body
     webhooks = Webhooks(endpoints, store, engine.submit, resources.references, body_limit, trusted_proxies)

@@ -75,6 +75,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     brand_versions.check_change_is_reverted_exactly,
     brand_versions.check_overtaken_change_is_not_applied,
     brand_versions.check_recorded_requests,
+    brand_versions.check_refused_requests,
     work.check_payment_search,
     queries.check_payment_selections,
     work.check_work_lists,

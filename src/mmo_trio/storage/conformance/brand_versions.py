@@ -8,12 +8,23 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import recorded_request
+from mmo_sansio.payments.back_test import RefusedRequest, recorded_request, refused_on_record
+from mmo_sansio.values.clock import DAY, Span, later
 from mmo_sansio.values.model import BrandLimits, Operation
+from mmo_sansio.values.money import Money
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey
-from mmo_trio.storage.interface.configuration_types import ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.configuration_types import (
+    REFUSALS_KEPT,
+    REFUSALS_RECORDED_MAX,
+    REFUSALS_REMOVED_MAX,
+    BrandDay,
+    ChangeDecision,
+    ChangeState,
+    ConfigurationChange,
+    RefusalCount,
+)
 
 _KEY = AuditKey("k1", bytes(32))
 _LIMITED = evolve(brand(), limits=BrandLimits(10, 20, 30))
@@ -122,3 +133,42 @@ async def check_recorded_requests(open_store: OpenStore) -> None:
         position = Position(first[-1].created_at, first[-1].gateway_reference)
         rest = await read(after=position, limit=2)
         assert [*first, *rest] == list(found)
+
+
+async def check_refused_requests(open_store: OpenStore) -> None:
+    """Refused requests are counted by brand and day; a bounded number is recorded, read in the order of arrival page by
+    page, and removed when it is old."""
+    async with open_store() as store:
+        admin = store.admin
+        day = BrandDay("acme", NOON // DAY)
+        other = BrandDay("globex", day.day)
+        refused = [_refused("acme", number, at) for number, at in ((1, 0), (3, 2), (2, 2), (5, 4))]
+        large = _refused("acme", 6, 5, minor=10**19)
+        await admin.record_refusals({day: 6, other: 1}, [*refused, _refused("globex", 4, 3)], now=NOON)
+        await admin.record_refusals({day: 1}, [large], now=after_noon(5))
+        assert await admin.refusal_count(day) == RefusalCount(7, 5)
+        assert await admin.refusal_count(other) == RefusalCount(1, 1)
+        assert await admin.refusal_count(BrandDay("acme", day.day + 1)) == RefusalCount(0, 0)
+        read = partial(admin.refused_requests, "acme", begin=NOON)
+        found = await read(end=after_noon(4), limit=10)
+        assert list(found) == [refused[nth].request for nth in (0, 2, 1)]
+        position = Position(found[1].created_at, found[1].gateway_reference)
+        rest = await read(end=after_noon(6), after=position, limit=2)
+        assert list(rest) == [refused[1].request, refused[3].request]
+        many = [_refused("acme", 100 + number, 7) for number in range(REFUSALS_RECORDED_MAX)]
+        await admin.record_refusals({day: len(many)}, many, now=after_noon(9))
+        assert await admin.refusal_count(day) == RefusalCount(len(many) + 7, REFUSALS_RECORDED_MAX)
+        kept = await read(end=after_noon(8), limit=2 * REFUSALS_RECORDED_MAX)
+        assert len(kept) == REFUSALS_RECORDED_MAX
+        much_later = later(NOON, Span(REFUSALS_KEPT + 2 * DAY))
+        await admin.record_refusals({}, [], now=much_later)
+        left = await read(end=after_noon(8), limit=2 * REFUSALS_RECORDED_MAX)
+        of_globex = 1
+        assert list(left) == list(kept[REFUSALS_REMOVED_MAX - of_globex :])
+        assert await admin.refusal_count(day) == RefusalCount(0, 0)
+
+
+def _refused(brand_id: str, number: int, microseconds: int, *, minor: int = 500) -> RefusedRequest:
+    at, amount = after_noon(microseconds), Money(minor, "KES")
+    request = refused_on_record(reference(number), at, Operation.DIRECT_PAYIN, "mobile_ke", "KE", amount)
+    return RefusedRequest(brand_id, "config_method_transaction_min_limit", request)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import RecordedRequest
+from mmo_sansio.payments.back_test import RecordedRequest, RefusedRequest
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.admin_types import (
@@ -34,7 +34,13 @@ from mmo_trio.storage.interface.admin_types import (
     StoredMasterKey,
     SuspenseEntry,
 )
-from mmo_trio.storage.interface.configuration_types import ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.configuration_types import (
+    BrandDay,
+    ChangeDecision,
+    ChangeState,
+    ConfigurationChange,
+    RefusalCount,
+)
 
 PAYMENTS_SCANNED_MAX = 5_000
 """Payments that one search scans, so that none costs more rows, whatever it searches for."""
@@ -345,4 +351,22 @@ class AdminStore(Protocol):
     ) -> Sequence[RecordedRequest]:
         """Return what a back-test needs of the payments of a brand that were created in [begin, end), in the order of
         creation, those after a position."""
+        ...
+
+    async def record_refusals(
+        self, times: Mapping[BrandDay, int], refused: Sequence[RefusedRequest], *, now: Instant
+    ) -> None:
+        """Count refused requests by brand and day, and record these of them: at most REFUSALS_RECORDED_MAX for each
+        brand and day in all. What is older than REFUSALS_KEPT is removed, at most REFUSALS_REMOVED_MAX at once."""
+        ...
+
+    async def refused_requests(
+        self, brand: str, *, begin: Instant, end: Instant, after: Position | None = None, limit: int
+    ) -> Sequence[RecordedRequest]:
+        """Return the recorded ones of the requests of a brand that were refused in [begin, end), in the order of their
+        arrival, those after a position."""
+        ...
+
+    async def refusal_count(self, day: BrandDay) -> RefusalCount:
+        """Return how many requests of a brand limits and flows refused on a day."""
         ...

@@ -1,4 +1,4 @@
-"""Defines the values of the proposed changes of brands' configuration."""
+"""Defines the values of the proposed changes of brands' configuration, and of the refused requests on record."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import DAY, Instant, Span
 from mmo_sansio.values.model import Brand
+
+REFUSALS_RECORDED_MAX = 10_000
+"""Refused requests on record for each brand and day; further ones are only counted."""
+
+REFUSALS_KEPT = Span(8 * DAY)
+"""How long refused requests stay on record."""
+
+REFUSALS_REMOVED_MAX = 1_000
+"""Refused requests that one write removes, so that none takes long."""
 
 
 class ChangeState(StrEnum):
@@ -64,3 +73,21 @@ def replaced_version(decided: ConfigurationChange) -> tuple[Brand, Brand] | None
             return decided.after, decided.before
         case ChangeState.OPEN | ChangeState.REJECTED:
             return None
+
+
+@frozen
+class BrandDay:
+    """Names a day of a brand, by UTC."""
+
+    brand: str
+    day: int
+    """Days since 1970-01-01."""
+
+
+@frozen
+class RefusalCount:
+    """Says how many requests of a brand limits and flows refused on a day."""
+
+    times: int
+    recorded: int
+    """How many of them are on record."""

@@ -1,19 +1,24 @@
-"""Implements the proposed changes of brands for the store in memory."""
+"""Implements the proposed changes of brands, and the refused requests on record, for the store in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import define, evolve
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import RecordedRequest, recorded_request
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.payments.back_test import RecordedRequest, RefusedRequest, recorded_request
+from mmo_sansio.values.clock import DAY, Instant, earlier
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey
 from mmo_trio.storage.interface.configuration_types import (
+    REFUSALS_KEPT,
+    REFUSALS_RECORDED_MAX,
+    REFUSALS_REMOVED_MAX,
+    BrandDay,
     ChangeDecision,
     ChangeState,
     ConfigurationChange,
+    RefusalCount,
     replaced_version,
 )
 from mmo_trio.storage.memory.user_factors import MemorySecondFactors
@@ -73,3 +78,34 @@ class MemoryConfigurationChanges(MemorySecondFactors):
             if each.order.brand == brand and each.order.created_at < end and position_of(each) > at
         ]
         return [recorded_request(each) for each in sorted(found, key=position_of)[:limit]]
+
+    async def record_refusals(
+        self, times: Mapping[BrandDay, int], refused: Sequence[RefusedRequest], *, now: Instant
+    ) -> None:
+        state = await self._state()
+        for day, counted in times.items():
+            before = state.refusal_counts.get(day, RefusalCount(0, 0))
+            of_day = [each for each in refused if BrandDay(each.brand, each.request.created_at // DAY) == day]
+            recorded = of_day[: max(0, REFUSALS_RECORDED_MAX - before.recorded)]
+            state.refused += recorded
+            state.refusal_counts[day] = RefusalCount(before.times + counted, before.recorded + len(recorded))
+        oldest = earlier(now, REFUSALS_KEPT)
+        outdated = [each for each in sorted(state.refused, key=_arrival) if each.request.created_at < oldest]
+        for each in outdated[:REFUSALS_REMOVED_MAX]:
+            state.refused.remove(each)
+        for day in [each for each in state.refusal_counts if each.day < oldest // DAY]:
+            del state.refusal_counts[day]
+
+    async def refused_requests(
+        self, brand: str, *, begin: Instant, end: Instant, after: Position | None = None, limit: int
+    ) -> Sequence[RecordedRequest]:
+        at = after or Position(begin, "")
+        found = sorted((each for each in (await self._state()).refused if each.brand == brand), key=_arrival)
+        return [each.request for each in found if each.request.created_at < end and _arrival(each) > at][:limit]
+
+    async def refusal_count(self, day: BrandDay) -> RefusalCount:
+        return (await self._state()).refusal_counts.get(day, RefusalCount(0, 0))
+
+
+def _arrival(refused: RefusedRequest) -> Position:
+    return Position(refused.request.created_at, refused.request.gateway_reference)

@@ -17,6 +17,7 @@ from mmo_sansio.messages.changes import (
     TransactionCreated,
 )
 from mmo_sansio.messages.intents import IntentKey, PollProvider
+from mmo_sansio.payments.back_test import RefusedRequest
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import BreakerState
@@ -42,7 +43,7 @@ from mmo_trio.storage.interface.admin_types import (
     SuspenseEntry,
 )
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD, next_row
-from mmo_trio.storage.interface.configuration_types import ConfigurationChange
+from mmo_trio.storage.interface.configuration_types import BrandDay, ConfigurationChange, RefusalCount
 from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead, RetentionDuty
 
 
@@ -57,6 +58,8 @@ class MemoryAdminState:
     recovery_codes: dict[str, set[bytes]] = Factory(dict)
     proposals: list[Proposal] = Factory(list)
     configuration_changes: list[ConfigurationChange] = Factory(list)
+    refused: list[RefusedRequest] = Factory(list)
+    refusal_counts: dict[BrandDay, RefusalCount] = Factory(dict)
     audit: list[AuditRow] = Factory(list)
     audit_keys: dict[str, bytes] = Factory(dict)
     breaker_changes: list[BreakerChange] = Factory(list)

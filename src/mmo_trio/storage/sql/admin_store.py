@@ -19,6 +19,7 @@ from mmo_trio.storage.sql import (
     monitoring,
     payment_history,
     payment_search,
+    refused_requests,
     second_factors,
 )
 from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery
@@ -136,3 +137,6 @@ class SqlAdminStore:
     decide_configuration_change = _writing(configuration_changes.decide_configuration_change)
     recorded_requests = _reading(configuration_changes.recorded_requests)
     configuration_changes = _reading(configuration_changes.configuration_changes)
+    record_refusals = _writing(refused_requests.record_refusals)
+    refusal_count = _reading(refused_requests.refusal_count)
+    refused_requests = _reading(refused_requests.refused_requests)

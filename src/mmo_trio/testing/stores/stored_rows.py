@@ -56,6 +56,8 @@ READS = frozenset(
         "proposal",
         "proposals",
         "recorded_requests",
+        "refusal_count",
+        "refused_requests",
         "sealed_audit_keys",
         "search_payments",
         "second_factor",
