@@ -19,7 +19,7 @@ from bench.report import Goal, Outcome, Table
 from bench.servers import Server
 from mmo_sansio.values import clock
 
-WINDOW = 256
+WINDOW = 384
 """Simultaneous payments: a new one starts when a callback arrives. Each takes at least 0.2 s, like
 the sandbox operator."""
 CONNECTIONS = 32
