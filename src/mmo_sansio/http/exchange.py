@@ -8,6 +8,7 @@ from typing import TypeAlias, assert_never
 from attrs import field, frozen
 
 from mmo_sansio.http.messages import Headers
+from mmo_sansio.http.response_head import FinalResponseHead
 
 DELIVERY_TIMEOUT_S = 15.0
 """Seconds for a whole delivery: name look-up, connection, TLS, request, response head (K2)."""
@@ -61,13 +62,22 @@ def breaker_open_attempt(url: str) -> DeliveryAttempt:
 class ResponseReceived:
     """A whole response head has arrived before the deadline."""
 
-    status: int
-    headers: Headers
+    head: FinalResponseHead
     body: bytes
     """The part of the body that arrived within the deadline and the limit, its transfer coding decoded."""
     is_complete: bool
     """Whether the body arrived to its end."""
     duration_ms: int
+
+    @property
+    def status(self) -> int:
+        """Return the status, 200 to 599."""
+        return self.head.status
+
+    @property
+    def headers(self) -> Headers:
+        """Return the fields of the head; each use parses them, and a delivery needs none."""
+        return self.head.headers
 
 
 class ExchangeFailure(Enum):

@@ -126,10 +126,11 @@ class BreakerSnapshot:
         failure or a change of state."""
         return self._without_newest_successes() != stored._without_newest_successes()
 
-    def _without_newest_successes(self) -> BreakerSnapshot:
-        if not self.sub_windows:
-            return self
-        return evolve(self, sub_windows=(*self.sub_windows[:-1], evolve(self.sub_windows[-1], successes=0)))
+    def _without_newest_successes(self) -> tuple[object, ...]:
+        """Return all of the state but the successes of the newest sub-window; this is compared for each callback."""
+        earlier, newest = self.sub_windows[:-1], self.sub_windows[-1:]
+        failures = [(each.began_at, each.failures) for each in newest]
+        return self.state, self.open_until, self.probe, self.generation, earlier, failures
 
 
 DEFAULT_BREAKER_SETTINGS = BreakerSettings()
@@ -219,10 +220,8 @@ class CircuitBreaker:
             return
         self._roll_window(now)
         newest = self._sub_windows.pop()
-        if succeeded:
-            self._sub_windows.append(evolve(newest, successes=newest.successes + 1))
-        else:
-            self._sub_windows.append(evolve(newest, failures=newest.failures + 1))
+        successes, failures = newest.successes + succeeded, newest.failures + (not succeeded)
+        self._sub_windows.append(SubWindow(newest.began_at, successes, failures))
         match self._state:
             case BreakerState.CLOSED if not succeeded and self._is_failing():
                 self._open(now)

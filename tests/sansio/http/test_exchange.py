@@ -13,6 +13,7 @@ from mmo_sansio.http.exchange import (
     breaker_open_attempt,
     to_attempt,
 )
+from mmo_sansio.http.response_head import FinalResponseHead
 
 URL = "https://merchant.example/cb"
 
@@ -22,7 +23,9 @@ URL = "https://merchant.example/cb"
 def test_an_answer_counts_by_its_status_alone(status: int) -> None:
     outcome = DeliveryOutcome.DELIVERED if status < 300 else DeliveryOutcome.NON_2XX
     for complete in (True, False):
-        answered = ResponseReceived(status, ((b"retry-after", b"1"),), b"body", complete, duration_ms=7)
+        head = FinalResponseHead(status, b"HTTP/1.1 %d Any\r\nRetry-After: 1\r\n\r\n" % status, b"", 4)
+        answered = ResponseReceived(head, b"body", complete, duration_ms=7)
+        assert (answered.status, answered.headers) == (status, ((b"retry-after", b"1"),))
         assert to_attempt(answered, url=URL) == DeliveryAttempt(
             outcome, URL, status, 7, f"The receiver answered {status}.", b"body"
         )

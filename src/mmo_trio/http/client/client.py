@@ -162,8 +162,7 @@ class HttpClient:
                 detail = f"{attempt.step} failed: {_failure_reason(error)}."
         duration_ms = round((trio.current_time() - started) * 1000)
         if attempt.head is not None:
-            head, body = attempt.head, bytes(attempt.body)
-            return ResponseReceived(head.status, head.headers, body, attempt.is_body_complete, duration_ms)
+            return ResponseReceived(attempt.head, bytes(attempt.body), attempt.is_body_complete, duration_ms)
         if failure is ExchangeFailure.TIMEOUT:
             detail = f"{attempt.step} wasn't over after the {deadline_s:g} s that all may take."
         if attempt.has_kept_connection:

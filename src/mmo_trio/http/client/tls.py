@@ -38,6 +38,8 @@ class TlsStream:
     async def receive_some(self, max_bytes: int) -> bytes:
         """Return the bytes that arrived, b"" at the end; many servers end TCP without ending TLS first. Raises
         ssl.SSLError, or BrokenResourceError when the server is gone."""
+        if not self._incoming.eof and not self.has_unread:
+            await self._exchange_records()  # The library would find nothing, and say so by an error.
         while True:
             try:
                 return self.tls.read(max_bytes)
