@@ -14,7 +14,7 @@ and decided a little later, while the others of their batch are committed.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import outcome
@@ -22,16 +22,12 @@ import structlog
 import trio
 from attrs import Factory, define, field, frozen
 
-from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
-from mmo_sansio.messages.inputs import CreatePayment, Input
-from mmo_sansio.messages.replies import Applied, Reply
-from mmo_sansio.payments.decide import decide, reads
-from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked, merge_reads
-from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.replies import Reply
+from mmo_sansio.payments.ledger import merge_reads
+from mmo_trio.engine.batch import Batch, DecisionFailed, PendingInput
 from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.queue import InputQueue, conflict_keys
+from mmo_trio.engine.queue import InputQueue
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable, StoreUnusable, WorkItem
@@ -53,9 +49,6 @@ DEFERRAL_MIN_S, DEFERRAL_MAX_S = 0.005, 0.16
 """Seconds before an input is decided again whose payment another process was deciding about: about a commit's time at
 first, doubled each time."""
 
-DEFERRALS_MAX = 64
-"""Deferrals of one input, in about 10 s, before its caller learns that nothing was stored."""
-
 
 @define(eq=False)
 class Outbox:
@@ -74,10 +67,6 @@ class Outbox:
         for work in self._unreceived:
             receive(work)
         self._unreceived.clear()
-
-
-class DecisionFailed(Exception):
-    """The payment rules failed on this input, by an error in this program; nothing was stored."""
 
 
 @frozen
@@ -99,34 +88,6 @@ class EngineStatistics:
     """Trio's time at which a batch last could not be committed, or not for certain."""
     commit_durations: LatencyHistogram
     """How long the store took for each batch, from loading to the end of the commit."""
-
-
-@define(eq=False)
-class PendingInput(ParkingSpot[Reply]):
-    """An input on its way through the engine. The engine decides it even if no task waits for the reply."""
-
-    input: Input
-    reads: Reads = field(init=False)
-    keys: frozenset[Hashable] = field(init=False)
-    deferrals: int = 0
-    """How often it was put back because another process was deciding about its payment."""
-    _outcome: outcome.Outcome[Reply] | None = None
-
-    def __attrs_post_init__(self) -> None:
-        self.reads = reads(self.input)
-        self.keys = conflict_keys(self.input, self.reads)
-
-    async def reply(self) -> Reply:
-        """Return the reply once what the input changed is durable; one task may call this, once. Raises what
-        `Engine.submit` does."""
-        if self._outcome is not None:
-            return self._outcome.unwrap()
-        return await self.park()
-
-    def complete(self, result: outcome.Outcome[Reply]) -> None:
-        """Hand over the reply to the task that waits for it, now or later."""
-        if not self.unpark(result):
-            self._outcome = result
 
 
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
@@ -172,19 +133,29 @@ class Engine:
         """Return the reply to this input, once what it changed is durable.
 
         Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that, DecisionFailed for
-        an error in this program. A caller's cancellation doesn't stop its input.
+        an error in this program. A caller's cancellation doesn't stop its input; one whose input is being made durable
+        may go on only then.
         """
-        return await self.enqueue(input_).reply()
+        call = self._add(input_)
+        if self._idle and self._expected_inputs <= 1 and self._can_start_batch():
+            await self._decide_as_caller()
+        else:
+            self._start_batch_if_possible()
+        return await call.reply()
 
     def enqueue(self, input_: Input) -> PendingInput:
         """Add an input to the queue, behind all that share a key with it; the caller may wait for its reply later.
         Raises StoreUnavailable when the queue is full."""
+        call = self._add(input_)
+        self._start_batch_if_possible()
+        return call
+
+    def _add(self, input_: Input) -> PendingInput:
         if len(self._queue) >= self.queue_max:
             self._rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
         call = PendingInput(input_)
         self._queue.add(call)
-        self._start_batch_if_possible()
         return call
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -220,15 +191,41 @@ class Engine:
             while not (calls := self._next_batch()):
                 await self._wait_for_batch()
                 await self._coalesce_inputs()
-            # The callers of a batch get their replies even when the engine ends.
+            # The callers of a batch get their replies even when the engine ends. A scope costs 6 us, so one serves all
+            # batches that follow each other.
             with trio.CancelScope(shield=True):
-                deferred = await self._commit_batch(calls)
-            self._queue.finish(calls)
-            self._active_inputs -= len(calls)
-            self._expected_inputs = min(len(calls) + len(self._queue), self.batch_max, COALESCED_MAX)
-            if deferred:
-                self._queue.hold(deferred)
-                nursery.start_soon(self._put_back_later, deferred)
+                while calls:
+                    deferred = await self._decide_batch(calls)
+                    if deferred:
+                        nursery.start_soon(self._put_back_later, deferred)
+                    await self._coalesce_inputs()
+                    calls = self._next_batch()
+
+    async def _decide_as_caller(self) -> None:
+        """Decide the next batch in the task of a caller who is alone: to wake a task of the engine for it, and that one
+        the caller, would cost two more turns of Trio's loop."""
+        spot = self._idle.pop()
+        deferred: Sequence[PendingInput] = ()
+        try:
+            with trio.CancelScope(shield=True):
+                if calls := self._next_batch():
+                    deferred = await self._decide_batch(calls)
+        finally:
+            if spot.is_taken:
+                self._idle.append(spot)
+        self._start_batch_if_possible()
+        if deferred:
+            await self._put_back_later(deferred)
+
+    async def _decide_batch(self, calls: Sequence[PendingInput]) -> Sequence[PendingInput]:
+        """Decide these inputs, and return those that have to be decided later, which keep their keys."""
+        deferred = await self._commit_batch(calls)
+        self._queue.finish(calls)
+        self._active_inputs -= len(calls)
+        self._expected_inputs = min(len(calls) + len(self._queue), self.batch_max, COALESCED_MAX)
+        if deferred:
+            self._queue.hold(deferred)
+        return deferred
 
     async def _coalesce_inputs(self) -> None:
         """Let the callers of the last batch, who have just got their replies, send their next inputs before another
@@ -274,7 +271,7 @@ class Engine:
     async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> Sequence[PendingInput]:
         """Decide these in one commit, and return those that have to be decided later. When the store raises an error
         of this program, decide them one by one, so that only the input with the error fails."""
-        batch = _Batch(pending_inputs, self.clock)
+        batch = Batch(pending_inputs, self.clock)
         needed = merge_reads(call.reads for call in pending_inputs)
         began = trio.current_time()
         try:
@@ -298,7 +295,7 @@ class Engine:
             if batch.has_changes():  # What stores nothing does not show that the store can be written to.
                 self._last_commit_at = now
             self._commit_durations.observe(now - began)
-            deferred = batch.complete(self.outbox)
+            deferred = batch.complete(self.outbox.put)
             self._inputs += len(pending_inputs) - len(deferred)
             self._deferred += len(deferred)
             return deferred
@@ -306,87 +303,10 @@ class Engine:
 
     async def _wait_for_batch(self) -> None:
         spot: ParkingSpot[None] = ParkingSpot()
+
+        def leave() -> None:
+            if spot in self._idle:  # A caller who decides a batch has taken it out meanwhile.
+                self._idle.remove(spot)
+
         self._idle.append(spot)
-        await spot.park(on_cancel=lambda: self._idle.remove(spot))
-
-
-@define(eq=False)
-class _Batch:
-    """Inputs, and the result of each."""
-
-    pending_inputs: Sequence[PendingInput]
-    clock: GatewayClock
-    results: list[Decision | Exception] = Factory(list)
-
-    def decide(self, ledger: Ledger) -> Sequence[Decision]:
-        """Decide one after the other, each at a moment of its own, so that later inputs see what earlier ones changed.
-        An error in the payment rules fails only its own input, of which nothing is applied. What shares a key with an
-        input that has to wait waits, too. Nothing is created while a request may be as old as a suspension: its sender
-        may have given it up, and paid otherwise."""
-        is_outdated = self.clock.has_just_resumed()
-        moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
-        self.results = []
-        waiting: set[Hashable] = set()
-        for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
-            result: Decision | Exception
-            if is_outdated and isinstance(call.input, CreatePayment):
-                result = StoreUnavailable("this process was suspended, and the request may have waited as long")
-            elif waiting.isdisjoint(call.keys):
-                result = self._decide_one(ledger, call.input, now, utc)
-            else:
-                result = TransactionLocked()
-            if isinstance(result, TransactionLocked):
-                waiting |= call.keys
-            self.results.append(result)
-        return [each for each in self.results if isinstance(each, Decision)]
-
-    def has_changes(self) -> bool:
-        """Return whether any decision changes what is stored."""
-        return any(isinstance(each, Decision) and each.changes for each in self.results)
-
-    def complete(self, outbox: Outbox) -> Sequence[PendingInput]:
-        """Complete the callers' inputs, then put the work that follows into the outbox; return the inputs that have to
-        be decided later."""
-        deferred: list[PendingInput] = []
-        for call, result in zip(self.pending_inputs, self.results, strict=True):
-            if isinstance(result, Decision):
-                call.complete(outcome.Value(result.reply))
-            elif isinstance(result, TransactionLocked) and call.deferrals < DEFERRALS_MAX:
-                deferred.append(call)
-            elif isinstance(result, TransactionLocked):
-                call.complete(outcome.Error(StoreUnavailable("another process is deciding about the same payment")))
-            elif isinstance(result, StoreUnavailable):
-                call.complete(outcome.Error(result))
-            else:
-                kind = type(call.input).__name__
-                logger.error("decide_failed", input=kind, fault=describe_fault(result))
-                call.complete(outcome.Error(DecisionFailed("the decision failed")))
-        for result in self.results:
-            if isinstance(result, Decision) and result.intents:
-                subject = _transaction_of(result)
-                for intent in result.intents:
-                    outbox.put(WorkItem(intent, subject))
-        return deferred
-
-    @staticmethod
-    def _decide_one(ledger: Ledger, input_: Input, now: Instant, utc: Instant) -> Decision | Exception:
-        try:
-            decision = decide(ledger, input_, now=now, utc=utc)
-        except Exception as error:
-            return error
-        ledger.apply(decision.changes, decision.intents)
-        return decision
-
-
-def _transaction_of(decision: Decision) -> Transaction:
-    """Return the transaction of the decision's intents."""
-    for change in decision.changes:
-        match change:
-            case TransactionCreated(transaction):
-                return transaction
-            case TransactionAdvanced(_, now):
-                return now
-            case _:
-                pass
-    assert isinstance(decision.reply, Applied), "a decision with intents is about a transaction"
-    return decision.reply.transaction
+        await spot.park(on_cancel=leave)

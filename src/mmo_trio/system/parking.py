@@ -22,6 +22,11 @@ class ParkingSpot(Generic[T]):
 
     _task: trio.lowlevel.Task | None = field(default=None, init=False)
 
+    @property
+    def is_taken(self) -> bool:
+        """Return whether a task sleeps here."""
+        return self._task is not None
+
     async def park(self, on_cancel: Callable[[], object] | None = None) -> T:
         """Sleep until `unpark`, and return or raise its result. Calls `on_cancel` at the moment of a cancellation,
         before any other task runs."""

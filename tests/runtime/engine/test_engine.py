@@ -22,7 +22,8 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
-from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox
+from mmo_trio.engine.batch import DecisionFailed
+from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.conformance.inputs import creation, succeeded
 from mmo_trio.storage.conformance.inputs import reference as check_reference
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
@@ -236,18 +237,66 @@ async def test_who_waits_when_the_engine_ends_is_told_that_nothing_was_stored() 
         assert isinstance(callers.replies[1], StoreUnavailable)
 
 
-async def test_a_caller_that_stops_waiting_doesnt_stop_what_it_asked_for() -> None:
+@pytest.mark.parametrize("callers", [1, 2])
+async def test_a_caller_that_stops_waiting_doesnt_stop_what_it_asked_for(callers: int) -> None:
     async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
         store.hold = trio.Event()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(engine.submit, a_payment(1))
+            for number in range(1, callers + 1):
+                nursery.start_soon(engine.submit, a_payment(number))
             await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
-        store.hold.set()
-        await engine.submit(TransactionWoke(numbered_reference(1)))
-        assert [transaction.reference for _, transaction in acted] == [numbered_reference(1)]
+            store.hold.set()
+        await engine.submit(TransactionWoke(numbered_reference(callers)))
+        expected = {numbered_reference(number) for number in range(1, callers + 1)}
+        assert {transaction.reference for _, transaction in acted} == expected
 
     await with_engine(act)
+
+
+async def test_the_batch_of_a_caller_that_is_alone_is_decided_in_its_own_task() -> None:
+    tasks: list[str] = []
+
+    class Recording(Watched):
+        async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
+            tasks.append(trio.lowlevel.current_task().name)
+            return await super().transact(reads, decide)
+
+    async with open_memory() as memory, trio.open_nursery() as nursery:
+        store = Recording(memory)
+        engine = Engine(store, GatewayClock(), Outbox())  # type: ignore[arg-type]
+        await nursery.start(engine.run)
+        await trio.testing.wait_all_tasks_blocked()
+        for number in (1, 2):
+            assert isinstance(await engine.submit(a_payment(number)), Accepted)
+        async with trio.open_nursery() as calling:
+            for number in (3, 4):
+                calling.start_soon(engine.submit, a_payment(number), name=f"caller {number}")
+        nursery.cancel_scope.cancel()
+    alone, again, first_of_two, others = tasks
+    assert alone == again == trio.lowlevel.current_task().name
+    assert first_of_two.startswith("caller")
+    assert "_decide_batches" in others
+
+
+async def test_an_engine_that_ends_while_a_caller_decides_answers_that_caller_and_refuses_who_waits() -> None:
+    async with open_memory() as memory, trio.open_nursery() as nursery:
+        store = Watched(memory)
+        store.hold = trio.Event()
+        engine = Engine(store, GatewayClock(), Outbox())  # type: ignore[arg-type]
+        callers = Callers(engine)
+        async with trio.open_nursery() as running:
+            await running.start(engine.run)
+            nursery.start_soon(callers.ask, 1)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(callers.ask, 2)
+            await trio.testing.wait_all_tasks_blocked()
+            running.cancel_scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert isinstance(callers.replies.pop(2), StoreUnavailable)
+        store.hold.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert isinstance(callers.replies.pop(1), Accepted)
 
 
 class Unsteady(Watched):

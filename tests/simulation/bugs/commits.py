@@ -15,8 +15,9 @@ from mmo_sansio.messages.queries import Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant
-from mmo_trio.engine import engine
-from mmo_trio.engine.engine import Engine, PendingInput
+from mmo_trio.engine import batch as engine_batch
+from mmo_trio.engine.batch import Batch, PendingInput
+from mmo_trio.engine.engine import Engine
 from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, WorkItem
 from mmo_trio.testing.stores.file_store import SimulatedFileStore
 from mmo_trio.testing.stores.machine import StoreCall
@@ -27,32 +28,32 @@ from mmo_trio.testing.stores.transactions import ServerTransaction
 
 def answered_before_the_commit() -> AbstractContextManager[object]:
     """The engine answers its callers once it has decided, and not once that is durable."""
-    decide = engine._Batch.decide
+    decide = Batch.decide
 
-    def decide_and_answer(batch: engine._Batch, ledger: Ledger) -> Sequence[Decision]:
+    def decide_and_answer(batch: Batch, ledger: Ledger) -> Sequence[Decision]:
         decisions = decide(batch, ledger)
         for call, result in zip(batch.pending_inputs, batch.results, strict=True):
             if isinstance(result, Decision):
                 call.complete(outcome.Value(result.reply))
         return decisions
 
-    return patch.object(engine._Batch, "decide", decide_and_answer)
+    return patch.object(Batch, "decide", decide_and_answer)
 
 
 @contextmanager
 def acted_on_before_the_commit() -> Iterator[None]:
     """Workers get an intent once it is decided, and not once it is durable."""
-    decide, commit = engine._Batch.decide, Engine._commit_batch
+    decide, commit = Batch.decide, Engine._commit_batch
 
     async def commit_batch(self: Engine, calls: Sequence[PendingInput]) -> Sequence[PendingInput]:
-        def decide_and_act(batch: engine._Batch, ledger: Ledger) -> Sequence[Decision]:
+        def decide_and_act(batch: Batch, ledger: Ledger) -> Sequence[Decision]:
             decisions = decide(batch, ledger)
             for each in decisions:
                 for intent in each.intents:
-                    self.outbox.put(WorkItem(intent, engine._transaction_of(each)))
+                    self.outbox.put(WorkItem(intent, engine_batch._transaction_of(each)))
             return decisions
 
-        with patch.object(engine._Batch, "decide", decide_and_act):
+        with patch.object(Batch, "decide", decide_and_act):
             return await commit(self, calls)
 
     with patch.object(Engine, "_commit_batch", commit_batch):

@@ -10,7 +10,8 @@ from mmo_sansio.providers.common.interface import VerifiesDeposits
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.in_force import KnownConfiguration
-from mmo_trio.engine.engine import Engine, PendingInput
+from mmo_trio.engine.batch import PendingInput
+from mmo_trio.engine.engine import Engine
 from mmo_trio.sandbox.operator_journal import OperatorJournal
 from mmo_trio.sandbox.operator_process import OperatorClient
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker

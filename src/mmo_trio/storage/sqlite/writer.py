@@ -15,7 +15,7 @@ import trio
 from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.sqlite.connection import SqliteCall, connect, must_reconnect_after, primary_code, translate_errors
+from mmo_trio.storage.sqlite.connection import SqliteCall, connect, must_reconnect_after, primary_code, raise_translated
 from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 from mmo_trio.system.call_thread import CallThread
@@ -96,18 +96,19 @@ class SqliteWriter:
         self._active = attempt
         try:
             attempt.require_wanted()
-            with translate_errors():
-                connection = self._require_connection()
-                try:
-                    connection.execute("BEGIN IMMEDIATE")
-                    result = call(connection)
-                    attempt.begin_commit()
-                    self._commit(connection)
-                    self._files.verify_committed()
-                except BaseException as error:
-                    self._roll_back(connection, error)
-                    raise
-                return result
+            connection = self._require_connection()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                result = call(connection)
+                attempt.begin_commit()
+                self._commit(connection)
+                self._files.verify_committed()
+            except BaseException as error:
+                self._roll_back(connection, error)
+                raise
+            return result
+        except sqlite3.Error as error:
+            raise_translated(error)
         finally:
             attempt.has_ended, self._active = True, None
 

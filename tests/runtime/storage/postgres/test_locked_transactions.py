@@ -16,7 +16,7 @@ from mmo_sansio.messages.replies import Applied, Ignored, Reply
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.model import Source, Stage
-from mmo_trio.engine import engine as engine_module
+from mmo_trio.engine import batch as batch_module
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
@@ -156,7 +156,7 @@ async def test_the_polls_of_other_payments_do_not_wait_for_a_locked_one(database
 
 
 async def test_a_payment_that_stays_locked_is_answered_in_time(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "DEFERRALS_MAX", 3)
+    monkeypatch.setattr(batch_module, "DEFERRALS_MAX", 3)
     async with two_gateways(database) as (one, other):
         with channel_locked(database) as locking:
             begin_commit_that_waits(one, ACCEPTED)
