@@ -4,9 +4,6 @@ ended by hand."""
 from __future__ import annotations
 
 import base64
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 
@@ -17,10 +14,10 @@ from mmo_trio.console.totp import code_at
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, read_offset
 from tests.support.browser import browser_page, check_axe
-from tests.support.browser_gateway import PATIENCE_S, Sandbox, serving_sandbox
+from tests.support.browser_gateway import Sandbox, serving_sandbox
+from tests.support.console_staff import PASSWORD, add_staff, sign_in, tab_to
 from tests.support.pictures import screenshot
 
-PASSWORD = "correct horse battery"
 STAFF = {"vera": "viewer", "ann": "approver", "abe": "approver", "ada": "admin", "zoe": "admin"}
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 WIDE: ViewportSize = {"width": 1024, "height": 720}
@@ -56,16 +53,7 @@ def seconds_until(moment: time) -> int:
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """A sandbox with staff, and with a bit of everything to see."""
     with serving_sandbox(tmp_path_factory.mktemp("office")) as running:
-        for name, role in STAFF.items():
-            command = ["operators", "add", name, "--role", role, "--password-stdin"]
-            subprocess.run(
-                [sys.executable, "-m", "mmo_trio.cli", *command, "--data", str(running.directory)],
-                input=PASSWORD.encode(),
-                env={k: v for k, v in os.environ.items() if not k.startswith("MMO_")},
-                check=True,
-                timeout=PATIENCE_S,
-                capture_output=True,
-            )
+        add_staff(running, STAFF)
         running.advance(f"{seconds_until(BEGIN)}s")
         running.create("direct/payin", merchantReference=HOSTILE, labels={HOSTILE: HOSTILE})
         for digits in ("001", "101", "002", "110", "120", "160", "170", "130", "003", "103"):
@@ -74,15 +62,6 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
             running.advance("30s")
             running.advance("1h")
         yield running
-
-
-def sign_in(page: Page, office: Sandbox, name: str) -> None:
-    """By keyboard."""
-    page.goto(f"{office.console}/sign-in")
-    page.get_by_label("Name").fill(name)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
 
 
 def sign_out(page: Page, name: str) -> None:
@@ -169,15 +148,6 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, o
         assert office.status(reference)["status"] == "success"
         sign_out(two, "abe")
         expect(two.get_by_role("heading", level=1)).to_have_text("Sign in")
-
-
-def tab_to(page: Page, name: str, *, tabs_max: int = 120) -> None:
-    """Press the Tab key until what has the focus bears this name."""
-    for _ in range(tabs_max):
-        page.keyboard.press("Tab")
-        if name in page.evaluate("document.activeElement.labels?.[0]?.innerText || document.activeElement.innerText"):
-            return
-    raise AssertionError(f"the Tab key does not reach {name}")
 
 
 def test_the_keyboard_alone_suffices_for_an_approval(browser: Browser, office: Sandbox) -> None:

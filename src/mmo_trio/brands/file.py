@@ -216,16 +216,14 @@ def _parse_reuse(table: _TomlTable, key: str, value: object) -> ReferenceReuse:
     return ReferenceReuse(value)
 
 
-def parse_edited_limits(
-    brand: str, brand_limits: Mapping[str, object], method_limits: Mapping[str, Mapping[str, object]]
-) -> tuple[BrandLimits, Mapping[str, Mapping[str, Limits]]]:
-    """Return limits that were not written in a file, by its rules: those of a brand, and those of its methods by the
-    methods' names. The limits have the form of the tables of the file. Raises SettingsError."""
-    table = _TomlTable(f"brand {brand}", {"limits": brand_limits})
-    return _parse_brand_limits(table), {
-        name: _parse_limits(_TomlTable(f"brand {brand}, method {name}", {"limits": limits}))
-        for name, limits in method_limits.items()
-    }
+def parse_brand_limits(brand: str, limits: Mapping[str, object]) -> BrandLimits:
+    """Return limits of a brand as a whole that were not written in a file, by its rules. Raises SettingsError."""
+    return _parse_brand_limits(_TomlTable(f"brand {brand}", {"limits": limits}))
+
+
+def parse_method_limits(brand: str, method: str, limits: Mapping[str, object]) -> Mapping[str, Limits]:
+    """Return limits of a method by currency that were not written in a file, by its rules. Raises SettingsError."""
+    return _parse_limits(_TomlTable(f"brand {brand}, method {method}", {"limits": limits}))
 
 
 def _parse_brand_limits(table: _TomlTable) -> BrandLimits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from attrs import frozen
 from quart import Blueprint, Response, render_template, request
@@ -26,9 +27,9 @@ from mmo_trio.brands.edit import (
     BRAND_LIMITS,
     METHOD_LIMITS,
     BrandEdit,
+    InvalidEdit,
     MethodEdit,
     edit_brand,
-    limit_texts,
     method_name,
 )
 from mmo_trio.console.context import console
@@ -36,7 +37,6 @@ from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, require
 from mmo_trio.console.views import format_money
-from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.interface.configuration_types import ChangeState, ConfigurationChange
 
 _HTTP_ERRORS: Mapping[ChangeRefusal, type[HTTPException]] = {
@@ -78,43 +78,58 @@ async def edit(brand: str) -> str:
     await require(Permission.CHANGE_CONFIGURATION)
     with _http_errors():
         found = await _changes().brand(brand)
-    return await render_template(
-        "configuration/edit.html",
-        brand=found,
-        version=brand_version(found),
-        brand_limits=[(name, _words(name), getattr(found.limits, name)) for name in BRAND_LIMITS],
-        methods=[(each, method_name(each), limit_texts(each)) for each in found.methods],
-        method_limits=[(name, _words(name)) for name in METHOD_LIMITS],
-        flows=[each.value for each in Operation],
-    )
+    return await _edit_form(found, BrandEdit.of(found))
 
 
 @pages.post("/brands/<brand>/configuration")
-async def propose(brand: str) -> Response:
-    """Store the proposal of a change of a brand."""
+async def propose(brand: str) -> Response | tuple[str, int]:
+    """Store the proposal of a change of a brand; show the form again with what was wrong beside its field."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     reason, version = await form_field("reason"), await form_field("version", length_max=64)
-    form = await request.form
-
-    def edited(before: Brand) -> Brand:
-        edit = BrandEdit(
-            {name: form.get(name, "").strip() for name in BRAND_LIMITS},
-            {
-                method_name(each): MethodEdit(
-                    frozenset(flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on"),
-                    {
-                        currency: {name: form.get(f"{number}.{currency}.{name}", "").strip() for name in METHOD_LIMITS}
-                        for currency in each.limits
-                    },
-                )
-                for number, each in enumerate(before.methods)
-            },
-        )
-        return edit_brand(before, edit)
-
     with _http_errors():
-        change = await _changes().propose(_change_user(user), brand, version, edited, reason)
+        before = await _changes().brand(brand)
+    edit = _submitted_edit(before, await request.form)
+    try:
+        with _http_errors():
+            change = await _changes().propose(
+                _change_user(user), brand, version, partial(edit_brand, edit=edit), reason
+            )
+    except InvalidEdit as invalid:
+        return await _edit_form(before, edit, reason, invalid), 400
     return redirect_to("configuration.show", id=change.id)
+
+
+async def _edit_form(brand: Brand, edit: BrandEdit, reason: str = "", invalid: InvalidEdit | None = None) -> str:
+    return await render_template(
+        "configuration/edit.html",
+        brand=brand,
+        version=brand_version(brand),
+        edit=edit,
+        reason=reason,
+        invalid=invalid,
+        methods=[(each, method_name(each)) for each in brand.methods],
+        brand_limits=BRAND_LIMITS,
+        method_limits=METHOD_LIMITS,
+        words=_words,
+        flows=list(Operation),
+    )
+
+
+def _submitted_edit(brand: Brand, form: Mapping[str, str]) -> BrandEdit:
+    """Return what a form says about the brand; its fields bear the number of their method and the currency."""
+    return BrandEdit(
+        {name: form.get(name, "").strip() for name in BRAND_LIMITS},
+        {
+            method_name(each): MethodEdit(
+                frozenset(flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on"),
+                {
+                    currency: {name: form.get(f"{number}.{currency}.{name}", "").strip() for name in METHOD_LIMITS}
+                    for currency in each.limits
+                },
+            )
+            for number, each in enumerate(brand.methods)
+        },
+    )
 
 
 @pages.get("/configuration/<int:id>")
@@ -215,5 +230,3 @@ def _http_errors() -> Iterator[None]:
         yield
     except ChangeRefused as refused:
         raise _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused)) from None
-    except SettingsError as error:
-        raise BadRequest(str(error)) from None

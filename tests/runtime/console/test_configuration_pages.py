@@ -104,21 +104,33 @@ async def test_a_back_test_tells_which_refused_requests_a_wider_limit_accepts(
     assert re.findall(row, shown) == [("0", "1")]
 
 
-async def test_a_wrong_limit_names_its_field_and_remedy(sandbox: Running, signed_in: SignedIn) -> None:
+async def test_a_wrong_limit_is_explained_beside_its_field(sandbox: Running, signed_in: SignedIn) -> None:
     before = await first_brand(sandbox)
     ann = await signed_in("ann")
     form = await filled_form(ann, before.id)
     currency = next(iter(before.methods[0].limits))
-    for changed, fault in (
-        ({f"0.{currency}.max": "much"}, f"limits.{currency}.max"),
-        ({f"0.{currency}.max": "1", f"0.{currency}.min": "2"}, "min is above max. Exchange them."),
-        ({"pending_payments": "many"}, "pending_payments"),
-        ({"requests_burst": "5"}, "it needs requests_per_second. Give both."),
-        ({}, "Nothing would change"),
+    minimum, maximum = f"0.{currency}.min", f"0.{currency}.max"
+    for changed, invalid, fault in (
+        ({maximum: "much"}, maximum, "It must be a decimal number such as 150.00."),
+        ({maximum: ""}, maximum, "It is missing. Give a smallest and a largest amount."),
+        ({maximum: "1", minimum: "2"}, minimum, "Min is above max. Exchange them."),
+        ({f"0.{currency}.daily_payin": "0"}, f"0.{currency}.daily_payin", "0"),
+        ({"pending_payments": "many"}, "pending_payments", "&#39;many&#39; is no whole number. Write digits only."),
+        ({"pending_payments": "0"}, "pending_payments", "Give a whole number from 1"),
+        ({"requests_burst": "5"}, "requests_burst", "It needs requests_per_second. Give both."),
     ):
         answer = await ann.post(f"/brands/{before.id}/configuration", **(form | changed))
         assert answer.status == 400, changed
-        assert fault in answer.body.decode(), changed
+        page = answer.body.decode()
+        assert re.findall(r'<input id="([^"]+)"[^>]* aria-invalid="true"', page) == [invalid], changed
+        assert f'aria-describedby="{invalid}-error" aria-invalid="true"' in page
+        assert fault in page[page.index(f'id="{invalid}-error"') :].partition("</span>")[0], changed
+        for name, text in changed.items():
+            assert re.search(f'id="{name}"[^>]* value="{text}"', page), "what was typed is kept"
+        assert 'value="fewer large payments"' in page
+    unchanged = await ann.post(f"/brands/{before.id}/configuration", **form)
+    assert unchanged.status == 400
+    assert b"Nothing would change" in unchanged.body
     stale = lowered(form, before) | {"version": "0"}
     assert (await ann.post(f"/brands/{before.id}/configuration", **stale)).status == 409
     assert (await ann.get("/brands/nobody/configuration")).status == 404
