@@ -83,7 +83,7 @@ async def edit(brand: str) -> str:
 
 @pages.post("/brands/<brand>/configuration")
 async def propose(brand: str) -> Response | tuple[str, int]:
-    """Store the proposal of a change of a brand; show the form again with what was wrong beside its field."""
+    """Store the proposal of a change of a brand; show the form again with what was wrong next to its field."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     reason, version = await form_field("reason"), await form_field("version", length_max=64)
     with _http_errors():
