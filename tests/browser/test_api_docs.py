@@ -27,7 +27,7 @@ PATHS = (
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_axe_finds_no_serious_fault(page: Page, sandbox: Sandbox, path: str) -> None:
+def test_axe_finds_nothing(page: Page, sandbox: Sandbox, path: str) -> None:
     page.goto(sandbox.pages + path)
     assert page.locator("h1").count() == 1
     check_axe(page)

@@ -35,9 +35,17 @@ def test_what_a_page_may_never_do_fails_the_test(browser: Browser, html: str, no
         page.set_content(html, wait_until="load")
 
 
-def test_axe_finds_a_serious_fault(page: Page) -> None:
-    page.set_content("<html lang=en><title>t</title><main><h1>t</h1><img src='data:,'></main>")
-    with pytest.raises(AssertionError, match="image-alt"):
+@pytest.mark.parametrize(
+    ("html", "rule"),
+    [
+        ("<main><h1>t</h1><img src='data:,'></main>", "critical image-alt"),
+        ("<main><h1>t</h1><h3>u</h3></main>", "moderate heading-order"),
+        ("<main><h1>t</h1></main><p>u</p>", "moderate region"),
+    ],
+)
+def test_axe_finds_faults_of_every_weight(page: Page, html: str, rule: str) -> None:
+    page.set_content(f"<html lang=en><title>t</title>{html}")
+    with pytest.raises(AssertionError, match=rule):
         check_axe(page)
 
 

@@ -16,7 +16,6 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright
 
 from tests.support.browser_gateway import PATIENCE_S
 
-SERIOUS = {"serious", "critical"}
 LOOPBACK = {"127.0.0.1", "localhost"}
 
 FLAGS = [
@@ -113,12 +112,10 @@ def browser_page(browser: Browser, *, slow: bool = False, **options: Any) -> Ite
 
 
 def check_axe(page: Page) -> None:
-    """Fail on each fault that axe calls serious or critical. Needs a page with JavaScript."""
+    """Fail on each fault that axe finds, however small. Needs a page with JavaScript."""
     # Evaluated by the debugger, so the page's own policy neither allows nor stops it.
     found = Axe().run(page).response["violations"]
     faults = [
-        f"{each['impact']} {each['id']}: {each['help']}: {[node['html'] for node in each['nodes']]}"
-        for each in found
-        if each["impact"] in SERIOUS
+        f"{each['impact']} {each['id']}: {each['help']}: {[node['html'] for node in each['nodes']]}" for each in found
     ]
     assert not faults, "\n".join(faults)
