@@ -33,8 +33,8 @@ def submission_forgotten() -> AbstractContextManager[object]:
 def due_payments_never_woken() -> AbstractContextManager[object]:
     """Nothing that is due happens."""
 
-    async def wake_nothing(self: Scheduler, *_: Any, **__: Any) -> frozenset[str]:
-        return frozenset()
+    async def wake_nothing(self: Scheduler, *_: Any, **__: Any) -> tuple[frozenset[str], list[Exception]]:
+        return frozenset(), []
 
     return patch.object(Scheduler, "_wake_due", wake_nothing)
 
