@@ -171,14 +171,15 @@ class SimulatedSharedStore(StatementStore):
     async def _is_committed(self, transaction: ServerTransaction, deadline: float) -> bool:
         """Return whether it was committed; if not, it never will be. Raises UnresolvedCommit."""
         backoff = _Backoff(self._server, deadline)
-        while True:
-            try:
-                return await self._call("resolve", deadline, partial(self._server.resolve, transaction.number))
-            except (ConnectionLost, StatementRefused) as error:
+        resolve = partial(self._server.resolve, transaction.number)
+        try:
+            while True:
                 try:
+                    return await self._call("resolve", deadline, resolve, waits_while_lost=True)
+                except (ConnectionLost, StatementRefused) as error:
                     await backoff.wait(error)
-                except StoreUnavailable:
-                    raise UnresolvedCommit(transaction.number) from error
+        except StoreUnavailable as error:
+            raise UnresolvedCommit(transaction.number) from error
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         """Claim also what this process itself has scheduled, or claimed, in commits that were in doubt."""
@@ -304,13 +305,15 @@ class SimulatedSharedStore(StatementStore):
                     return results[0]
                 await backoff.wait(error)
 
-    async def _call(self, name: str, deadline: float, begin: Begin[T]) -> T:
-        """Send a statement under the lease that this process has now; while the server is lost, fail at once."""
+    async def _call(self, name: str, deadline: float, begin: Begin[T], *, waits_while_lost: bool = False) -> T:
+        """Send a statement under the lease that this process has now; while the server is lost, fail at once, or try
+        all the same where the caller `waits_while_lost`."""
         self._require_open()
         server, process, holder = self._server, self.process, self.ownership.lease_number
         now = trio.current_time()
         if (
-            self._silent_since is not None
+            not waits_while_lost
+            and self._silent_since is not None
             and now - self._silent_since > SUSPECT_AFTER_S
             and not server.answers(process)
         ):

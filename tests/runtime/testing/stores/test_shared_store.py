@@ -114,6 +114,27 @@ def test_a_commit_in_doubt_is_settled_later() -> None:
     run(main)
 
 
+def test_a_commit_is_in_doubt_where_the_server_was_lost_before_its_reply() -> None:
+    async def main() -> None:
+        outcomes: list[object] = []
+        async with (
+            a_server(StoreFaults(commit_s=(1.0, 1.0))) as server,
+            trio.open_nursery() as nursery,
+            open_shared_store(server, "one") as one,
+        ):
+            nursery.start_soon(outcome_of, partial(create_payments, one, [1]), outcomes)
+            await trio.sleep(0.5)  # The commit is in progress.
+            server.is_reachable = lambda _: False
+            nursery.start_soon(outcome_of, one.next_wake, [])  # It learns first that the server is lost.
+            await trio.sleep(12)
+            assert [issubclass(each, OutcomeUnknown) for each in outcomes if isinstance(each, type)] == [True]
+            server.is_reachable = lambda _: True
+            [work] = await one.claim_abandoned(limit=10)
+            assert work.transaction.reference == reference(1)
+
+    run(main)
+
+
 def test_what_a_claim_in_doubt_has_claimed_is_found_later() -> None:
     async def main() -> None:
         async with a_server() as server, open_shared_store(server, "two") as two:
