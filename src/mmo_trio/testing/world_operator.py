@@ -31,6 +31,7 @@ from mmo_trio.simulators.forwarding import ForwardingSimulator
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_trace import SimulationTrace
+from mmo_trio.testing.virtual_clock import TRUE_TIME_AT_START
 from mmo_trio.testing.world_operator_kinds import OperatorKind, is_unauthorized
 from mmo_trio.testing.world_party import WorldParty
 from mmo_trio.testing.world_schedule import WorldSchedule
@@ -218,3 +219,9 @@ class _MisfortunateSimulator(ForwardingSimulator):
         self.operator.simulator.faults.plan(())
         self.operator.observe(request, response)
         return DroppedConnection() if self.operator.loses_answer() else response
+
+    def next_due_at(self) -> Instant | None:
+        due_at = super().next_due_at()
+        if due_at is not None:
+            self.operator.schedule.expect((due_at - TRUE_TIME_AT_START) / SECOND)
+        return due_at

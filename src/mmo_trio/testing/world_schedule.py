@@ -5,8 +5,8 @@ million wake-ups. While the world is at rest, time passes in steps instead, as f
 the end of a step every part of a gateway finds that its time has come. That is a standstill that gateways must bear in
 any case, and payments, notifications and faults are never passed over, nor is the moment when a stored payment wakes.
 
-While the store has work that is open, steps stay as short as the plan says. Else each is as long as the rest before
-it, so that days in which there is nothing to do pass in a few steps."""
+While the store has work that is open, each step is as long as the rest before it, up to what the plan says. Else a
+step lasts until a stored payment wakes, so that days in which there is nothing to do pass in a few steps."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from mmo_trio.testing.simulated_trace import SimulationTrace
 
 REST_STEP_MAX_S = 6 * 3_600.0
 """The longest step while there is nothing to do."""
-QUIET_S = 3.0
+QUIET_S = 1.0
 """Seconds in which nothing has happened before the world counts as at rest."""
 WAIT_STEP_S = 1.0
 """The longest step while somebody waits for an answer, but nothing is on its way: far less than a lease lasts."""
 TAKEN_OVER_AFTER_S = 30.0
-"""Seconds after the death of a process, or after a fault that may have cost it its lease, in which time passes as it
-does: others end its lease, and take over what it had, only once they have renewed their own steadily."""
+"""Seconds after the death of a process, or after a fault that may have cost it its lease, in which no more than
+`WAIT_STEP_S` passes at once: others end its lease, and take over what it had, only once they have renewed their own
+steadily."""
 SHORT_WAIT_S = 0.05
 """A task that waits for less than this is at work: for a name, or for a statement."""
 
@@ -47,12 +48,16 @@ class WorldSchedule:
     _active: int = 0
     """Exchanges of merchants and operators that have begun and not ended."""
     _awake_until: float = 0.0
-    """Until when no time is passed over."""
+    """Until when the world does not rest."""
     _moments: list[float] = Factory(list)
+
+    def expect(self, at: float) -> None:
+        """Do not pass over this moment of Trio's time."""
+        heappush(self._moments, at)
 
     async def sleep_until(self, at: float) -> None:
         """Sleep until this moment of Trio's time, which is not passed over."""
-        heappush(self._moments, at)
+        self.expect(at)
         await trio.sleep_until(at)
 
     async def sleep(self, seconds: float) -> None:
@@ -60,7 +65,7 @@ class WorldSchedule:
         await self.sleep_until(trio.current_time() + seconds)
 
     def stay_awake(self) -> None:
-        """Pass no time over until others have had the time to take over from a process."""
+        """Do not rest until others have had the time to take over from a process."""
         self._awake_until = trio.current_time() + TAKEN_OVER_AFTER_S
 
     @contextmanager
@@ -75,7 +80,7 @@ class WorldSchedule:
     def rest_until(self, now: float, deadline: float) -> float:
         """Return until when nothing happens, as no task can run before the `deadline`; the deadline itself unless the
         world is at rest."""
-        if now < self._awake_until or deadline - now < SHORT_WAIT_S:
+        if deadline - now < SHORT_WAIT_S:
             return deadline
         moments = self._moments
         while moments and moments[0] <= now:
@@ -87,9 +92,9 @@ class WorldSchedule:
 
     def _step_s(self, now: float) -> float:
         """Return how much time may pass at once, in seconds."""
-        if self._active or now - self.trace.last_at < QUIET_S or self.has_traffic():
+        if now < self._awake_until or self._active or now - self.trace.last_at < QUIET_S or self.has_traffic():
             return WAIT_STEP_S
         work_at = self.next_work_at()
         if work_at <= now:
-            return self.rest_step_s
-        return min(work_at - now, max(self.rest_step_s, min(now - self.trace.last_at, REST_STEP_MAX_S)))
+            return min(max(now - self.trace.last_at, WAIT_STEP_S), self.rest_step_s)
+        return min(work_at - now, REST_STEP_MAX_S)
