@@ -39,8 +39,12 @@ DRAIN_S: Final = 120.0
 ASKED_AT_END: Final = 10
 """How often a merchant asks about a payment at the end until it is answered."""
 ASKED_AGAIN_AFTER_S: Final = 60.0
+LOOKED_UP_EVERY: Final = 4
+"""A merchant looks up one in so many of the payments that its list at the end contains."""
 RESTART_AFTER_S: Final = 1.0
 """Seconds until a process that has ended is followed by the next one."""
+RESTART_AFTER_MAX_S: Final = 60.0
+"""Seconds until the next one at most, as the time doubles with each process that could not start."""
 READ_MEANWHILE_SHARE: Final = 0.15
 """The share of payments while whose creation records are read."""
 READ_MEANWHILE_AFTER_S: Final = (0.02, 0.1, 5.0)
@@ -172,22 +176,25 @@ class SimulatedWorld:
 
     async def _run_processes(self, config: ServiceConfig, gateway: WorldGateway, nursery: trio.Nursery) -> None:
         """Run one process after the other on this machine."""
-        name, starts = gateway.machine.name, 0
+        name, starts, restart_after_s = gateway.machine.name, 0, RESTART_AFTER_S
         gateway.may_start.set()
         while True:
             await gateway.may_start.wait()
             starts += 1
             process = SimulatedProcess(f"{name}, process {starts}", gateway.machine, self.simulation.tasks)
-            gateway.life = WorldLife(process)
+            gateway.life = life = WorldLife(process)
             self.trace.add("gateway_starts", name)
-            nursery.start_soon(process.run, partial(self._run_process, config, gateway, gateway.life))
+            nursery.start_soon(process.run, partial(self._run_process, config, gateway, life))
             await process.ended.wait()
             gateway.life = None
             self.trace.add("gateway_ended", name)
-            self.schedule.stay_awake()
+            if life.components is not None:  # It may have held a lease.
+                self.schedule.stay_awake()
+                restart_after_s = RESTART_AFTER_S
             if self.is_over:
                 return
-            await self.schedule.sleep(RESTART_AFTER_S)
+            await self.schedule.sleep(restart_after_s)
+            restart_after_s = min(2 * restart_after_s, RESTART_AFTER_MAX_S)
 
     async def _run_process(
         self, config: ServiceConfig, gateway: WorldGateway, life: WorldLife, process: SimulatedProcess
@@ -231,13 +238,15 @@ class SimulatedWorld:
             await merchant.records(RecordsWindow(begin=to_datetime(begin), end=to_datetime(end)))
 
     async def _look_up_all(self) -> None:
-        """Let every merchant ask about everything that was answered, and list it."""
+        """Let every merchant list everything, and look up what was answered but not listed, and some of the rest."""
         for merchant in self.merchants:
-            for reference, started in merchant.started.items():
-                await self._ask(merchant, reference, partial(merchant.look_up, started.gateway_reference))
             end = self.now()
             window = RecordsWindow(begin=to_datetime(earlier(end, Span(100 * 24 * HOUR))), end=to_datetime(end))
             await self._ask(merchant, "all", partial(merchant.records, window))
+            listed = {each.gateway_reference for each in merchant.listed[-1].transactions} if merchant.listed else set()
+            for number, (reference, started) in enumerate(merchant.started.items()):
+                if number % LOOKED_UP_EVERY == 0 or started.gateway_reference not in listed:
+                    await self._ask(merchant, reference, partial(merchant.look_up, started.gateway_reference))
 
     async def _ask(self, merchant: WorldMerchant, reference: str, ask: Callable[[], Awaitable[object]]) -> None:
         for _ in range(ASKED_AT_END):
