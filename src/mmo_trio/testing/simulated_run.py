@@ -30,6 +30,8 @@ from mmo_trio.testing.virtual_clock import VirtualClock
 T = TypeVar("T")
 
 NANOSECONDS: Final = 1_000
+TURNS_PER_QUESTION: Final = 1_000
+"""After how many turns of Trio the system is asked whether anything came from outside."""
 
 
 class SimulationStalled(Exception):
@@ -50,16 +52,19 @@ class Simulation:
 
     async def run(self, main: Callable[[Simulation], Awaitable[T]]) -> T:
         """Run this program as the main task. Raises SimulationStalled when it can never end."""
-        runner = trio_run.GLOBAL_RUN_CONTEXT.runner
+        runner: Any = trio_run.GLOBAL_RUN_CONTEXT.runner
         self.tasks.extend(runner.runq)
         runner.runq = self.tasks
         self.clock.runnable = self.tasks
         self.clock.waiting_for_idle = runner.waiting_for_idle
         self.clock.on_stall = self._end_stall
+        io_manager = runner.io_manager
+        runner.io_manager = _SeldomAsked(io_manager)
         try:
             with self._scope:
                 return await main(self)
         finally:
+            runner.io_manager = io_manager
             self.clock.on_stall = lambda: None  # Trio wakes itself up to end its run.
         raise SimulationStalled("every task waits for what will never happen")
 
@@ -74,6 +79,30 @@ class Simulation:
             raise SimulationStalled("a task waits for what will never happen, shielded from cancellation")
         self._has_stalled = True
         self._scope.cancel()
+
+
+@define(eq=False)
+class _SeldomAsked:
+    """Stands for what tells Trio of input from outside, of which a simulation has none but an interruption from the
+    keyboard: so the system is asked in few turns only."""
+
+    _manager: Any
+    _turns: int = 0
+
+    def get_events(self, timeout: float) -> Any:
+        """Return what the system has, at times; a simulation never waits, but for those who wait until all is idle."""
+        self._turns += 1
+        if timeout or self._turns % TURNS_PER_QUESTION == 0:
+            return self._manager.get_events(timeout)
+        return ()
+
+    def process_events(self, events: Any) -> None:
+        """Wake who waits for these."""
+        if events:
+            self._manager.process_events(events)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
 
 
 def run_simulated(main: Callable[[Simulation], Awaitable[T]], *, seed: int) -> T:

@@ -43,9 +43,8 @@ class SimulationTrace:
     def add_routine(self, kind: str, *about: object) -> None:
         """Record what happens also when the world is at rest; see `add`."""
         self.counts[kind] += 1
-        line = f"{trio.current_time():.6f} {kind} {' '.join(map(str, about))}"
+        line = f"{trio.current_time():.6f} {kind} {' '.join(map(str, about))}\n"
         self._digest.update(line.encode())
-        self._digest.update(b"\n")
         self._lines.append(line)
 
     def digest(self) -> str:
@@ -54,7 +53,7 @@ class SimulationTrace:
 
     def latest(self, containing: str = "") -> Sequence[str]:
         """Return the latest lines that contain this text, the oldest first."""
-        return [each for each in self._lines if containing in each]
+        return [each.removesuffix("\n") for each in self._lines if containing in each]
 
 
 @contextmanager

@@ -75,7 +75,7 @@ class VirtualClock(trio.abc.Clock):
             if at > self._now:
                 self._now = at
             event()
-            if self.runnable:
+            if self.runnable and not (events and events[0][0] <= self._now):
                 return 0.0
         if deadline == math.inf:
             self.on_stall()

@@ -29,7 +29,7 @@ from mmo_trio.storage.memory.store import MemoryStore
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.system.parking import run_to_end
 from mmo_trio.testing.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
-from mmo_trio.testing.stores.machine import StoreCall, StoreMachine, no_pause, run_at_once
+from mmo_trio.testing.stores.machine import StoreCall, StoreMachine, no_pause, run_at_once, tick_after
 from mmo_trio.testing.stores.stored_rows import StatementStore
 
 T = TypeVar("T")
@@ -155,7 +155,7 @@ class SimulatedFileStore(StatementStore):
         delay_s = draws.time_s(faults.latency_s)
         if draws.happens("late", faults.late, process=self.process, statement=name):
             delay_s += draws.time_s(faults.late_s)
-        await trio.sleep(min(delay_s, timeout_s))
+        await trio.sleep_until(tick_after(min(delay_s, timeout_s)))
         if delay_s > timeout_s:
             raise StoreUnavailable(f"the store didn't answer within {timeout_s:g} s")
         self._require_open()
@@ -211,7 +211,7 @@ class SimulatedFileStore(StatementStore):
         finally:
             if attempt is None:
                 self._turn.release()
-        call = StoreCall[None](self.process, name, deadline)
+        call: StoreCall[None] = StoreCall(self.process, name, deadline)
         self._begin_commit(attempt, call)
         self._calls[call] = None
         try:

@@ -12,10 +12,19 @@ import outcome
 import trio
 from attrs import Factory, define
 
-from mmo_trio.system.parking import ParkingSpot, run_to_end
+from mmo_trio.system.parking import ParkingSpot
 from mmo_trio.testing.virtual_clock import VirtualClock
 
 T = TypeVar("T")
+
+TICKS_PER_S = 1_000
+"""How many moments of a second there are at which callers of a store are woken."""
+
+
+def tick_after(delay_s: float) -> float:
+    """Return the first tick of Trio's clock once the delay has passed. Callers of one tick are woken together, in an
+    order that does not depend on who was answered first, and for what one turn of Trio costs."""
+    return math.ceil((trio.current_time() + delay_s) * TICKS_PER_S) / TICKS_PER_S
 
 
 @define(eq=False)
@@ -32,11 +41,14 @@ class StoreMachine:
 
     def after(self, delay_s: float, action: Callable[[], None]) -> None:
         """Run this once the delay has passed."""
+        self.run_at(trio.current_time() + delay_s, action)
+
+    def run_at(self, at: float, action: Callable[[], None]) -> None:
+        """Run this at a moment of Trio's clock."""
         clock = trio.lowlevel.current_clock()
         if isinstance(clock, VirtualClock):
-            clock.call_after(delay_s, action)
+            clock.call_at(at, action)
             return
-        at = trio.current_time() + delay_s
         self._given += 1
         heappush(self._waiting, (at, self._given, action))
         if at < self._pause.deadline:
@@ -89,7 +101,7 @@ class StoreCall(ParkingSpot[T], Generic[T]):
 
     async def result(self) -> T:
         """Return or raise the answer; the caller's cancellation waits for it."""
-        return self._result.unwrap() if self._result is not None else await run_to_end(self.park)
+        return self._result.unwrap() if self._result is not None else await self.park_to_end()
 
 
 def run_at_once(call: Coroutine[Any, Any, T]) -> T:

@@ -20,7 +20,7 @@ from mmo_trio.storage.interface.store import CLOCK_RECORDS_RECENT_FOR, StoreUnav
 from mmo_trio.storage.memory.state import MemoryState, store_time
 from mmo_trio.storage.shared.net_effect import NetEffect, net_effect
 from mmo_trio.testing.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
-from mmo_trio.testing.stores.machine import StoreCall, StoreMachine
+from mmo_trio.testing.stores.machine import StoreCall, StoreMachine, tick_after
 from mmo_trio.testing.stores.transactions import IDLE_SESSION_S, ServerTransaction, TransactionStage, keys_of
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class SimulatedServer:
         """Send a statement and return its result; raises ConnectionLost also at the deadline, by Trio's clock.
 
         Raises StatementRefused, CommitConflict and what the statement itself raises."""
-        call = StoreCall[T](process, name, deadline)
+        call: StoreCall[T] = StoreCall(process, name, deadline)
         if self.faults.are_instant and trio.current_time() >= self._still_until and self.answers(process):
             await trio.lowlevel.cancel_shielded_checkpoint()
             begin(call)
@@ -172,7 +172,7 @@ class SimulatedServer:
         if trio.current_time() + delay_s > call.deadline:
             self._answer_at_deadline(call)
         else:
-            self.machine.after(delay_s, partial(call.answer, result))
+            self.machine.run_at(tick_after(delay_s), partial(call.answer, result))
 
     def _answer_at_deadline(self, call: StoreCall[T]) -> None:
         """Let the caller give up when its time is over, unless it is answered before."""
