@@ -123,7 +123,10 @@ class SimulatedProcess:
         self._die(self.machine.lose_power)
 
     def suspend(self) -> None:
-        """Let none of its tasks run, as SIGSTOP does; its machine goes on to accept connections and bytes."""
+        """Let none of its tasks run, as SIGSTOP does; its machine goes on to accept connections and bytes. One that was
+        killed is not stopped any more."""
+        if not self.is_alive():
+            return
         self.machine.network.report_fault("suspension", process=self.name)
         self.tasks.suspend()
 

@@ -167,3 +167,26 @@ def test_a_killed_process_logs_nothing_while_its_tasks_end() -> None:
         assert not trace.faults
 
     run_simulated(main, seed=0)
+
+
+def test_a_killed_process_that_is_suspended_while_its_tasks_end_ends_all_the_same() -> None:
+    async def main(simulation: Simulation) -> None:
+        network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"))
+        process = SimulatedProcess("one", network.add_machine("one", "10.0.0.1"), simulation.tasks)
+
+        async def run(_: object) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(process.run, run)
+            await trio.sleep(1)
+            process.kill()
+            process.suspend()
+            with trio.fail_after(60):
+                await process.ended.wait()
+
+    run_simulated(main, seed=0)
