@@ -20,6 +20,8 @@ DELIVERY_S = 15.0
 RECORDED_WITHIN_S = 40.0
 """How long after its arrival a callback may be recorded where nothing is wrong, with what a commit takes at most and
 what a process takes to begin again."""
+SENT_WITHIN_S = 2.0
+"""How long before its arrival a callback is sent where nothing is wrong with the network."""
 ON_ITS_WAY_MAX_S = 600.0
 """How long a callback may be on its way through a network in which something is wrong."""
 
@@ -77,6 +79,19 @@ def callbacks_go_through_one_process(world: SimulatedWorld, books: WorldBooks) -
                 continue
             if not _was_disturbed(world, earlier) and not _was_on_its_way(world, later):
                 yield f"{merchant.brand} was called by {earlier.sender} and {later.sender} at the same time"
+
+
+def only_the_owner_calls_back(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """K3: no process sends a callback once another one has the merchant's channel, also one that was stopped, or that
+    the store did not reach, and goes on."""
+    for merchant in world.merchants:
+        claims = [each for each in world.commits.claims if each.brand == merchant.brand]
+        for call in merchant.received:
+            machine = _machine(world, call)
+            owners = [each.machine for each in claims if each.at_s <= call.at - SENT_WITHIN_S][-1:]
+            owners += [each.machine for each in claims if call.at - SENT_WITHIN_S < each.at_s <= call.at]
+            if owners and machine not in owners and not _was_on_its_way(world, call):
+                yield f"{call.sender} called {merchant.brand} at {call.at:.3f}, whose channel {owners[0]} had"
 
 
 def _was_disturbed(world: SimulatedWorld, call: ReceivedCallback) -> bool:

@@ -17,7 +17,12 @@ from mmo_trio.testing.world_merchant import ReportedPayment
 from mmo_trio.testing.world_operator import LATE_MAX_S, PaymentEnding, WorldOperator
 from mmo_trio.testing.world_operator_kinds import MPESA
 from mmo_trio.testing.world_plan import FaultKind
-from tests.simulation.callback_judges import callbacks_go_through_one_process, each_end_is_called_back_once
+from tests.simulation.breaker_judge import one_breaker_holds_over_all_processes
+from tests.simulation.callback_judges import (
+    callbacks_go_through_one_process,
+    each_end_is_called_back_once,
+    only_the_owner_calls_back,
+)
 
 LIFE_MAX = 3 * DAY
 """The longest life of a payment, in microseconds."""
@@ -275,6 +280,8 @@ JUDGES: Sequence[Judge] = (
     an_end_never_changes,
     each_end_is_called_back_once,
     callbacks_go_through_one_process,
+    only_the_owner_calls_back,
+    one_breaker_holds_over_all_processes,
     the_journal_explains_each_stage,
     records_list_each_payment_once,
     nothing_is_left,

@@ -1,5 +1,5 @@
-"""Observes what is committed to the store of a simulated world: at which true time each payment reached each stage, and
-which inputs were decided at which stage while which faults lasted."""
+"""Observes what is committed to the store of a simulated world: at which true time each payment reached each stage and
+each callback was recorded, and which inputs were decided at which stage while which faults lasted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Final
 import trio
 from attrs import Factory, define, frozen
 
-from mmo_sansio.messages.changes import JournalEntry
+from mmo_sansio.http.exchange import DeliveryAttempt
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.model import Stage
 from mmo_trio.storage.memory.state import MemoryState
@@ -33,6 +34,28 @@ class StoredStage:
     """What was decided."""
 
 
+@frozen
+class StoredCallback:
+    """Is the outcome of a callback that was recorded."""
+
+    at_s: float
+    """The true time, in seconds after the beginning of the world."""
+    gateway_reference: str
+    brand: str
+    attempt: DeliveryAttempt
+
+
+@frozen
+class StoredClaim:
+    """Is a merchant's channel that a process was given."""
+
+    at_s: float
+    """The true time, in seconds after the beginning of the world."""
+    brand: str
+    machine: str
+    """The machine on which the process ran."""
+
+
 @define(eq=False)
 class WorldCommits:
     """Records every commit; nobody in the world knows of it."""
@@ -42,6 +65,10 @@ class WorldCommits:
     """The kinds of the faults that last at present."""
     stages: dict[str, list[StoredStage]] = Factory(dict)
     """The stages that each payment has gone through, by gatewayReference."""
+    callbacks: list[StoredCallback] = Factory(list)
+    """In the order in which they were recorded."""
+    claims: list[StoredClaim] = Factory(list)
+    """In the order in which channels were claimed."""
     _ended: trio.Event = Factory(trio.Event)
     """Set, and replaced, when a payment ends."""
 
@@ -49,12 +76,19 @@ class WorldCommits:
         """Return when the next payment ends."""
         await self._ended.wait()
 
+    def observe_claim(self, process: str, brand: str) -> None:
+        """Record that a process has claimed a merchant's channel."""
+        self.claims.append(StoredClaim(trio.current_time(), brand, process.partition(",")[0]))
+
     def observe(self, decisions: Sequence[Decision]) -> None:
         """Record what is stored now."""
         for decision in decisions:
             for change in decision.changes:
                 if isinstance(change, JournalEntry):
                     self._observe_entry(change)
+                elif isinstance(change, CallbackRecorded):
+                    reference, brand = change.gateway_reference, change.brand
+                    self.callbacks.append(StoredCallback(trio.current_time(), reference, brand, change.attempt))
 
     def _observe_entry(self, entry: JournalEntry) -> None:
         counts, met = self.trace.counts, f"{entry.stage_before or '-'} {entry.input_name}"

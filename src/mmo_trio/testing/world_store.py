@@ -18,6 +18,7 @@ from mmo_trio.testing.simulated_process import SimulatedProcess
 from mmo_trio.testing.simulated_trace import SimulationTrace
 from mmo_trio.testing.stores.faults import FaultDraws, StoreFaults
 from mmo_trio.testing.stores.file_store import SimulatedFile, open_file_store
+from mmo_trio.testing.stores.shared_ownership import CHANNEL_CLAIMED
 from mmo_trio.testing.stores.shared_server import SimulatedServer
 from mmo_trio.testing.stores.shared_store import open_shared_store
 from mmo_trio.testing.virtual_clock import TRUE_TIME_AT_START
@@ -119,6 +120,8 @@ class WorldStore:
 
     def _record(self, event: str, /, **details: object) -> None:
         """Record what the store does, which happens also when the world is at rest."""
+        if event == CHANNEL_CLAIMED:
+            self.commits.observe_claim(str(details["process"]), str(details["brand"]))
         kind = details.pop("kind", "")
         self.trace.add_routine(f"{event} {kind}".strip(), *details.values())
 

@@ -13,6 +13,7 @@ from attrs import evolve
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import CallbackConcluded
+from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
 from mmo_sansio.resilience.ownership import OwnershipModel
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import WorkItem
@@ -90,3 +91,13 @@ def outcome_recorded_before_it_is_known() -> AbstractContextManager[object]:
 def sent_without_looking_again() -> AbstractContextManager[object]:
     """A process does not check before it sends that it still owns the channel."""
     return patch.object(OwnedChannels, "owns", lambda self, brand, fence: True)
+
+
+def breaker_of_each_process() -> AbstractContextManager[object]:
+    """A process that takes over a channel begins with a new breaker."""
+    return patch.object(CallbackWorker, "load_breaker", lambda self, brand, snapshot: None)
+
+
+def breaker_that_stays_closed() -> AbstractContextManager[object]:
+    """No breaker ever opens."""
+    return patch.object(CircuitBreaker, "_is_failing", lambda self: False)

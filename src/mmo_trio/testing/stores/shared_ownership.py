@@ -23,6 +23,10 @@ OWNERSHIP_TIMEOUT_S = 2.0
 """How long a request may take: a lease has to be renewed in time."""
 
 
+CHANNEL_CLAIMED = "channel_claimed_on_server"
+"""The event that tells to whom the server has given a channel, whether or not the process learns of it."""
+
+
 @define(eq=False)
 class SimulatedChannelOwnership:
     """See :class:`mmo_trio.storage.interface.store.ChannelOwnership`."""
@@ -61,7 +65,12 @@ class SimulatedChannelOwnership:
         waiting: Collection[str] | None = None,
         end_leases: bool = False,
     ) -> Sequence[Channel]:
-        claim = partial(self.rows.claim, excluding=excluding, known=known, waiting=waiting, end_leases=end_leases)
+        async def claim() -> Sequence[Channel]:
+            channels = await self.rows.claim(excluding=excluding, known=known, waiting=waiting, end_leases=end_leases)
+            for each in channels:
+                self.server.draws.trace(CHANNEL_CLAIMED, process=self.process, brand=each.brand)
+            return channels
+
         return await self._call_rows("claim", claim)
 
     async def find_callbacks(
