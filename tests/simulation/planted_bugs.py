@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from tests.simulation.bugs import books, callbacks, commits, providers, schedule
 from tests.simulation.play import Played, Variant, play
@@ -42,6 +42,8 @@ PLANTED: Final[Mapping[str, Plant]] = MappingProxyType(
             callbacks.callback_sent_twice,
             callbacks.outcome_recorded_before_it_is_known,
             callbacks.sent_without_looking_again,
+            callbacks.breaker_of_each_process,
+            callbacks.breaker_that_stays_closed,
             providers.unreachable_taken_for_failure,
             providers.retry_doubles_a_submission,
             providers.lost_answer_taken_for_a_lost_request,
@@ -58,6 +60,31 @@ PLANTED: Final[Mapping[str, Plant]] = MappingProxyType(
     }
 )
 """Every bug, by name."""
+
+
+@frozen
+class Finding:
+    """Is a world in which a judge is known to find a bug."""
+
+    seed: int
+    judge: str
+
+
+FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
+    {
+        "due_payments_never_woken": Finding(0, "every_payment_ends"),
+        "horizon_that_does_not_wait": Finding(2, "records_list_each_payment_once"),
+        "drain_drops_callbacks": Finding(445, "each_end_is_called_back_once"),
+        "answered_before_the_commit": Finding(8, "no_answered_create_is_lost"),
+        "acted_on_before_the_commit": Finding(18, "an_end_never_changes"),
+        "lost_wake_up": Finding(2, "every_payment_ends"),
+        "work_of_the_dead_left": Finding(122, "every_payment_ends_once_nothing_is_wrong"),
+        "commit_in_doubt_forgotten": Finding(179, "every_payment_ends_once_nothing_is_wrong"),
+        "submitted_without_a_record": Finding(433, "money_is_asked_for_once"),
+        "sent_without_looking_again": Finding(143, "only_the_owner_calls_back"),
+    }
+)
+"""For rare bugs, a world of `PAYMENTS` payments that shows each, so that it can be tested without a search."""
 
 
 def find(plant: Plant, seeds: Iterable[int], *, payments: int = PAYMENTS) -> Played | None:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from tests.simulation.planted_bugs import PLANTED, find
+from tests.simulation.planted_bugs import FINDINGS, PLANTED, Finding, find
 from tests.simulation.play import Variant, play
 
 SEEDS = 12
 CALM_SEEDS = (7, 9)
 """Seeds without a fault."""
 CALM_PAYMENTS = 15
+
+REPLAYED = tuple(FINDINGS.items()) if "MMO_TEST_SEEDS" in os.environ else tuple(FINDINGS.items())[:3]
+"""What is known to be found; the default run replays some of it."""
+
+
+@pytest.mark.parametrize(("name", "finding"), REPLAYED)
+def test_a_bug_is_found_in_the_world_that_is_known_to_show_it(name: str, finding: Finding) -> None:
+    found = find(PLANTED[name], [finding.seed])
+    assert found is not None
+    assert finding.judge in {each.partition(":")[0] for each in found.violations}
 
 
 @pytest.mark.parametrize("name", ["retry_doubles_a_submission", "unreachable_taken_for_failure"])
