@@ -24,7 +24,7 @@ OWNERSHIP_TIMEOUT_S = 2.0
 
 
 CHANNEL_CLAIMED = "channel_claimed_on_server"
-"""The event that tells to whom the server has given a channel, whether or not the process learns of it."""
+"""The event that names the process to which the server has given a channel, whether or not that learns of it."""
 
 
 @define(eq=False)
