@@ -4,10 +4,12 @@ ended by hand."""
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from mmo_trio.console.totp import code_at
@@ -17,6 +19,7 @@ from tests.support.browser import browser_page, check_axe
 from tests.support.browser_gateway import Sandbox, serving_sandbox
 from tests.support.console_staff import PASSWORD, add_staff, sign_in, tab_to
 from tests.support.pictures import screenshot
+from tests.support.qr_reader import read_qr_rows
 
 STAFF = {"vera": "viewer", "ann": "approver", "abe": "approver", "ada": "admin", "zoe": "admin"}
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -96,6 +99,11 @@ def test_every_page_can_be_read_by_everybody(browser: Browser, office: Sandbox, 
             expect(page.get_by_role("heading", level=1)).to_have_count(1)
             check_axe(page)
             picture(page, f"console-{name}", scheme)
+        page.get_by_label("Reference or number").fill("254700000004")
+        page.get_by_role("button", name="Search").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Found by")
+        check_axe(page)
+        picture(page, "console-found", scheme)
         payment(page, office, "254700000101")
         check_axe(page)
         picture(page, "console-payment", scheme)
@@ -104,7 +112,7 @@ def test_every_page_can_be_read_by_everybody(browser: Browser, office: Sandbox, 
 def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> None:
     with browser_page(browser, viewport=NARROW) as page:
         sign_in(page, office, "ada")
-        for name in ("overview", "payments", "providers"):
+        for name in PAGES:
             page.goto(office.console + PAGES[name])
             check_axe(page)
             assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"], name
@@ -113,8 +121,9 @@ def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> No
         payment(page, office, "254700000101")
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
         screenshot(page, "console-payment-narrow")
-        for name in ("payments", "stuck"):
+        for name in [each for each in PAGES if each not in ("overview", "proposals")]:
             page.goto(office.console + PAGES[name])
+            check_axe(page)
             screenshot(page, f"console-{name}-narrow")
         page.goto(f"{office.console}/payments?brand=nobody")
         check_axe(page)
@@ -248,15 +257,20 @@ def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office
         box = page.locator(".scan svg").bounding_box()
         assert box is not None
         assert 150 < box["width"] <= NARROW["width"]
+        assert box["height"] == pytest.approx(box["width"], abs=1)
+        assert read_screenshot(page.locator(".scan svg").screenshot()).startswith("otpauth://totp/")
+        screenshot(page, "console-enrol-narrow", hidden=[page.locator(".scan"), page.locator(".secret")])
         secret = base64.b32decode(page.locator(".secret").inner_text().replace(" ", ""))
         page.get_by_label("Code that the app shows").fill(device_code(office, secret))
         page.get_by_role("button", name="Confirm").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Recovery codes")
         codes = page.locator(".codes code").all_inner_texts()
         assert len(codes) == 10
+        screenshot(page, "console-recovery-codes-narrow", hidden=[page.locator(".codes")])
         sign_out(page, "zoe")
         fill_sign_in(page, "zoe", "000000")
         expect(page.get_by_role("alert")).to_have_text("Name, password or code is wrong.")
+        screenshot(page, "console-sign-in-wrong-narrow")
         fill_sign_in(page, "zoe", codes[0])
         expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     with browser_page(browser, viewport=WIDE, color_scheme="dark") as page:
@@ -266,10 +280,18 @@ def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office
         page.goto(f"{office.console}/second-factor")
         expect(page.get_by_text("Recovery codes left: 8.")).to_be_visible()
         check_axe(page)
+        screenshot(page, "console-second-factor-dark")
         page.get_by_label("Code of your present device").fill(codes[2])
         page.get_by_role("button", name="Set up another device").click()
         expect(page.get_by_role("img", name="QR code")).to_be_visible()
         check_axe(page)
+
+
+def read_screenshot(picture: bytes) -> str:
+    """The text of the QR code in a screenshot."""
+    grey = Image.open(io.BytesIO(picture)).convert("L")
+    dark = [level < 128 for level in grey.tobytes()]
+    return read_qr_rows([dark[start : start + grey.width] for start in range(0, len(dark), grey.width)])
 
 
 def fill_sign_in(page: Page, name: str, code: str) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, ImageChops
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
 SCREENSHOT_BYTES_MAX, FULL_PAGE_BYTES_MAX = 60_000, 160_000
@@ -36,10 +37,13 @@ FONTS = """() => {
 not depend on what else a machine has."""
 
 
-def screenshot(page: Page, name: str, *, full_page: bool = False) -> None:
-    """Compare the page with `docs/screenshots/NAME.png`; with MMO_SCREENSHOTS=1, write that file instead."""
+def screenshot(page: Page, name: str, *, full_page: bool = False, hidden: Sequence[Locator] = ()) -> None:
+    """Compare the page with `docs/screenshots/NAME.png`; with MMO_SCREENSHOTS=1, write that file instead. What is
+    `hidden`, such as a QR code that is another one each time, is grey in the picture."""
     page.evaluate(FONTS)
-    taken = Image.open(io.BytesIO(page.screenshot(animations="disabled", full_page=full_page))).convert("RGB")
+    taken = Image.open(
+        io.BytesIO(page.screenshot(animations="disabled", full_page=full_page, mask=hidden, mask_color="#9aa3b2"))
+    ).convert("RGB")
     path = SCREENSHOTS / f"{name}.png"
     if os.environ.get("MMO_SCREENSHOTS") == "1":
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,8 @@ def read_qr_code(picture: bytes) -> str:
 def read_qr_svg(page: str) -> str:
     """The text of the QR code that a page draws by one path of horizontal strokes. Raises ValueError when ZXing finds
     none."""
-    width, strokes = re.search(r'<svg width="(\d+)"', page), re.search(r'class="qrline"[^>]* d="([^"]+)"', page)
+    width = re.search(r'viewBox="0 0 (\d+) \d+" class="segno"', page)
+    strokes = re.search(r'class="qrline"[^>]* d="([^"]+)"', page)
     if width is None or strokes is None:
         raise ValueError("there is no such drawing in it")
     side = int(width[1])

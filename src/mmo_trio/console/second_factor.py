@@ -94,7 +94,7 @@ async def enrol() -> Response:
         user.name, context.keys.seal_secret(second_factor_owner(user.name), secret)
     )
     uri = totp.provisioning_uri(secret, user=user.name, issuer=ISSUER)
-    picture = segno.make_qr(uri, error="m").svg_inline(border=4, light="#fff", dark="#000")
+    picture = segno.make_qr(uri, error="m").svg_inline(border=4, light="#fff", dark="#000", omitsize=True)
     page = await render_template("enrol.html", qr_code=Markup(picture), secret=totp.format_secret(secret), fault=None)
     return Response(page)
 
