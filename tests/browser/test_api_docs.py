@@ -194,6 +194,11 @@ def test_what_the_error_pages_look_like(page: Page, narrow_page: Page, sandbox: 
     for each, suffix in ((page, ""), (narrow_page, "-narrow")):
         show(each, sandbox, "/errors/user_insufficient_funds", height=640)
         screenshot(each, f"error-page{suffix}")
+    page.emulate_media(color_scheme="dark")
+    screenshot(page, "error-page-dark")
+    page.emulate_media(color_scheme="light")
+    page.goto(f"{sandbox.pages}/errors/nonsense")
+    screenshot(page, "error-page-unknown")
 
 
 def test_what_lists_of_the_documentation_look_like(page: Page, narrow_page: Page, sandbox: Sandbox) -> None:

@@ -138,6 +138,8 @@ def test_the_browsers_language_is_spoken(
         expect(html).to_have_attribute("dir", direction)
         expect(page.get_by_role("heading", level=1)).to_have_text(amount)
         check_axe(page)
+        if language in ("fr", "sw", "pt"):
+            screenshot(page, f"payment-{language}")
 
 
 @pytest.mark.spec("W1")
@@ -256,6 +258,7 @@ def test_an_open_page_closes_by_itself(browser: Browser, tmp_path_factory: pytes
             ended = page.get_by_role("heading", level=1)
             expect(ended).to_contain_text("Not paid")
             check_axe(page)
+            screenshot(page, "payment-expired")
 
 
 @pytest.mark.spec("W3")
@@ -267,6 +270,7 @@ def test_a_guess_is_shown_nothing(page: Page, sandbox: Sandbox) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("There is nothing to pay here")
     assert "KES" not in page.content()
     check_axe(page)
+    screenshot(page, "payment-unknown")
 
 
 def test_what_it_looks_like(page: Page, narrow_page: Page, rtl_page: Page, sandbox: Sandbox) -> None:
@@ -295,4 +299,8 @@ def test_what_it_looks_like(page: Page, narrow_page: Page, rtl_page: Page, sandb
             expect(shown.locator(wanted)).to_be_visible()
             check_axe(shown)
             screenshot(shown, f"{name}{suffix}")
+        narrow_page.emulate_media(color_scheme="dark")
+        check_axe(narrow_page)
+        screenshot(narrow_page, f"{name}-dark")
+        narrow_page.emulate_media(color_scheme="light")
     assert urlsplit(open_one).path.startswith("/pay/")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from PIL import Image, ImageDraw
 from playwright.sync_api import Page
 
+import mmo_trio
 from tests.support.browser import check_axe
 from tests.support.browser_gateway import Sandbox
 from tests.support.pictures import DIFFERENT_SHARE_MAX, SCREENSHOTS, different_share, screenshot
@@ -51,6 +53,55 @@ def test_every_part_in_every_state(page: Page, narrow_page: Page, sandbox: Sandb
             shown.goto(f"{sandbox.pages}/sandbox/design")
             check_axe(shown)
             screenshot(shown, f"{name}{'-dark' if scheme == 'dark' else ''}", full_page=True)
+
+
+PICTURED = {
+    "audit.html": "console-audit",
+    "brands.html": "console-brands",
+    "breakers.html": "console-breakers",
+    "busy.html": "payment-unknown",
+    "callbacks.html": "console-callbacks",
+    "configuration/change.html": "console-change",
+    "configuration/edit.html": "console-configuration-form",
+    "configuration/list.html": "console-configuration",
+    "design_page.html": "design",
+    "docs/docs.html": "api-docs",
+    "docs/error.html": "error-page",
+    "docs/errors.html": "api-docs-errors",
+    "docs/found.html": "api-docs-search",
+    "docs/search.html": "api-docs-results",
+    "docs/try.html": "api-docs-try",
+    "docs/unknown.html": "error-page-unknown",
+    "enrol.html": "console-enrol-narrow",
+    "fault.html": "console-fault-narrow",
+    "found.html": "console-found",
+    "guide.html": "sandbox",
+    "overview.html": "console-overview",
+    "payment.html": "payment",
+    "payments.html": "console-payments",
+    "phone.html": "phone-narrow",
+    "phones.html": "phone-numbers",
+    "providers.html": "console-providers",
+    "recovery_codes.html": "console-recovery-codes-narrow",
+    "resolutions.html": "console-proposals",
+    "second_factor.html": "console-second-factor-dark",
+    "sign_in.html": "console-sign-in",
+    "stuck.html": "console-stuck",
+    "suspense.html": "console-suspense",
+    "try.html": "try",
+    "unknown.html": "payment-unknown",
+}
+"""A picture of each page that the gateway can answer with. The page of a busy gateway is the one of an unknown payment
+with other words and another sign."""
+
+
+def test_every_page_has_a_picture() -> None:
+    source = Path(mmo_trio.__file__).parent
+    texts = [each.read_text(encoding="utf-8") for each in source.rglob("*.py")]
+    rendered = {name for text in texts for name in re.findall(r'"((?:\w+/)?\w+\.html)"', text)}
+    assert rendered == PICTURED.keys()
+    pictures = {each.stem for each in SCREENSHOTS.glob("*.png")}
+    assert set(PICTURED.values()) - pictures == set()
 
 
 def test_every_picture_is_compared_or_shown() -> None:

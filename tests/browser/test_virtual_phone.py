@@ -17,6 +17,15 @@ STATUS = "[role=status]"
 _NUMBERS = (f"2547{number:05}180" for number in count(1))
 
 
+def picture(page: Page, name: str) -> None:
+    """Compare the page, light and dark."""
+    screenshot(page, name)
+    page.emulate_media(color_scheme="dark")
+    check_axe(page)
+    screenshot(page, f"{name}-dark")
+    page.emulate_media(color_scheme="light")
+
+
 def phone_of(sandbox: Sandbox, number: str) -> str:
     return f"{sandbox.pages}/phone/{number}"
 
@@ -29,7 +38,7 @@ def test_a_first_time_user_pays_with_page_and_phone_side_by_side(page: Page, san
     assert len(own) >= 5
     assert {fetch(url).status for url in own} == {200}
     page.set_viewport_size({"width": 480, "height": 720})
-    screenshot(page, "sandbox")
+    picture(page, "sandbox")
     page.get_by_label("Phone number").fill(next(_NUMBERS))
     page.get_by_role("button", name="Make this payment").click()
     check_axe(page)
@@ -72,7 +81,10 @@ def test_page_and_phone_are_one_screen_for_the_keyboard_alone(page: Page, sandbo
     expect(prompt).to_be_visible()
     expect(page.locator("li[aria-current=step]")).to_have_text("PIN on your phone")
     check_axe(page)
-    screenshot(page, "try")
+    picture(page, "try")
+    page.set_viewport_size({"width": 360, "height": 640})
+    screenshot(page, "try-narrow")
+    page.set_viewport_size({"width": 1100, "height": 860})
     pin = page.get_by_label("PIN")
     pin.fill("1234")
     page.keyboard.press("Enter")
@@ -115,6 +127,8 @@ def test_a_pin_has_four_digits_and_a_payment_can_wait(page: Page, sandbox: Sandb
     page.get_by_role("button", name="Approve").click()
     expect(page.get_by_role("alert")).to_contain_text("A PIN has four digits")
     check_axe(page)
+    page.set_viewport_size({"width": 360, "height": 640})
+    screenshot(page, "phone-wrong-pin")
     assert sandbox.status(created["gatewayReference"])["status"] == "pending"
     page.get_by_label("PIN").fill("4321")
     page.get_by_role("button", name="Approve").click()
@@ -125,15 +139,19 @@ def test_a_number_is_picked_or_chosen_among_those_that_wait(narrow_page: Page, s
     page, number = narrow_page, next(_NUMBERS)
     page.goto(f"{sandbox.pages}/phone")
     check_axe(page)
+    screenshot(page, "phone-numbers")
     page.get_by_label("Phone number").fill(f"+{number}")
     page.get_by_role("button").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Phone {number}")
+    screenshot(page, "phone-empty")
     sandbox.create("direct/payin", msisdn=number)
     expect(page.get_by_role("heading", level=2)).to_have_text("Pay KES\u00a0150.00?")
-    screenshot(page, "phone-narrow")
+    picture(page, "phone-narrow")
     page.get_by_role("link", name="Another phone").click()
     page.get_by_role("link", name=number).click()
     page.get_by_role("button", name="Refuse").click()
+    expect(page.locator(STATUS)).to_contain_text("Nothing is paid.")
+    screenshot(page, "phone-refused")
 
 
 def test_an_answer_to_a_payment_of_another_phone_changes_nothing(page: Page, sandbox: Sandbox) -> None:
