@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
+import trio.testing
 from attrs import define, field
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
@@ -144,6 +145,7 @@ async def running_nodes(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScop
 
         for node in nodes:
             await nursery.start(run, node)
+        await trio.testing.wait_all_tasks_blocked()  # Each has looked for channels once, and found none.
         yield scopes
         nursery.cancel_scope.cancel()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context, copy_context
 from typing import TypeAlias
 
 import outcome
@@ -111,6 +112,8 @@ class Engine:
     coalescing_pause_s: float = 0.0
     """Seconds without a further input after which a batch begins although fewer wait than were on their way at the end
     of the one before; 0 lets every batch begin at once."""
+    _context: Context = Factory(copy_context)
+    """The context of the engine, in which the work that follows begins; a caller's may be another process's."""
     _queue: InputQueue[PendingInput] = Factory(InputQueue)
     _active_inputs: int = 0
     """Inputs in batches that are not yet durable."""
@@ -161,6 +164,7 @@ class Engine:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide batches until cancelled; then raise StoreUnavailable in the callers that still wait."""
         try:
+            self._context = copy_context()
             await continue_clock(self.clock, self.store)
             task_status.started()
             async with trio.open_nursery() as nursery:
@@ -295,7 +299,8 @@ class Engine:
             if batch.has_changes():  # What stores nothing does not show that the store can be written to.
                 self._last_commit_at = now
             self._commit_durations.observe(now - began)
-            deferred = batch.complete(self.outbox.put)
+            # What follows belongs to this engine's process, whichever task has decided the batch.
+            deferred = self._context.run(batch.complete, self.outbox.put)
             self._inputs += len(pending_inputs) - len(deferred)
             self._deferred += len(deferred)
             return deferred
