@@ -13,10 +13,12 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction, Type
 from mmo_trio.testing.simulated_world import SimulatedWorld
 from mmo_trio.testing.world_books import WorldBooks
+from mmo_trio.testing.world_faults import FaultPeriod
 from mmo_trio.testing.world_merchant import ReportedPayment
 from mmo_trio.testing.world_operator import LATE_MAX_S, PaymentEnding, WorldOperator
 from mmo_trio.testing.world_operator_kinds import MPESA
 from mmo_trio.testing.world_plan import FaultKind
+from mmo_trio.testing.world_store import CLOCK_DIFFERENCE_MAX
 from tests.simulation.breaker_judge import one_breaker_holds_over_all_processes
 from tests.simulation.callback_judges import (
     callbacks_go_through_one_process,
@@ -234,14 +236,22 @@ def records_list_each_payment_once(world: SimulatedWorld, books: WorldBooks) -> 
             )
             if _had_wrong_clocks(world, listed.at):
                 continue  # For a gateway whose clock is behind the window was not over.
+            over_at = from_datetime(listed.window.end) - store_clock_error_max_s(world.periods, listed.at) * SECOND
             expected = {
                 each.reference
                 for each in books.transactions.values()
                 if each.order.brand == merchant.brand
-                and from_datetime(listed.window.begin) <= each.order.created_at < from_datetime(listed.window.end)
+                and from_datetime(listed.window.begin) <= each.order.created_at < over_at
             }
             for missing in sorted(expected - counts.keys()):
                 yield f"{merchant.brand} did not find {missing} in a list of a window that was over"
+
+
+def store_clock_error_max_s(periods: Sequence[FaultPeriod], at_s: float) -> float:
+    """Return how far the clock of the store may be behind at this time: each standby has a clock of its own. What is
+    later than that clock is not over, so a payment may be dated there afterwards."""
+    failovers = sum(each.kind is FaultKind.STORE_FAILS_OVER and each.began_s <= at_s for each in periods)
+    return failovers * CLOCK_DIFFERENCE_MAX / 2 / SECOND
 
 
 def _had_wrong_clocks(world: SimulatedWorld, at_s: float) -> bool:
