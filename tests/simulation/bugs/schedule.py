@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
+import trio
+
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.testing.machine_clock import MachineGatewayClock
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.scheduler import Scheduler
+from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Scheduler
 
 
 def expiry_by_the_wall_clock() -> AbstractContextManager[object]:
@@ -33,8 +35,9 @@ def submission_forgotten() -> AbstractContextManager[object]:
 def due_payments_never_woken() -> AbstractContextManager[object]:
     """Nothing that is due happens."""
 
-    async def wake_nothing(self: Scheduler, *_: Any, **__: Any) -> tuple[frozenset[str], list[Exception]]:
-        return frozenset(), []
+    async def wake_nothing(self: Scheduler, *_: Any, **__: Any) -> frozenset[str]:
+        await trio.sleep(SCAN_INTERVAL_S)  # What stays due would else be sought fifty times a second for days.
+        return frozenset()
 
     return patch.object(Scheduler, "_wake_due", wake_nothing)
 
