@@ -22,6 +22,9 @@ brand as it is in the store. A wrong key or value is rejected with a message tha
 remedy, and then nothing of the file is applied. [Operating a gateway](operating.md#start) says how to
 begin, and [what is supported](supported.md) explains the numbers of clauses in parentheses.
 
+Limits and flows can also be changed in [the console](console.md#changing-limits-and-flows), by two users. The
+file knows nothing of such changes: `mmo brands apply FILE --dry-run` shows what it would undo.
+
 ## A complete brand
 
 ```toml
