@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from mmo_trio.storage.interface.store import Store, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.sql.schema import ReportMigration
 
 
 class StoreOpener(Protocol):
@@ -34,6 +35,8 @@ class StoreKind:
     """Whether several processes may serve from one store at the same time."""
     distribute: Callable[[str], Awaitable[None]] | None = None
     """Migrates the store that a URL names and distributes its tables over servers; None where they can't be."""
+    migrate: Callable[[str, ReportMigration], Awaitable[None]] | None = None
+    """Makes the store that a URL names, or migrates it, and tells each step; None where opening it to serve is all."""
     origin: str = ""
     """The distribution that brings this kind; empty for a built-in one."""
 
@@ -53,18 +56,29 @@ def _open_postgres(url: str, *, serving: bool, create: bool) -> AbstractAsyncCon
     return open_postgres(url, serving=serving, create=create)
 
 
+async def _migrate_sqlite(url: str, report: ReportMigration) -> None:
+    from mmo_trio.storage.sqlite import open_sqlite
+
+    async with open_sqlite(Path(url.removeprefix("sqlite:///")), serving=True, report_migration=report):
+        pass
+
+
+async def _migrate_postgres(url: str, report: ReportMigration) -> None:
+    from mmo_trio.storage.postgres import open_postgres
+
+    async with open_postgres(url, serving=True, report_migration=report):
+        pass
+
+
 async def _distribute_postgres(url: str) -> None:
     from mmo_trio.storage.postgres.startup import distribute_postgres
 
     await distribute_postgres(url)
 
 
+_POSTGRES: Final = StoreKind(_open_postgres, is_shared=True, distribute=_distribute_postgres, migrate=_migrate_postgres)
 STORE_KINDS: Final[Mapping[str, StoreKind]] = MappingProxyType(
-    {
-        "sqlite": StoreKind(_open_sqlite),
-        "postgresql": StoreKind(_open_postgres, is_shared=True, distribute=_distribute_postgres),
-        "postgres": StoreKind(_open_postgres, is_shared=True, distribute=_distribute_postgres),
-    }
+    {"sqlite": StoreKind(_open_sqlite, migrate=_migrate_sqlite), "postgresql": _POSTGRES, "postgres": _POSTGRES}
 )
 """The built-in kinds, by URL scheme."""
 
@@ -85,6 +99,17 @@ def open_store(
     if scheme not in kinds:
         raise StoreUnusable(f"no kind of store has the scheme {scheme}")
     return kinds[scheme].open_url(url, serving=serving, create=create)
+
+
+async def migrate_store(url: str, report: ReportMigration, *, kinds: Mapping[str, StoreKind] = STORE_KINDS) -> None:
+    """Make the store, or bring its schema to this version; `report` learns each step, maybe in another thread.
+
+    Raises what opening the store to serve raises."""
+    kind = kinds.get(url_scheme(url))
+    if kind is None or kind.migrate is None:
+        async with open_store(url, serving=True, kinds=kinds):
+            return
+    await kind.migrate(url, report)
 
 
 async def distribute_store(url: str, *, kinds: Mapping[str, StoreKind] = STORE_KINDS) -> None:

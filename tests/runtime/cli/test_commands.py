@@ -30,6 +30,7 @@ from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.sqlite.migrations import scripts
 from mmo_trio.system.clock import GatewayClock, read_offset
 
 SECRET = "sk-a-very-secret-key"
@@ -296,8 +297,14 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
 def test_the_store_is_made_and_checked(tmp_path: Path) -> None:
     config = tmp_path / "mmo.toml"
     config.write_text(f'[database]\nurl = "sqlite:///{tmp_path}/made.db"\n')
-    assert mmo("db", "migrate", "--config", config).exit_code == 0
-    assert mmo("db", "migrate", "--config", config).exit_code == 0
+    last = max(scripts())
+    first = mmo("db", "migrate", "--config", config)
+    assert first.exit_code == 0
+    steps = [line for line in first.stderr.splitlines() if line.startswith("Migration ")]
+    assert steps == [f"Migration {number} of {last} begins." for number in range(1, last + 1)]
+    again = mmo("db", "migrate", "--config", config)
+    assert again.exit_code == 0
+    assert "Migration" not in again.stderr
     assert (tmp_path / "made.db").exists()
     assert as_json("db", "check", "--config", config) == {"faults": []}
     assert as_json("tx", "list", "--config", config) == []

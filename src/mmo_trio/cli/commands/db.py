@@ -22,7 +22,7 @@ from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_batch_once
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.open_store import distribute_store
+from mmo_trio.storage.open_store import distribute_store, migrate_store
 from mmo_trio.system.clock import GatewayClock
 
 
@@ -42,10 +42,17 @@ def db() -> None:
 def migrate(target: CommandTarget, is_distributed: bool) -> None:
     """Make the store, or migrate its schema to this version; a second time changes nothing."""
     with progress_bar() as bar:
-        bar.add_task("migrating", total=None)
+        task = bar.add_task("migrating", total=None)
+
+        def report(number: int, last: int) -> None:
+            bar.update(task, description=f"migration {number}", completed=number - 1, total=last)
+            if bar.disable:
+                print_status(f"Migration {number} of {last} begins.")
+
+        url, kinds = target.settings.database.url, target.settings.store_kinds
         if is_distributed:
-            trio.run(partial(distribute_store, target.settings.database.url, kinds=target.settings.store_kinds))
-        target.with_store(_do_nothing, create=True, serving=True)
+            trio.run(partial(distribute_store, url, kinds=kinds))
+        trio.run(partial(migrate_store, url, report, kinds=kinds))
     print_status("The store has this version's schema.")
     if is_distributed:
         print_status("Its tables about payments are distributed by brand.")
@@ -203,10 +210,6 @@ class _IntegrityCheckedStore(Protocol):
     """A store that can check its own integrity."""
 
     async def integrity_errors(self) -> Sequence[str]: ...
-
-
-async def _do_nothing(store: Store) -> None:
-    """Do nothing: opening a store to serve it migrates it, while no other process can serve it."""
 
 
 async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[str], Sequence[str]]:

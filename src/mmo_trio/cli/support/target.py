@@ -70,9 +70,7 @@ class CommandTarget:
         Raises SettingsError when the master key file can't be used, or is not this store's."""
         return await open_keyring(store, self.settings.keys.master_key_file, may_create=True, now=self.clock().now())
 
-    def with_store(
-        self, use: Callable[[Store], Awaitable[ResultT]], *, create: bool = False, serving: bool = False
-    ) -> ResultT:
+    def with_store(self, use: Callable[[Store], Awaitable[ResultT]], *, create: bool = False) -> ResultT:
         """Open the store, run `use` with it and close it; `create` makes a missing store.
 
         Raises StoreUnavailable.
@@ -80,7 +78,7 @@ class CommandTarget:
 
         async def use_store() -> ResultT:
             url, kinds = self.settings.database.url, self.settings.store_kinds
-            async with open_store(url, serving=serving, create=create, kinds=kinds) as store:
+            async with open_store(url, serving=False, create=create, kinds=kinds) as store:
                 return await use(store)
 
         return trio.run(use_store)

@@ -21,7 +21,7 @@ from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from mmo_trio.storage.sql.schema import migration_scripts
+from mmo_trio.storage.sql.schema import ReportMigration, migration_scripts, report_nothing
 
 _MIGRATION_LOCK = (0x4D4D4F, 2)
 _LOCK_POLL_INTERVAL_S = 0.1
@@ -67,7 +67,7 @@ async def stored_version(connection: PostgresConnection) -> int:
     return int(version)
 
 
-async def migrate(connection: PostgresConnection) -> None:
+async def migrate(connection: PostgresConnection, report: ReportMigration = report_nothing) -> None:
     """Apply the missing migrations, one after the other; any number of processes may try at once.
 
     A migration that doesn't get its locks soon yields to the traffic: it fails, nothing of it is applied, and the
@@ -78,6 +78,7 @@ async def migrate(connection: PostgresConnection) -> None:
     try:
         for number, script in scripts().items():
             if await stored_version(connection) < number:
+                report(number, latest_version())
                 await _apply(connection, number, script)
         await maintain_partitions(connection)
     finally:

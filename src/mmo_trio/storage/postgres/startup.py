@@ -29,6 +29,7 @@ from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, unwrap_single_exception
+from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
 from mmo_trio.system.parking import run_to_end
 
 logger = structlog.get_logger(__name__)
@@ -46,7 +47,12 @@ _MIGRATION_TIMEOUT_S = 24 * 3600.0
 
 @asynccontextmanager
 async def open_postgres(
-    url: str, *, serving: bool, create: bool = True, timeout_s: float = STORE_TIMEOUT_S
+    url: str,
+    *,
+    serving: bool,
+    create: bool = True,
+    timeout_s: float = STORE_TIMEOUT_S,
+    report_migration: ReportMigration = report_nothing,
 ) -> AsyncIterator[PostgresStore]:
     """Open the database that the address names.
 
@@ -56,7 +62,7 @@ async def open_postgres(
     """
     limit_psycopg_logs()
     primary = PrimaryFinder(split_servers(build_conninfo(url)))
-    database = await run_to_end(lambda: _prepare_database(primary, serving, create, timeout_s))
+    database = await run_to_end(lambda: _prepare_database(primary, serving, create, timeout_s, report_migration))
     outage, suspect_after_s = Outage(), timeout_s * _SUSPECT_SHARE
     writers, readers = (
         ConnectionPool(primary, size, setup + database.session_setup, suspect_after_s, cancels=cancels, outage=outage)
@@ -98,7 +104,9 @@ class _PreparedDatabase:
         return self.schema.session_setup + (DISTRIBUTED_SETUP if self.is_distributed else "")
 
 
-async def _prepare_database(primary: PrimaryFinder, serving: bool, create: bool, timeout_s: float) -> _PreparedDatabase:
+async def _prepare_database(
+    primary: PrimaryFinder, serving: bool, create: bool, timeout_s: float, report: ReportMigration
+) -> _PreparedDatabase:
     """Check the server, migrate the schema, and begin a lease to serve."""
 
     async def begin(connection: PostgresConnection, schema: OwnSchema) -> _PreparedDatabase:
@@ -121,7 +129,7 @@ async def _prepare_database(primary: PrimaryFinder, serving: bool, create: bool,
 
     async def migrate(connection: PostgresConnection) -> _PreparedDatabase:
         schema = await prepare_session(primary, connection)
-        await migrations.migrate(connection)
+        await migrations.migrate(connection, report)
         return await begin(connection, schema)
 
     await primary.look_at_others()

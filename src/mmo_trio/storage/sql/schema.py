@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from typing import TypeAlias
 
 from attrs import frozen
+
+ReportMigration: TypeAlias = Callable[[int, int], None]
+"""Learns the number of the migration that is applied next, and the number of the last one."""
 
 
 @frozen
@@ -48,3 +52,7 @@ def migration_scripts(database: str) -> dict[int, str]:
     found = files("mmo_trio.storage").joinpath("schema", database).iterdir()
     named = {int(each.name[:4]): each for each in found if each.name.endswith(".sql")}
     return {number: named[number].read_text("utf-8") for number in sorted(named)}
+
+
+def report_nothing(number: int, last: int) -> None:
+    """Ignore the progress of a migration."""

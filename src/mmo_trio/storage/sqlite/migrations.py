@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.sql.schema import migration_scripts
+from mmo_trio.storage.sql.schema import ReportMigration, migration_scripts, report_nothing
 
 SQLITE_VERSION_MIN = (3, 38, 0)
 """STRICT tables came with 3.37, the operator `->>` with 3.38."""
@@ -37,12 +37,13 @@ def stored_version(connection: sqlite3.Connection) -> int:
     return version
 
 
-def migrate(connection: sqlite3.Connection) -> None:
+def migrate(connection: sqlite3.Connection, report: ReportMigration = report_nothing) -> None:
     """Apply the missing migrations, each in a transaction of its own; two processes may try at once."""
     for number, script in scripts().items():
         connection.execute("BEGIN IMMEDIATE")
         try:
             if stored_version(connection) < number:
+                report(number, max(scripts()))
                 for statement in _split_statements(script):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
 from mmo_trio.storage.sqlite.connection import connect, translate_errors
 from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, create_file, real_path, require_one_name
 from mmo_trio.storage.sqlite.migrations import migrate, scripts, stored_version
@@ -17,15 +18,20 @@ from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
 
 @asynccontextmanager
 async def open_sqlite(
-    path: str | Path, *, serving: bool, timeout_s: float = STORE_TIMEOUT_S
+    path: str | Path,
+    *,
+    serving: bool,
+    timeout_s: float = STORE_TIMEOUT_S,
+    report_migration: ReportMigration = report_nothing,
 ) -> AsyncIterator[SqliteStore]:
     """Open the file, and make it when it isn't there.
 
-    The one serving process migrates the schema and claims what its predecessor left. A command may open the file at the
+    The one serving process migrates the schema and claims what its predecessor left. `report_migration` is called in
+    another thread. A command may open the file at the
     same time: the serving process claims the durable intents that it writes. Raises StoreUnusable when another process
     serves the file, its schema isn't ours or it has several names, StoreUnavailable when it can't be opened.
     """
-    store = await trio.to_thread.run_sync(_open_in_thread, Path(path), serving, timeout_s)
+    store = await trio.to_thread.run_sync(_open_in_thread, Path(path), serving, timeout_s, report_migration)
     try:
         yield store
     finally:
@@ -33,7 +39,7 @@ async def open_sqlite(
             await store.aclose()
 
 
-def _open_in_thread(path: Path, serving: bool, timeout_s: float) -> SqliteStore:
+def _open_in_thread(path: Path, serving: bool, timeout_s: float, report: ReportMigration) -> SqliteStore:
     path = real_path(path)
     with translate_errors(), ExitStack() as undo:
         create_file(path)
@@ -50,7 +56,7 @@ def _open_in_thread(path: Path, serving: bool, timeout_s: float) -> SqliteStore:
             raise StoreUnusable(f"{path} has schema {version}: bring it up to date with `mmo db migrate`")
         if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StoreUnusable(f"{path} can't have a write-ahead log: put it on a local disk")
-        migrate(writer)
+        migrate(writer, report)
         if serving:  # What a dead process had claimed is free.
             writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
         files.record()

@@ -15,6 +15,7 @@ from mmo_sansio.values.clock import DAY, LAST_INSTANT, MINUTE, Instant, later
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.open_store import migrate_store
 from mmo_trio.storage.postgres import migrations, open_postgres
 from mmo_trio.storage.sql.serialization import serialize_order, serialize_progress, with_checksum
 from tests.support.postgres_schema import migrate_to
@@ -116,6 +117,15 @@ async def test_a_database_of_before_is_migrated_with_all_its_rows(database: str)
 
 
 @pytest.mark.finding("postgres-F9")
+async def test_each_migration_is_reported_before_it_is_applied(database: str) -> None:
+    latest, steps = migrations.latest_version(), list[tuple[int, int]]()
+    migrate_to(database, latest - 2)
+    await migrate_store(database, lambda number, last: steps.append((number, last)))
+    assert steps == [(latest - 1, latest), (latest, latest)]
+    await migrate_store(database, lambda number, last: steps.append((number, last)))
+    assert len(steps) == 2
+
+
 async def test_tables_are_moved_only_while_no_process_serves(database: str) -> None:
     migrate_to(database, BEFORE_GROWTH)
     with psycopg.connect(database, autocommit=True) as connection:
