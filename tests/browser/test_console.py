@@ -7,15 +7,18 @@ import base64
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
+from mmo_trio.console.parameters import CARDS_PAGE_SIZE, PAGE_SIZE
 from mmo_trio.console.totp import code_at
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, read_offset
-from tests.support.browser import browser_page, check_axe
+from tests.support.browser import browser_page, check_axe, check_axe_without_scripts
 from tests.support.browser_gateway import Sandbox, serving_sandbox
 from tests.support.console_staff import PASSWORD, add_staff, sign_in, tab_to
 from tests.support.pictures import screenshot
@@ -143,6 +146,7 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, o
         one.locator("tbody a").first.click()
         reference = one.url.rpartition("/")[2]
         one.get_by_text("End it by hand").click()
+        check_axe_without_scripts(one)
         one.get_by_label("Outcome").select_option("success")
         one.get_by_label("Reason").fill("the customer has a receipt")
         one.get_by_label("Evidence").fill("statement of today, line 17")
@@ -151,6 +155,7 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, o
         expect(one.get_by_role("button", name="Approve")).to_have_count(0)
         sign_in(two, office, "abe")
         two.get_by_role("navigation").get_by_role("link", name="Proposals").click()
+        check_axe_without_scripts(two)
         screenshot(two, "console-proposals")
         two.get_by_role("button", name="Approve").click()
         expect(two.get_by_role("heading", name="Proposal 1: done")).to_be_visible()
@@ -233,17 +238,41 @@ def test_an_open_page_shows_what_happens(browser: Browser, office: Sandbox) -> N
         expect(page.get_by_role("link", name=created)).to_be_visible()
 
 
-def test_a_page_is_small_at_first_view(browser: Browser, office: Sandbox) -> None:
-    with browser_page(browser, viewport=WIDE) as page:
-        sign_in(page, office, "ada")
-        for path in (*PAGES.values(), "/?view=month"):
-            page.goto(office.console + path)
+def wait_until_stuck(page: Page, crowded: Sandbox) -> None:
+    """Let hours pass, as often as the simulated operator needs until it has more of the payments than a page shows."""
+    for _ in range(20):
+        crowded.advance("2h")
+        sign_in(page, crowded, "ada")
+        page.goto(f"{crowded.console}/stuck")
+        if page.locator("tbody tr").count() == PAGE_SIZE:
+            return
+        page.wait_for_timeout(500)
+    raise AssertionError(page.locator("tbody tr").count())
+
+
+def test_a_full_page_is_small_at_first_view(browser: Browser, tmp_path: Path) -> None:
+    with serving_sandbox(tmp_path) as crowded, browser_page(browser, viewport=WIDE) as page:
+        add_staff(crowded, {"ada": "admin"})
+        labels = {f"label {number}": "a label of a merchant" for number in range(10)}
+        for digits in ("160", "130") * (PAGE_SIZE + 10):
+            # The first have a callback that fails and an entry in the suspense book, the others become stuck.
+            crowded.create("direct/payin", msisdn=f"254700000{digits}", labels=labels)
+        wait_until_stuck(page, crowded)
+        page.locator("tbody a").first.click()
+        payment_path = urlsplit(page.url).path
+        brand = "/brands/demo/configuration"
+        for path in (*PAGES.values(), "/?view=month", "/configuration", brand, payment_path, "/second-factor"):
+            page.goto(crowded.console + path)
             sizes = page.evaluate(
                 "['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))"
                 ".filter((each) => !each.name.endsWith('/events')).map((each) => each.decodedBodySize)"
             )
             assert len(sizes) >= 3, path
             assert sum(sizes) <= FIRST_VIEW_BYTES_MAX, (path, sizes)
+            if path in ("/payments", "/stuck", "/callbacks"):
+                assert page.locator("tbody tr").count() == PAGE_SIZE, path
+            if path == "/suspense":
+                assert page.locator("main section").count() == CARDS_PAGE_SIZE
 
 
 def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office: Sandbox) -> None:
@@ -259,6 +288,7 @@ def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office
         assert 150 < box["width"] <= NARROW["width"]
         assert box["height"] == pytest.approx(box["width"], abs=1)
         assert read_screenshot(page.locator(".scan svg").screenshot()).startswith("otpauth://totp/")
+        check_axe_without_scripts(page)
         screenshot(page, "console-enrol-narrow", hidden=[page.locator(".scan"), page.locator(".secret")])
         secret = base64.b32decode(page.locator(".secret").inner_text().replace(" ", ""))
         page.get_by_label("Code that the app shows").fill(device_code(office, secret))
@@ -266,10 +296,12 @@ def test_a_user_sets_up_a_second_factor_without_scripts(browser: Browser, office
         expect(page.get_by_role("heading", level=1)).to_have_text("Recovery codes")
         codes = page.locator(".codes code").all_inner_texts()
         assert len(codes) == 10
+        check_axe_without_scripts(page)
         screenshot(page, "console-recovery-codes-narrow", hidden=[page.locator(".codes")])
         sign_out(page, "zoe")
         fill_sign_in(page, "zoe", "000000")
         expect(page.get_by_role("alert")).to_have_text("Name, password or code is wrong.")
+        check_axe_without_scripts(page)
         screenshot(page, "console-sign-in-wrong-narrow")
         fill_sign_in(page, "zoe", codes[0])
         expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

@@ -14,6 +14,8 @@ from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.clock import Instant
 
 PAGE_SIZE = 50
+CARDS_PAGE_SIZE = 20
+"""Entries of a page whose entries are cards with a form each, which are larger than rows."""
 TEXT_LENGTH_MAX = 255
 _PHONE_NUMBER_PATTERN = re.compile(r"\+?[0-9][0-9 ()./-]{1,30}[0-9]")
 
@@ -21,10 +23,10 @@ Row = TypeVar("Row")
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 
 
-def split_page(rows: Sequence[Row]) -> tuple[Sequence[Row], Row | None]:
+def split_page(rows: Sequence[Row], size: int = PAGE_SIZE) -> tuple[Sequence[Row], Row | None]:
     """Return the rows of one page, and its last row when further rows follow."""
-    page = rows[:PAGE_SIZE]
-    return page, page[-1] if len(rows) > PAGE_SIZE else None
+    page = rows[:size]
+    return page, page[-1] if len(rows) > size else None
 
 
 def redirect_to(endpoint: str, **values: Any) -> Response:

@@ -11,6 +11,7 @@ from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.clock import elapsed
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import (
+    CARDS_PAGE_SIZE,
     PAGE_SIZE,
     form_field,
     parse_position,
@@ -56,8 +57,10 @@ async def suspense() -> str:
     """List the entries of the suspense book, the newest first."""
     with_closed = request.args.get("closed") == "1"
     before = parse_row_number(request.args.get("before"))
-    found = await console().store.admin.suspense_entries(with_closed=with_closed, before=before, limit=PAGE_SIZE + 1)
-    shown, last = split_page(found)
+    found = await console().store.admin.suspense_entries(
+        with_closed=with_closed, before=before, limit=CARDS_PAGE_SIZE + 1
+    )
+    shown, last = split_page(found, CARDS_PAGE_SIZE)
     if shown:
         await record_view("suspense", [each.id for each in shown])
     return await render_template("suspense.html", entries=shown, next_page=last and last.id, with_closed=with_closed)
