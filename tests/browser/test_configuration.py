@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.support.browser import browser_page, check_axe
+from tests.support.browser import browser_page, check_axe, check_axe_without_scripts
 from tests.support.browser_gateway import Sandbox, serving_sandbox
 from tests.support.console_staff import add_staff, sign_in, tab_to
 from tests.support.pictures import screenshot
@@ -33,6 +34,15 @@ def check(page: Page, name: str) -> None:
     check_axe(page)
     screenshot(page, f"{name}-dark")
     page.emulate_media(color_scheme="light")
+
+
+def check_everywhere(page: Page, name: str) -> None:
+    """The same as `check`, and on a phone."""
+    check(page, name)
+    page.set_viewport_size(NARROW)
+    check_axe(page)
+    screenshot(page, f"{name}-narrow")
+    page.set_viewport_size(WIDE)
 
 
 def open_list(page: Page, office: Sandbox, name: str) -> None:
@@ -83,7 +93,6 @@ def test_the_keyboard_alone_suffices_to_change_a_limit_and_to_go_back(browser: B
         tab_to(two, "Go back to the version before")
         two.keyboard.press("Enter")
         expect(two.get_by_role("heading", level=1)).to_contain_text("reverted")
-        check_axe(two)
 
 
 def test_a_change_needs_no_scripts_and_fits_a_phone(browser: Browser, office: Sandbox) -> None:
@@ -94,11 +103,13 @@ def test_a_change_needs_no_scripts_and_fits_a_phone(browser: Browser, office: Sa
         sign_in(one, office, "ann")
         one.goto(f"{office.console}/configuration")
         one.get_by_role("link", name="Demo").first.click()
+        check_axe_without_scripts(one)
         screenshot(one, "console-configuration-form-narrow")
         one.get_by_label("Max KES").first.fill("")
         one.get_by_label("Reason").fill("fewer large payments")
         one.get_by_role("button", name="Propose the change").click()
         expect(one.get_by_text("It is missing. Give a smallest and a largest amount.")).to_be_visible()
+        check_axe_without_scripts(one)
         screenshot(one, "console-configuration-error-narrow")
         one.get_by_label("Max KES").first.fill("120")
         one.get_by_role("button", name="Propose the change").click()
@@ -107,8 +118,52 @@ def test_a_change_needs_no_scripts_and_fits_a_phone(browser: Browser, office: Sa
         sign_in(two, office, "abe")
         two.goto(f"{office.console}/configuration")
         two.get_by_role("link", name=f"Change {number}", exact=True).click()
+        check_axe_without_scripts(two)
         screenshot(two, "console-change-narrow")
         two.get_by_role("button", name="Apply the change").click()
         expect(two.get_by_role("heading", level=1)).to_contain_text("applied")
         two.get_by_role("button", name="Go back to the version before").click()
         expect(two.get_by_role("heading", level=1)).to_contain_text("reverted")
+
+
+def propose(page: Page, office: Sandbox, most: str) -> str:
+    """Propose another maximum, and return the number of the change."""
+    page.goto(f"{office.console}/configuration")
+    page.get_by_role("link", name="Demo").first.click()
+    page.get_by_label("Max KES").first.fill(most)
+    page.get_by_label("Reason").fill("fewer large payments")
+    page.get_by_role("button", name="Propose the change").click()
+    expect(page.get_by_text("Another user has to apply it.")).to_be_visible()
+    return page.url.rpartition("/")[2]
+
+
+def test_each_end_of_a_change_is_told(browser: Browser, tmp_path: Path) -> None:
+    with (
+        serving_sandbox(tmp_path) as office,
+        browser_page(browser, viewport=WIDE) as one,
+        browser_page(browser, viewport=WIDE) as two,
+    ):
+        add_staff(office, {"ann": "approver", "abe": "approver"})
+        sign_in(one, office, "ann")
+        sign_in(two, office, "abe")
+        overtaken, applied = propose(one, office, "100"), propose(one, office, "90")
+        two.goto(f"{office.console}/configuration/{applied}")
+        two.get_by_role("button", name="Apply the change").click()
+        expect(two.get_by_role("heading", level=1)).to_contain_text("applied")
+        one.goto(f"{office.console}/configuration/{overtaken}")
+        expect(one.get_by_text("The brand was changed meanwhile")).to_be_visible()
+        check_everywhere(one, "console-change-overtaken")
+        two.get_by_role("button", name="Go back to the version before").click()
+        expect(two.get_by_role("heading", level=1)).to_contain_text("reverted")
+        check_everywhere(two, "console-change-reverted")
+        two.goto(f"{office.console}/configuration/{propose(one, office, '80')}")
+        two.get_by_label("Why not").fill("the shop needs it")
+        two.get_by_role("button", name="Reject").click()
+        expect(two.get_by_role("heading", level=1)).to_contain_text("rejected")
+        check_everywhere(two, "console-change-rejected")
+        expired = propose(one, office, "70")
+        office.advance("8d")
+        sign_in(two, office, "abe")
+        two.goto(f"{office.console}/configuration/{expired}")
+        expect(two.get_by_text("It is older than seven days")).to_be_visible()
+        check_everywhere(two, "console-change-expired")

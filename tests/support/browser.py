@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",
 ]
 """Only this machine is reachable, so that no test contacts another one."""
+
+_SCRIPTED = re.compile(r"<script[^>]*></script>|</?noscript>|<meta http-equiv=\"refresh\"[^>]*>")
+"""What a page has only with scripts, or around what it has without them; a copy must not load itself again either."""
 
 THREE_G = {"offline": False, "latency": 300, "downloadThroughput": 1_600_000 / 8, "uploadThroughput": 768_000 / 8}
 """1.6 Mbit/s down, 768 kbit/s up, 300 ms there and back: what is commonly measured with as 3G."""
@@ -109,6 +113,19 @@ def browser_page(browser: Browser, *, slow: bool = False, **options: Any) -> Ite
             session.send("Network.emulateNetworkConditions", THREE_G)
         yield page
     watched.check()
+
+
+def check_axe_without_scripts(page: Page) -> None:
+    """Fail on each fault that axe finds on a page without JavaScript. As axe needs it, a copy of what the page shows
+    now is opened in another context, without its scripts and with what it has in their place."""
+    browser = page.context.browser
+    assert browser is not None
+    shown = _SCRIPTED.sub("", page.content())
+    with browser.new_context(viewport=page.viewport_size) as context:
+        copy = context.new_page()
+        copy.route(page.url, lambda route: route.fulfill(body=shown, content_type="text/html; charset=utf-8"))
+        copy.goto(page.url)
+        check_axe(copy)
 
 
 def check_axe(page: Page) -> None:

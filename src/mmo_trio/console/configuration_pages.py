@@ -8,7 +8,7 @@ from functools import partial
 
 from attrs import frozen
 from quart import Blueprint, Response, render_template, request
-from werkzeug.exceptions import BadRequest, Conflict, Forbidden, HTTPException, NotFound
+from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Brand, Operation
@@ -43,9 +43,12 @@ _HTTP_ERRORS: Mapping[ChangeRefusal, type[HTTPException]] = {
     ChangeRefusal.NO_BRAND: NotFound,
     ChangeRefusal.NO_CHANGE: NotFound,
     ChangeRefusal.OWN_PROPOSAL: Forbidden,
-    ChangeRefusal.NOTHING_CHANGES: BadRequest,
 }
-"""The status of each refusal; all others are a conflict."""
+"""The status of each refusal; all others are a conflict, but for that of an edit without a change, which the form
+shows."""
+
+INVALID_FIELD = "Nothing was proposed: one field needs another value."
+NO_REASON = "Nothing was proposed: it needs a reason."
 
 RECENT_MAX = 25
 """Changes that were decided and that the list still shows."""
@@ -85,27 +88,33 @@ async def edit(brand: str) -> str:
 async def propose(brand: str) -> Response | tuple[str, int]:
     """Store the proposal of a change of a brand; show the form again with what was wrong next to its field."""
     user = await require(Permission.CHANGE_CONFIGURATION)
-    reason, version = await form_field("reason"), await form_field("version", length_max=64)
+    reason, version = await form_field("reason", is_required=False), await form_field("version", length_max=64)
     with _http_errors():
         before = await _changes().brand(brand)
     edit = _submitted_edit(before, await request.form)
+    if not reason:
+        return await _edit_form(before, edit, fault=NO_REASON), 400
     try:
-        with _http_errors():
-            change = await _changes().propose(
-                _change_user(user), brand, version, partial(edit_brand, edit=edit), reason
-            )
+        change = await _changes().propose(_change_user(user), brand, version, partial(edit_brand, edit=edit), reason)
     except InvalidEdit as invalid:
-        return await _edit_form(before, edit, reason, invalid), 400
+        return await _edit_form(before, edit, reason, INVALID_FIELD, invalid), 400
+    except ChangeRefused as refused:
+        if refused.refusal is not ChangeRefusal.NOTHING_CHANGES:
+            raise _http_error(refused) from None
+        return await _edit_form(before, edit, reason, str(refused)), 400
     return redirect_to("configuration.show", id=change.id)
 
 
-async def _edit_form(brand: Brand, edit: BrandEdit, reason: str = "", invalid: InvalidEdit | None = None) -> str:
+async def _edit_form(
+    brand: Brand, edit: BrandEdit, reason: str = "", fault: str = "", invalid: InvalidEdit | None = None
+) -> str:
     return await render_template(
         "configuration/edit.html",
         brand=brand,
         version=brand_version(brand),
         edit=edit,
         reason=reason,
+        fault=fault,
         invalid=invalid,
         methods=[(each, method_name(each)) for each in brand.methods],
         brand_limits=BRAND_LIMITS,
@@ -135,6 +144,10 @@ def _submitted_edit(brand: Brand, form: Mapping[str, str]) -> BrandEdit:
 @pages.get("/configuration/<int:id>")
 async def show(id: int) -> str:
     """Show a change: its difference, its back-test, and what can be done."""
+    return await _change_page(id)
+
+
+async def _change_page(id: int, *, lacks_remark: bool = False) -> str:
     context = console()
     change = await context.store.admin.configuration_change(id) if id < 2**63 else None
     if change is None:
@@ -154,6 +167,7 @@ async def show(id: int) -> str:
         sums=_sums(tested),
         is_overtaken=_is_overtaken(change, in_force),
         is_expired=is_expired(change, context.now()),
+        lacks_remark=lacks_remark,
     )
 
 
@@ -167,10 +181,12 @@ async def approve(id: int) -> Response:
 
 
 @pages.post("/configuration/<int:id>/reject")
-async def reject(id: int) -> Response:
-    """Reject a change, or withdraw one's own."""
+async def reject(id: int) -> Response | tuple[str, int]:
+    """Reject a change, or withdraw one's own; show the page again where no remark says why."""
     user = await require(Permission.CHANGE_CONFIGURATION)
-    remark = await form_field("remark")
+    remark = await form_field("remark", is_required=False)
+    if not remark:
+        return await _change_page(id, lacks_remark=True), 400
     with _http_errors():
         await _changes().reject(_change_user(user), id, remark)
     return redirect_to("configuration.show", id=id)
@@ -229,4 +245,8 @@ def _http_errors() -> Iterator[None]:
     try:
         yield
     except ChangeRefused as refused:
-        raise _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused)) from None
+        raise _http_error(refused) from None
+
+
+def _http_error(refused: ChangeRefused) -> HTTPException:
+    return _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused))

@@ -8,6 +8,7 @@ import trio
 from attrs import evolve
 
 from mmo_sansio.values.model import Brand
+from mmo_trio.storage.interface.configuration_types import ChangeState
 from tests.runtime.console.conftest import SignedIn
 from tests.runtime.console.test_resolutions import audit_events
 from tests.support.console_browser import ConsoleBrowser, open_store_of
@@ -128,12 +129,41 @@ async def test_a_wrong_limit_is_explained_beside_its_field(sandbox: Running, sig
         for name, text in changed.items():
             assert re.search(f'id="{name}"[^>]* value="{text}"', page), "what was typed is kept"
         assert 'value="fewer large payments"' in page
-    unchanged = await ann.post(f"/brands/{before.id}/configuration", **form)
-    assert unchanged.status == 400
-    assert b"Nothing would change" in unchanged.body
     stale = lowered(form, before) | {"version": "0"}
     assert (await ann.post(f"/brands/{before.id}/configuration", **stale)).status == 409
     assert (await ann.get("/brands/nobody/configuration")).status == 404
+
+
+async def test_an_edit_without_a_change_or_a_reason_keeps_what_was_typed(sandbox: Running, signed_in: SignedIn) -> None:
+    before = await first_brand(sandbox)
+    ann = await signed_in("ann")
+    form = await filled_form(ann, before.id)
+    unchanged = await ann.post(f"/brands/{before.id}/configuration", **form)
+    assert unchanged.status == 400
+    assert re.search(r'role="alert".*Nothing would change: edit a limit or a flow first\.', unchanged.body.decode())
+    assert b'value="fewer large payments"' in unchanged.body
+    changed = form | {"pending_payments": "7", "reason": "  "}
+    answer = await ann.post(f"/brands/{before.id}/configuration", **changed)
+    assert answer.status == 400
+    page = answer.body.decode()
+    assert re.findall(r'<input id="([^"]+)"[^>]* aria-invalid="true"[^>]* autofocus', page) == ["reason"]
+    assert "Say why it is to change." in page[page.index('id="reason-error"') :].partition("</span>")[0]
+    assert re.search('id="pending_payments"[^>]* value="7"', page)
+    async with open_store_of(sandbox.directory) as store:
+        assert not await store.admin.configuration_changes()
+
+
+async def test_a_rejection_needs_a_remark(sandbox: Running, signed_in: SignedIn) -> None:
+    before = await first_brand(sandbox)
+    ann, abe = await signed_in("ann"), await signed_in("abe")
+    form = await filled_form(ann, before.id)
+    await ann.post(f"/brands/{before.id}/configuration", **(form | {"pending_payments": "10"}))
+    answer = await abe.post("/configuration/1/reject", remark=" ")
+    assert answer.status == 400
+    page = answer.body.decode()
+    assert "Say why not." in page[page.index('id="remark-error"') :].partition("</span>")[0]
+    async with open_store_of(sandbox.directory) as store:
+        assert [each.state for each in await store.admin.configuration_changes()] == [ChangeState.OPEN]
 
 
 async def test_an_overtaken_change_is_not_applied_but_can_be_withdrawn(sandbox: Running, signed_in: SignedIn) -> None:
