@@ -14,7 +14,7 @@ from attrs import evolve
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browser_page, check_axe
+from tests.support.browser import browser_page, check_axe, check_axe_without_scripts
 from tests.support.browser_gateway import Sandbox, Shop, fetch, serving_sandbox
 from tests.support.pictures import screenshot
 
@@ -44,6 +44,7 @@ def test_without_javascript_the_payment_works_to_the_end(plain_page: Page, sandb
     page = plain_page
     created = sandbox.create(successRedirectUrl=f"{shop.url}/thanks")
     page.goto(created["pageUrl"])
+    check_axe_without_scripts(page)
     page.locator(BUTTON).click()
     page.wait_for_url(f"{shop.url}/thanks")
 
@@ -51,6 +52,7 @@ def test_without_javascript_the_payment_works_to_the_end(plain_page: Page, sandb
     page.goto(created["pageUrl"])
     page.locator(BUTTON).click()
     expect(page.locator(STATUS)).to_have_text("Not paid. You cancelled the payment.")
+    check_axe_without_scripts(page)
 
 
 @pytest.mark.spec("W1")

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browser_page, check_axe
+from tests.support.browser import browser_page, check_axe, check_axe_without_scripts
 from tests.support.browser_gateway import Sandbox, fetch
 from tests.support.pictures import screenshot
 
@@ -110,11 +110,14 @@ def test_a_person_can_answer_otherwise(browser: Browser, sandbox: Sandbox, butto
     # Without JavaScript, as it must work there, too.
     with browser_page(browser, java_script_enabled=False) as page:
         page.goto(phone_of(sandbox, number))
+        check_axe_without_scripts(page)
         paying = page.context.new_page()
         paying.goto(created["pageUrl"])
         paying.get_by_role("button").click()
+        check_axe_without_scripts(paying)
         page.get_by_role("button", name=button).click()
         expect(page.locator(STATUS)).to_contain_text("Nothing is paid.")
+        check_axe_without_scripts(page)
         expect(paying.locator(STATUS)).to_contain_text(told)
     assert sandbox.status(created["gatewayReference"])["errorCode"] == code
 
