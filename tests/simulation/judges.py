@@ -178,12 +178,15 @@ def an_undisturbed_payment_succeeds_soon(world: SimulatedWorld, books: WorldBook
     for merchant in world.merchants:
         for reference, started in merchant.started.items():
             begun_at = merchant.begun_at[reference]
-            if not world.plan.is_quiet(begun_at - DISTURBED_BEFORE_S, begun_at + DISTURBED_AFTER_S):
+            begin, end = begun_at - DISTURBED_BEFORE_S, begun_at + DISTURBED_AFTER_S
+            if any(each.began_s <= end and each.ended_s >= begin for each in world.periods):
                 continue
             each = books.transactions[started.gateway_reference]
             ending = _ending(world, each)
             if ending in (PaymentEnding.LATE, PaymentEnding.NEVER):
                 continue
+            if each.progress.error_code is ErrorCode.USER_BUSY:
+                continue  # M-Pesa asks a phone for one payment at a time, and refuses the next one at once.
             if (each.status is Status.SUCCESS) != (ending is PaymentEnding.AT_ONCE):
                 yield f"{each.reference} is {each.status}, and its operator has ended it as {ending.value}"
             elif ending is PaymentEnding.REFUSED:

@@ -26,6 +26,16 @@ def test_no_judge_finds_a_violation() -> None:
     assert failed == []
 
 
+def test_a_payment_is_disturbed_by_a_fault_that_occurs_later_than_planned() -> None:
+    """A gateway is killed after some of its steps; at rest it makes none, so it dies when the next payment begins."""
+    assert play(Variant(102, payments=20)).violations == ()
+
+
+def test_a_payer_whom_the_operator_asks_already_is_refused() -> None:
+    """Two payments of one number overlap, and M-Pesa refuses the second one."""
+    assert play(Variant(22, payments=20)).violations == ()
+
+
 def test_seeds_have_the_same_digests_in_every_process(tmp_path: Path) -> None:
     """The processes order their sets differently."""
     compare = [sys.executable, "-m", "tests.simulation.digests", str(tmp_path / "digests.json"), "--seeds", "20"]

@@ -142,10 +142,6 @@ class WorldPlan:
         """Return the same plan without the faults with these numbers, the first being 0."""
         return evolve(self, faults=tuple(each for nth, each in enumerate(self.faults) if nth not in left_out))
 
-    def is_quiet(self, begin_s: float, end_s: float) -> bool:
-        """Return whether no fault lasts in this time."""
-        return all(each.at_s > end_s or each.at_s + each.lasts_s < begin_s for each in self.faults)
-
     def with_payments(self, count: int) -> WorldPlan:
         """Return the same plan with its first payments only."""
         return evolve(self, payments=self.payments[:count])
