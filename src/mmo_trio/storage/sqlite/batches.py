@@ -211,8 +211,9 @@ def _write_intents(connection: sqlite3.Connection, effect: NetEffect, *, is_clai
             [(brand, serialize_breaker(each.breaker)) for brand, each in effect.breakers.items()],
         )
         connection.executemany(
-            "INSERT OR IGNORE INTO breaker_changes (brand, at, state) SELECT ?1, ?2, ?3"
-            " WHERE ?3 <> coalesce((SELECT state FROM breaker_changes WHERE brand = ?1"
+            "INSERT OR IGNORE INTO breaker_changes (brand, at, state)"
+            " SELECT column1, column2, column3 FROM (VALUES (?, ?, ?))"
+            " WHERE column3 <> coalesce((SELECT state FROM breaker_changes WHERE brand = column1"
             " ORDER BY at DESC LIMIT 1), 'closed')",
             [(brand, effect.latest_stamp, each.breaker.state.value) for brand, each in effect.breakers.items()],
         )
