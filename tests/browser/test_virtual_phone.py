@@ -138,6 +138,19 @@ def test_a_pin_has_four_digits_and_a_payment_can_wait(page: Page, sandbox: Sandb
     expect(page.locator(STATUS)).to_contain_text("Approved")
 
 
+def test_a_wrong_pin_is_told_at_the_payment_for_which_it_was_typed(page: Page, sandbox: Sandbox) -> None:
+    number = next(_NUMBERS)
+    for _ in range(2):
+        sandbox.create("direct/payin", msisdn=number)
+    page.goto(phone_of(sandbox, number))
+    second = page.locator("form.prompt").nth(1)
+    second.get_by_label("PIN").fill("1")
+    second.get_by_role("button", name="Approve").click()
+    expect(second.get_by_role("alert")).to_contain_text("A PIN has four digits")
+    expect(page.get_by_role("alert")).to_have_count(1)
+    expect(second.get_by_label("PIN")).to_be_focused()
+
+
 def test_a_number_is_picked_or_chosen_among_those_that_wait(narrow_page: Page, sandbox: Sandbox) -> None:
     page, number = narrow_page, next(_NUMBERS)
     page.goto(f"{sandbox.pages}/phone")

@@ -80,8 +80,7 @@ async def answer_prompt(number: str, reference: str) -> Response:
     elif _PIN_PATTERN.fullmatch(pin):
         operator.approve(reference)
     else:
-        fault = "A PIN has four digits; on this phone any four will do."
-        return await _render_phone(number, fault=fault, status=422)
+        return await _render_phone(number, wrong_pin=reference, status=422)
     guide = form.get("guide", "")
     if _REFERENCE_PATTERN.fullmatch(guide):
         return Response("", 303, {"Location": f"/try/{guide}?done={action}"})
@@ -121,13 +120,13 @@ def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | 
     ]
 
 
-async def _render_phone(number: str, *, fault: str = "", status: int = 200) -> Response:
+async def _render_phone(number: str, *, wrong_pin: str = "", status: int = 200) -> Response:
     if not MSISDN_PATTERN.fullmatch(number):
         return Response(await render_template("unknown.html", texts=ENGLISH), 404)
     number = _without_plus(number)
     page = await render_template(
         "phone.html",
-        **await phone_variables(number, fault=fault),
+        **await phone_variables(number, wrong_pin=wrong_pin),
         texts=ENGLISH,
         phone_page=f"/phone/{number}",
         refresh_s=REFRESH_S,
@@ -135,8 +134,9 @@ async def _render_phone(number: str, *, fault: str = "", status: int = 200) -> R
     return Response(page, status)
 
 
-async def phone_variables(number: str, *, fault: str = "") -> dict[str, Any]:
-    """Return what `handset.html` shows of this phone, but for the URL of the page around it."""
+async def phone_variables(number: str, *, wrong_pin: str = "") -> dict[str, Any]:
+    """Return what `handset.html` shows of this phone, but for the URL of the page around it. `wrong_pin` is the
+    reference of the payment for which no PIN was typed that could be one."""
     admin = pages_context().store.admin
     found = await admin.search_payments(number, msisdns=(number, f"+{number}"), limit=PAYMENTS_MAX)
     own = [each for each in found.transactions if _without_plus(each.order.party.msisdn) == number]
@@ -149,7 +149,7 @@ async def phone_variables(number: str, *, fault: str = "") -> dict[str, Any]:
         "messages": phone_messages(own)[-MESSAGES_MAX:],
         "shops": {each.brand.id: each.brand.name for each in await admin.brands()},
         "money": functools.partial(format_amount, number_format=ENGLISH.numbers),
-        "fault": fault,
+        "wrong_pin": wrong_pin,
         "done": request.args.get("done", ""),
     }
 
