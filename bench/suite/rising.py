@@ -17,7 +17,7 @@ from bench.suite.creates import OUR_POSTGRES, OUR_SQLITE, SCHEMA, our_postgres, 
 
 FREE, BESIDE = "database free on both cores", "database on the load's core"
 CONNECTIONS: Mapping[str, Sequence[int]] = {FREE: (1, 2, 4, 8, 16, 32, 64, 128, 256), BESIDE: (1, 8, 64, 256)}
-ROUNDS_MOST, SECONDS_MOST = 3, 1
+ROUNDS_MOST, SECONDS_MOST = 5, 1
 PAUSE_S = 0.2
 """Nothing follows most of these creates, so a server is idle soon."""
 MANY, FLOOR_AT = 16, 64
