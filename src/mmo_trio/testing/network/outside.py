@@ -171,7 +171,10 @@ class ProcessNetwork:
                 attempt.client_end.close()
             raise
         process.require_alive()
-        if attempt.error or attempt.client_end is None:
+        if attempt.client_end is None:
+            raise _system_error(attempt.error)
+        if attempt.error:  # The server has accepted, but its answer was lost.
+            attempt.client_end.close()
             raise _system_error(attempt.error)
         descriptor = FIRST_DESCRIPTOR + len(process.ends)
         return SimulatedStream(

@@ -167,6 +167,7 @@ def test_no_connection_is_made_through_a_partition() -> None:
             machines.network.cut(source, target)
             assert "Connecting wasn't over" in await machines.failure()
             assert "Connection timed out" in await machines.failure(deadline_s=300)
+            assert not machines.client.ends, "a connection is left"
             machines.network.heal()
         await machines.success()
         assert machines.bodies == [b"paid"]
