@@ -19,7 +19,6 @@ from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Rejected, Reply
 from mmo_sansio.values import problems
-from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.api.authentication import Authenticator
@@ -27,6 +26,7 @@ from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.records_limit import RecordsLimit
 from mmo_trio.api.request_rates import RequestRates
+from mmo_trio.api.served_windows import ServedWindows
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
@@ -59,8 +59,7 @@ class MerchantApi:
     request_rates: RequestRates
     references: ReferenceGenerator
     trusted_proxies: TrustedProxies
-    mark_served: Callable[[Instant], None]
-    """Lets nothing be created below this wall time any more, as records up to there are served (R7)."""
+    served_windows: ServedWindows
     note_refusal: Callable[[CreatePayment, Problem], None]
     """Takes each creation that the payment rules have refused."""
     records_limit: RecordsLimit = Factory(RecordsLimit)
@@ -79,8 +78,8 @@ class MerchantApi:
             case LookUp() | LookUpByMerchantReference() as query:
                 return responses.look_up_response(await self.store.look_up(query))
             case RecordsRequest() as request:
-                self.mark_served(request.query.end)
                 async with self.records_limit.turn(request.query.brand):
+                    await self.served_windows.mark(request.query.end)
                     records = await self.store.list_records(request.query)
                     return responses.records_response(records, request, self.settings)
             case other:

@@ -78,6 +78,11 @@ class GatewayClock:
         return self._offset
 
     @property
+    def served_until(self) -> Instant:
+        """Return the wall time below which nothing is created any more (R7); the first instant when there is none."""
+        return self._served_until
+
+    @property
     def guard(self) -> ClockGuard:
         """Return the guard; it first reads the clocks when it is first needed."""
         if self._guard is None:

@@ -10,31 +10,10 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import START
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later
-from mmo_trio.system.clock import GatewayClock, boot_id
+from mmo_trio.system.clock import boot_id
+from tests.support.set_clock import SetClock
 
 NOTHING = Instant(0)
-
-
-class SetClock(GatewayClock):
-    """Shows what a test sets."""
-
-    shown = START
-    booted = MonotonicInstant(0)
-
-    def monotonic(self) -> MonotonicInstant:
-        return later(self.booted, self.offset)
-
-    def wall(self) -> Instant:
-        return later(self.shown, self.offset)
-
-    def step(self, by: Span) -> None:
-        """Step the wall clock, and have it accepted."""
-        self.observe()
-        self.shown = later(self.shown, by)
-        for _ in range(2):
-            self.observe()
-            self.shown, self.booted = later(self.shown, clock.MINUTE), later(self.booted, clock.MINUTE)
-        self.observe()
 
 
 def test_moments_rise_within_and_across_calls_while_the_clock_stands_still() -> None:

@@ -19,6 +19,7 @@ from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.merchant_api import MerchantApi
 from mmo_trio.api.readiness import Readiness
 from mmo_trio.api.request_rates import RequestRates
+from mmo_trio.api.served_windows import ServedWindows
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.console.context import ConsoleContext
@@ -139,7 +140,9 @@ def _api_handler(
         request_rates=RequestRates(resources.store, resources.clock.monotonic),
         references=resources.references,
         trusted_proxies=trusted_proxies,
-        mark_served=resources.clock.mark_served,
+        served_windows=ServedWindows(
+            resources.clock, save=None if resources.store.ownership else resources.store.save_clock_record
+        ),
         note_refusal=note_refusal,
     )
     store, body_limit = resources.store, resources.limits.body
