@@ -21,8 +21,9 @@ HINT_CHARACTERS_MAX = 2_000
 def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decision:
     """Poll at once; a hint about no payment of ours goes to the suspense book.
 
-    Hints cause at most one poll of a payment in POLL_INTERVAL_MIN, so a flood of them does no harm. A payment that has
-    ended without the provider's own report of success is polled as well: what the provider then reports goes to the
+    Hints cause at most one poll of a payment in POLL_INTERVAL_MIN, so a flood of them does no harm; in the last of
+    these intervals before the expiry each causes one, as the payment is not polled by itself any more. A payment that
+    has ended without the provider's own report of success is polled as well: what the provider then reports goes to the
     suspense book.
     """
     before = ledger.transaction(input_.gateway_reference)
@@ -36,11 +37,12 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
         return _poll_after_completion(before, input_)
     if not is_legal(before.progress.stage, input_):
         return ignore("The payment waits for no result.", before)
-    assert before.progress.wake_at is not None
-    soon = later(now.time, POLL_INTERVAL_MIN)
-    if _is_submission_in_flight(before) or before.progress.wake_at <= soon:
+    wake_at, expires_at, soon = before.progress.wake_at, before.order.expires_at, later(now.time, POLL_INTERVAL_MIN)
+    assert wake_at is not None
+    if _is_submission_in_flight(before) or (wake_at <= soon and wake_at < expires_at):
         return _store_hint(before, input_)
-    after = advance(before, input_, before.progress.stage, wake_at=soon, hint=_merge_hint(before, input_))
+    wake_at = min(soon, expires_at)
+    after = advance(before, input_, before.progress.stage, wake_at=wake_at, hint=_merge_hint(before, input_))
     return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.messages.intents import DeliverCallback, PollProvider
 from mmo_sansio.messages.replies import Applied
@@ -55,7 +57,7 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
     if before is None or before.progress.wake_at is None or now.time < before.progress.wake_at:
         return ignore("Nothing is due.", before)
     if now.time >= before.order.expires_at:
-        return _fail(before, input_, ErrorCode.TRANSACTION_EXPIRED, now=now)
+        return _expire(before, input_, now=now)
     if before.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER):
         return _fail(before, input_, ErrorCode.USER_TIMEOUT, now=now)
     after = advance(
@@ -66,6 +68,19 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
         wake_at=next_poll_at(before.order, poll_interval(before.progress.polls), now=now),
     )
     return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
+
+
+def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
+    """Fail the payment. When a poll is overdue, as no gateway ran at its time, poll now: money that has moved meanwhile
+    then goes to the suspense book (S5)."""
+    expired = _fail(before, input_, ErrorCode.TRANSACTION_EXPIRED, now=now)
+    assert before.progress.wake_at is not None
+    is_poll_overdue = _is_polled(before.progress.stage) and before.progress.wake_at < before.order.expires_at
+    return evolve(expired, intents=(*expired.intents, PollProvider(before.reference))) if is_poll_overdue else expired
+
+
+def _is_polled(stage: Stage) -> bool:
+    return stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT)
 
 
 def _fail(before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now: Moment) -> Decision:

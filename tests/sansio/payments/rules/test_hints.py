@@ -19,7 +19,7 @@ from mmo_sansio.testing.builders import (
     ledger_with,
     never_received,
 )
-from mmo_sansio.values.clock import MINUTE, SECOND, earlier
+from mmo_sansio.values.clock import MINUTE, SECOND, Span, earlier, later
 from mmo_sansio.values.model import Source, Stage, Transaction
 
 
@@ -86,3 +86,14 @@ def test_a_hint_about_a_payment_that_has_expired_goes_with_the_question() -> Non
     before = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
     decision = decided(before, hinted(content="id 1"))
     assert (decision.changes, decision.intents) == ((), (PollProvider(REFERENCE, "id 1"),))
+
+
+@pytest.mark.spec("S3", "S5")
+@pytest.mark.parametrize("ago", [0, SECOND], ids=["about to expire", "expired, not woken yet"])
+def test_a_hint_just_before_the_end_of_a_payment_polls_as_nothing_else_will(ago: int) -> None:
+    expires_at = later(START, Span(SECOND - 2 * ago))
+    before = a_transaction(Stage.AWAITING_RESULT, polls=9, wake_at=expires_at)
+    before = evolve(before, order=evolve(before.order, expires_at=expires_at))
+    decision = decided(before, hinted(content="receipt 1"))
+    assert decision.intents == (PollProvider(REFERENCE),)
+    assert after(decision).progress.wake_at == expires_at

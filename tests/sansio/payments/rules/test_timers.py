@@ -49,7 +49,7 @@ def moved(before: Transaction, *, now: Instant) -> Progress:
 @pytest.mark.parametrize("late", [0, 1, 40 * DAY], ids=["at", "just after", "long after"])
 @pytest.mark.parametrize("stage", PENDING, ids=str)
 def test_pending_for_three_days_expires(stage: Stage, late: Span) -> None:
-    before = a_transaction(stage, polls=5)
+    before = a_transaction(stage, polls=5, wake_at=EXPIRES)
     now = later(EXPIRES, late)
     assert moved(before, now=now) == Progress(
         stage=Stage.FAILED,
@@ -165,7 +165,7 @@ def test_a_gateway_that_was_down_expires_what_is_due_once() -> None:
     world.now = later(EXPIRES, DAY)
     for _ in range(3):
         world.gateway.wake(now=world.now)
-    assert len(world.gateway.take_intents()) == 1
+    assert world.gateway.take_intents() == (DeliverCallback(REFERENCE), PollProvider(REFERENCE))
     assert world.transaction().progress.error_code is ErrorCode.TRANSACTION_EXPIRED
 
 
@@ -184,3 +184,16 @@ def test_a_confirmed_payment_outlives_its_page() -> None:
     world.receive(a_confirmation())
     world.advance(HOUR)
     assert world.transaction().progress.stage is Stage.AWAITING_RESULT
+
+
+@pytest.mark.spec("S3", "S5", "S6")
+@pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
+def test_a_payment_that_expires_without_a_poll_that_was_due_is_polled_as_it_ends(stage: Stage) -> None:
+    """A gateway that was down for days must learn which money has moved meanwhile; the result goes to the suspense
+    book."""
+    was_down = woken(a_transaction(stage, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
+    assert was_down.intents == (DeliverCallback(REFERENCE), PollProvider(REFERENCE))
+    in_time = woken(a_transaction(stage, wake_at=EXPIRES), now=EXPIRES)
+    assert in_time.intents == (DeliverCallback(REFERENCE),)
+    never_sent = woken(a_transaction(Stage.CREATED, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
+    assert never_sent.intents == (DeliverCallback(REFERENCE),)
