@@ -74,7 +74,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
     {
         "due_payments_never_woken": Finding(0, "every_payment_ends"),
         "lost_wake_up": Finding(1, "every_payment_ends"),
-        "acted_on_before_the_commit": Finding(18, "an_end_never_changes"),
+        "acted_on_before_the_commit": Finding(19, "an_end_never_changes"),
         "drain_drops_callbacks": Finding(445, "each_end_is_called_back_once"),
         "sent_without_looking_again": Finding(143, "only_the_owner_calls_back"),
         "answered_before_the_commit": Finding(8, "no_answered_create_is_lost"),
