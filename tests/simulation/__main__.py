@@ -17,7 +17,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from tests.simulation.coverage import RunSummary, coverage_table, read_summary
+from tests.simulation.coverage import RunSummary, coverage_table, read_summary, write_summary
 from tests.simulation.play import DAYS, PAYMENTS, Played, Variant, play, play_all, shrink
 
 PROGRESS_INTERVAL_S = 30.0
@@ -48,7 +48,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--hours", type=float, help="play until so many hours have passed, instead")
     parser.add_argument("--first", type=int, default=0, help="the first of many seeds")
     parser.add_argument("--jobs", type=int, help="how many processes play them; as many as there are processors")
-    parser.add_argument("--summary", type=Path, help="add what happened to this file, which several runs may share")
+    parser.add_argument("--summary", type=Path, help="add what happened to this file, also while the run lasts")
     parser.add_argument("--payments", type=int, default=PAYMENTS)
     parser.add_argument("--days", type=float, default=DAYS)
     parser.add_argument("--keep", type=int, help="make only the first so many payments of the plan")
@@ -62,10 +62,11 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _play_many(like: Variant, arguments: argparse.Namespace) -> int:
-    """Play many seeds, print each that fails, how far the run has come, and at its end how often what happened."""
+    """Play many seeds, print each that fails, how far the run has come, and at its end how often what happened. The
+    file of the summary is kept up to date, so that a run may be ended at any time."""
     began = said_at = time.monotonic()
     end = None if arguments.hours is None else began + arguments.hours * 3_600
-    summary = RunSummary()
+    before, summary = read_summary(arguments.summary), RunSummary()
     variants = (evolve(like, seed=seed) for seed in _seeds(arguments.first, arguments.seeds, end))
     for played in play_all(variants, processes=arguments.jobs):
         _report(played, quiet=True)
@@ -74,10 +75,10 @@ def _play_many(like: Variant, arguments: argparse.Namespace) -> int:
         if time.monotonic() - said_at > PROGRESS_INTERVAL_S:
             said_at = time.monotonic()
             print(summary.headline(), flush=True)
+            write_summary(arguments.summary, before.plus(summary))
     print(coverage_table(summary.counts))
     print(summary.headline())
-    if arguments.summary is not None:
-        arguments.summary.write_text(read_summary(arguments.summary).plus(summary).to_json() + "\n", "utf-8")
+    write_summary(arguments.summary, before.plus(summary))
     return int(bool(summary.failed))
 
 

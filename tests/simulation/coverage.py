@@ -77,12 +77,18 @@ class RunSummary:
         )
 
 
-def read_summary(path: Path) -> RunSummary:
+def read_summary(path: Path | None) -> RunSummary:
     """Return the summary in a file; an empty one when there is none."""
-    if not path.exists():
+    if path is None or not path.exists():
         return RunSummary()
     document: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return RunSummary(**{**document, "counts": Counter(document["counts"])})
+
+
+def write_summary(path: Path | None, summary: RunSummary) -> None:
+    """Write the summary to a file, if one is wanted."""
+    if path is not None:
+        path.write_text(summary.to_json() + "\n", "utf-8")
 
 
 def coverage_table(counts: Counter[str]) -> str:
