@@ -44,6 +44,10 @@ payments only."""
 WAITING_MAX = 10_000
 """Work items that may wait for a conversation with one provider."""
 
+ENDED_POLL_PAUSE_S = 0.1
+"""Seconds between two polls of payments that have ended, of one provider: they leave its rate, and the processor, to
+payments that somebody waits for, also when thousands have expired together."""
+
 DRAIN_GRACE_S = 20.0
 """Seconds that active conversations have once the worker drains."""
 
@@ -64,6 +68,9 @@ class _ProviderQueue:
 
     waiting: deque[WorkItem] = Factory(deque)
     active: int = 0
+    ended: deque[WorkItem] = Factory(deque)
+    """Polls of payments that have ended: one at a time, while no other work waits."""
+    is_polling_ended: bool = False
 
 
 @define(eq=False)
@@ -104,7 +111,7 @@ class ProviderWorker:
 
         A poll is dropped when its payment has unfinished work or the queue is full, as the payment will be polled
         again. A submission follows the unfinished work of its payment, because that work may be its cause. A payment
-        that has ended is polled at most once in two seconds, however many hints come.
+        that has ended is polled at most once in two seconds, however many hints come, and after all others.
         """
         is_poll = isinstance(work.intent, PollProvider)
         reference = work.intent.gateway_reference
@@ -116,13 +123,18 @@ class ProviderWorker:
         if provider not in self.providers:
             logger.error("provider_not_configured", provider=provider, reference=reference)
             return True
-        if work.transaction.progress.stage.is_terminal and not self._may_poll_ended(work):
+        is_of_ended = is_poll and work.transaction.progress.stage.is_terminal
+        if is_of_ended and not self._may_poll_ended(work):
             return True
         queue = self._queues.setdefault(provider, _ProviderQueue())
-        if len(queue.waiting) >= self.waiting_max:
+        if len(queue.ended if is_of_ended else queue.waiting) >= self.waiting_max:
             self._dropped_polls += is_poll
             return is_poll
-        self._claim(queue, work)
+        if is_of_ended:
+            queue.ended.append(work)
+            self._start_conversations(queue)
+        else:
+            self._claim(queue, work)
         return True
 
     def try_reserve(self, reference: str, provider: str, operation: OperationKey) -> bool:
@@ -250,11 +262,25 @@ class ProviderWorker:
         while self._conversations and queue.waiting and queue.active < self.conversations_max:
             queue.active += 1
             self._conversations.start_soon(self._handle, queue, queue.waiting.popleft())
+        if self._conversations and queue.ended and not queue.is_polling_ended:
+            queue.is_polling_ended = True
+            self._conversations.start_soon(self._poll_ended, queue)
 
     async def _handle(self, queue: _ProviderQueue, work: WorkItem) -> None:
         is_submission = isinstance(work.intent, SubmitToProvider)
         with self._work_of(queue, work.intent.gateway_reference):
             await (self._submit(work) if is_submission else self._poll(work))
+
+    async def _poll_ended(self, queue: _ProviderQueue) -> None:
+        """Poll the payments that have ended; what the provider reports goes to the suspense book (S5)."""
+        while queue.ended and self._conversations:
+            if not queue.waiting:
+                work = queue.ended.popleft()
+                queue.active += 1
+                with self._work_of(queue, work.intent.gateway_reference):
+                    await self._poll(work)
+            await trio.sleep(ENDED_POLL_PAUSE_S)
+        queue.is_polling_ended = False
 
     async def _handle_reserved(self, queue: _ProviderQueue, transaction: Transaction, began_at: float) -> None:
         with self._work_of(queue, transaction.reference):

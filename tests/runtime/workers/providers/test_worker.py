@@ -37,7 +37,7 @@ from mmo_sansio.values.model import Operation, Source, Stage, Transaction
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest
 from mmo_trio.workers.providers.ended_polls import INTERVAL_S
-from mmo_trio.workers.providers.worker import SUBMISSION_RETRY_DELAY_MAX_S, ProviderWorker
+from mmo_trio.workers.providers.worker import ENDED_POLL_PAUSE_S, SUBMISSION_RETRY_DELAY_MAX_S, ProviderWorker
 from tests.support.engine_double import EngineDouble, now
 
 
@@ -326,6 +326,26 @@ async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_second
         await trio.sleep(60)
         assert [round(at - began, 3) for at, _ in harness.sent] == [0, 2, 4]
         assert harness.provider.hints == ["hint 0", "hint 19", "hint 39"]
+
+
+@pytest.mark.spec("S3", "S5")
+async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_no_other(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(WorkerHarness(waiting_max=5)) as harness:
+        ended = [numbered_reference(number) for number in range(8)]
+        for number in range(len(ended)):
+            await harness.create(number)
+            await harness.worker.wait_idle()
+        harness.answers, harness.sent, began = [has_it], [], trio.current_time()
+        for reference in ended:
+            harness.worker_takes(harness.engine.work(PollProvider(reference)))
+        assert harness.worker.statistics().dropped_polls == 3, "five may wait"
+        await harness.create(len(ended))
+        await trio.sleep(60)
+        polled = [round(at - began, 3) for at, method in harness.sent if method == "GET"]
+        assert polled == [pytest.approx(number * ENDED_POLL_PAUSE_S) for number in range(5)]
+        assert [at - began for at, method in harness.sent if method == "POST"] == [0]
 
 
 async def test_a_provider_that_was_removed_leaves_its_payments_pending(autojump_clock: MockClock) -> None:
