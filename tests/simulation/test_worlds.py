@@ -36,6 +36,13 @@ def test_a_payer_whom_the_operator_asks_already_is_refused() -> None:
     assert play(Variant(22, payments=20)).violations == ()
 
 
+def test_a_request_whose_key_was_being_looked_up_while_its_process_was_suspended_creates_nothing() -> None:
+    """Its merchant has repeated it elsewhere, and that payment has failed, so its reference could be used again."""
+    suspended = {14, 15, 28, 29, 32, 33}
+    left_out = tuple(nth for nth in range(len(Variant(835).plan().faults)) if nth not in suspended)
+    assert play(Variant(835, left_out=left_out)).violations == ()
+
+
 def test_seeds_have_the_same_digests_in_every_process(tmp_path: Path) -> None:
     """The processes order their sets differently."""
     compare = [sys.executable, "-m", "tests.simulation.digests", str(tmp_path / "digests.json"), "--seeds", "20"]

@@ -19,6 +19,7 @@ from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Rejected, Reply
 from mmo_sansio.values import problems
+from mmo_sansio.values.clock import MonotonicInstant
 from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.api.authentication import Authenticator
@@ -27,9 +28,11 @@ from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.records_limit import RecordsLimit
 from mmo_trio.api.request_rates import RequestRates
 from mmo_trio.api.served_windows import ServedWindows
+from mmo_trio.engine.batch import MAY_HAVE_WAITED
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator, generate_page_token
 
 PROBLEM_ERRORS: Final = (ProblemError, StoreUnavailable, OutcomeUnknown)
@@ -59,6 +62,7 @@ class MerchantApi:
     request_rates: RequestRates
     references: ReferenceGenerator
     trusted_proxies: TrustedProxies
+    clock: GatewayClock
     served_windows: ServedWindows
     note_refusal: Callable[[CreatePayment, Problem], None]
     """Takes each creation that the payment rules have refused."""
@@ -70,11 +74,12 @@ class MerchantApi:
         """Return the response, or admit a creation request's body, in the order of C9.
 
         Raises one of PROBLEM_ERRORS."""
+        read_at = self.clock.since_boot()
         owner = await self._find_key_owner(head, context)
         match requests.check_head(head, route, None if owner is None else owner.brand, self.settings):
             case CreationHead() as creation:
                 assert owner is not None, "the head of a request without a key's owner is rejected"
-                return Admitted(self.body_limit, partial(self._create, creation, owner.api_key_id))
+                return Admitted(self.body_limit, partial(self._create, creation, owner.api_key_id, read_at))
             case LookUp() | LookUpByMerchantReference() as query:
                 return responses.look_up_response(await self.store.look_up(query))
             case RecordsRequest() as request:
@@ -103,7 +108,9 @@ class MerchantApi:
         address = self.trusted_proxies.client_address(context.client, forwarded)
         return context.client if address is None else str(address)
 
-    async def _create(self, creation: CreationHead, api_key_id: str, body: bytes) -> HttpResponse | Problem:
+    async def _create(
+        self, creation: CreationHead, api_key_id: str, read_at: MonotonicInstant, body: bytes
+    ) -> HttpResponse | Problem:
         try:
             input_ = requests.parse_creation(
                 creation,
@@ -114,6 +121,8 @@ class MerchantApi:
                 terms=self.terms,
                 api_key_id=api_key_id,
             )
+            if read_at < self.clock.requests_count_since():
+                raise StoreUnavailable(MAY_HAVE_WAITED)
             reply = await self.submit(input_)
             if isinstance(reply, Rejected):
                 self.note_refusal(input_, reply.problem)

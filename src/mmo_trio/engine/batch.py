@@ -14,7 +14,7 @@ from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.engine.queue import conflict_keys
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
@@ -28,6 +28,10 @@ DEFERRALS_MAX = 64
 """Deferrals of one input, in about 10 s, before its caller learns that nothing was stored."""
 
 
+MAY_HAVE_WAITED = "this process was suspended, and the request may have waited as long"
+"""Why nothing is created."""
+
+
 class DecisionFailed(Exception):
     """The payment rules failed on this input, by an error in this program; nothing was stored."""
 
@@ -37,6 +41,8 @@ class PendingInput(ParkingSpot[Reply]):
     """An input on its way through the engine. The engine decides it even if no task waits for the reply."""
 
     input: Input
+    added_at: MonotonicInstant
+    """When the engine got it, as time since the machine started."""
     reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
     deferrals: int = 0
@@ -71,16 +77,16 @@ class Batch:
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
         """Decide one after the other, each at a moment of its own, so that later inputs see what earlier ones changed.
         An error in the payment rules fails only its own input, of which nothing is applied. What shares a key with an
-        input that has to wait waits, too. Nothing is created while a request may be as old as a suspension: its sender
-        may have given it up, and paid otherwise."""
-        is_outdated = self.clock.has_just_resumed()
+        input that has to wait waits, too. Nothing is created for a request that may be as old as a suspension: its
+        sender may have given it up, and paid otherwise."""
+        requests_count_since = self.clock.requests_count_since()
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
         self.results = []
         waiting: set[Hashable] = set()
         for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
             result: Decision | Exception
-            if is_outdated and isinstance(call.input, CreatePayment):
-                result = StoreUnavailable("this process was suspended, and the request may have waited as long")
+            if call.added_at < requests_count_since and isinstance(call.input, CreatePayment):
+                result = StoreUnavailable(MAY_HAVE_WAITED)
             elif waiting.isdisjoint(call.keys):
                 result = self._decide_one(ledger, call.input, now, utc)
             else:

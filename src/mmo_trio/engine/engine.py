@@ -157,7 +157,7 @@ class Engine:
         if len(self._queue) >= self.queue_max:
             self._rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
-        call = PendingInput(input_)
+        call = PendingInput(input_, self.clock.since_boot())
         self._queue.add(call)
         return call
 

@@ -120,12 +120,12 @@ class GatewayClock:
             self._ran_at = self.since_boot()
         return self.guard.observe(wall=self.wall(), monotonic=self.monotonic())
 
-    def has_just_resumed(self) -> bool:
-        """Return whether the process was suspended until a moment ago, so that a request which it reads now may have
-        waited for as long, and its sender has given it up."""
+    def requests_count_since(self) -> MonotonicInstant:
+        """Return the time, as `since_boot` shows it, since which a request that is read has certainly not waited
+        through a suspension of this process. The sender of an earlier one may have given it up."""
         self._note_running()
         suspension = self.last_suspension
-        return suspension is not None and self.since_boot() < later(suspension.ended_at, RESUMING)
+        return MonotonicInstant(0) if suspension is None else later(suspension.ended_at, RESUMING)
 
     def _note_running(self) -> None:
         """Notice whether the process has run lately. Before the first `observe`, which a worker repeats, a long pause

@@ -16,13 +16,13 @@ from mmo_sansio.messages.inputs import BeginSubmission, CreatePayment, Input, Pr
 from mmo_sansio.messages.intents import Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Applied, Rejected, Reply
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.testing import a_create_payment, a_transaction, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
-from mmo_trio.engine.batch import DecisionFailed
+from mmo_trio.engine.batch import Batch, DecisionFailed, PendingInput
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.conformance.inputs import creation, succeeded
 from mmo_trio.storage.conformance.inputs import reference as check_reference
@@ -150,6 +150,21 @@ async def test_nothing_is_created_by_a_request_that_may_have_waited_in_a_suspend
         assert isinstance(await engine.submit(a_payment(2)), Accepted)
 
     await with_engine(act, machine=MachineClock())
+
+
+@pytest.mark.spec("C12", "P5")
+def test_a_creation_that_was_in_the_queue_of_a_suspended_process_is_never_decided() -> None:
+    machine = MachineClock()
+    machine.observe()
+    batch = Batch([PendingInput(a_payment(1), machine.since_boot())], machine)
+    machine.booted = later(machine.booted, clock.HOUR)
+    machine.observe()
+    for _ in range(9):  # The store takes its time.
+        machine.booted = later(machine.booted, RESUMING)
+        machine.observe()
+    assert batch.decide(Ledger()) == []
+    (result,) = batch.results
+    assert isinstance(result, StoreUnavailable)
 
 
 @pytest.mark.spec("P3")

@@ -27,6 +27,7 @@ from mmo_trio.engine.batch import PendingInput
 from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_journal
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.system.clock import boot_time
 from mmo_trio.workers.providers.worker import ProviderWorker
 from tests.support.engine_double import EngineDouble, now
 
@@ -60,7 +61,7 @@ class SandboxWorld:
 
     def notify(self, request: HttpRequest) -> PendingInput:
         report = self.provider.read_notification(request)
-        pending = PendingInput(report)
+        pending = PendingInput(report, boot_time())
         if self.notification_errors:
             pending.complete(outcome.Error(self.notification_errors.pop(0)))
         else:

@@ -21,6 +21,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Terms
 from mmo_trio.engine.batch import DecisionFailed, PendingInput
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
+from mmo_trio.system.clock import boot_time
 from mmo_trio.workers import scheduler as scheduler_module
 from mmo_trio.workers.scheduler import Scheduler
 from tests.support.engine_double import EngineDouble, now
@@ -50,7 +51,7 @@ class SchedulerWorld:
     def enqueue(self, input_: Input) -> PendingInput:
         assert isinstance(input_, TransactionWoke)
         self.woken_references.append(input_.gateway_reference)
-        pending = PendingInput(input_)
+        pending = PendingInput(input_, boot_time())
         pending.complete(outcome.capture(self.engine.gateway.receive, input_, now=self.now()))
         return pending
 
@@ -173,7 +174,7 @@ async def test_rounds_in_which_the_same_transaction_is_due_again_cause_little_lo
     @define
     class Defers(SchedulerWorld):
         def enqueue(self, input_: Input) -> PendingInput:
-            pending = PendingInput(input_)
+            pending = PendingInput(input_, boot_time())
             pending.complete(outcome.Value(Ignored("It is not due any more.")))
             return pending
 
@@ -207,7 +208,7 @@ async def test_a_transaction_that_cannot_be_woken_delays_no_other_and_causes_lit
             assert isinstance(input_, TransactionWoke)
             if input_.gateway_reference != numbered_reference(1):
                 return SchedulerWorld.enqueue(self, input_)
-            pending = PendingInput(input_)
+            pending = PendingInput(input_, boot_time())
             pending.complete(outcome.Error(StoreUnavailable("not this one")))
             return pending
 
@@ -234,7 +235,7 @@ class NeverWakesSome(SchedulerWorld):
         if self.stopped_failing or input_.gateway_reference >= numbered_reference(self.failing):
             return SchedulerWorld.enqueue(self, input_)
         self.woken_references.append(input_.gateway_reference)
-        pending = PendingInput(input_)
+        pending = PendingInput(input_, boot_time())
         pending.complete(outcome.Error(self.error))
         return pending
 

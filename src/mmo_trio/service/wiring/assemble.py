@@ -140,6 +140,7 @@ def _api_handler(
         request_rates=RequestRates(resources.store, resources.clock.monotonic),
         references=resources.references,
         trusted_proxies=trusted_proxies,
+        clock=resources.clock,
         served_windows=ServedWindows(
             resources.clock, save=None if resources.store.ownership else resources.store.save_clock_record
         ),
