@@ -124,12 +124,12 @@ class ProviderWorker:
             logger.error("provider_not_configured", provider=provider, reference=reference)
             return True
         is_of_ended = is_poll and work.transaction.progress.stage.is_terminal
-        if is_of_ended and not self._may_poll_ended(work):
-            return True
         queue = self._queues.setdefault(provider, _ProviderQueue())
         if len(queue.ended if is_of_ended else queue.waiting) >= self.waiting_max:
             self._dropped_polls += is_poll
             return is_poll
+        if is_of_ended and not self._may_poll_ended(work):
+            return True
         if is_of_ended:
             queue.ended.append(work)
             self._start_conversations(queue)
