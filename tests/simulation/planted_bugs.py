@@ -79,8 +79,8 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "sent_without_looking_again": Finding(143, "only_the_owner_calls_back"),
         "answered_before_the_commit": Finding(8, "no_answered_create_is_lost"),
         "commit_in_doubt_forgotten": Finding(179, "every_payment_ends_once_nothing_is_wrong"),
-        "submitted_without_a_record": Finding(433, "money_is_asked_for_once"),
-        "horizon_that_does_not_wait": Finding(10, "records_list_each_payment_once"),
+        "submitted_without_a_record": Finding(22, "money_is_asked_for_once"),
+        "horizon_that_does_not_wait": Finding(49, "records_list_each_payment_once"),
         "work_of_the_dead_left": Finding(122, "every_payment_ends_once_nothing_is_wrong"),
     }
 )
