@@ -127,6 +127,8 @@ class ProviderWorker:
         queue = self._queues.setdefault(provider, _ProviderQueue())
         if len(queue.ended if is_of_ended else queue.waiting) >= self.waiting_max:
             self._dropped_polls += is_poll
+            if is_of_ended:
+                logger.warning("ended_poll_dropped", provider=provider, reference=reference, once_a_minute=True)
             return is_poll
         if is_of_ended and not self._may_poll_ended(work):
             return True

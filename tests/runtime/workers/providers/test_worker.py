@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
+import structlog
 import trio
 from attrs import Factory, define
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -338,9 +339,11 @@ async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_n
             await harness.create(number)
             await harness.worker.wait_idle()
         harness.answers, harness.sent, began = [has_it], [], trio.current_time()
-        for reference in ended:
-            harness.worker_takes(harness.engine.work(PollProvider(reference)))
+        with structlog.testing.capture_logs() as log:
+            for reference in ended:
+                harness.worker_takes(harness.engine.work(PollProvider(reference)))
         assert harness.worker.statistics().dropped_polls == 3, "five may wait"
+        assert {each["event"] for each in log} == {"ended_poll_dropped"}
         await harness.create(len(ended))
         await trio.sleep(60)
         polled = [round(at - began, 3) for at, method in harness.sent if method == "GET"]
