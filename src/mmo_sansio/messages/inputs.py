@@ -196,6 +196,9 @@ class ProviderCannotTell:
 
     gateway_reference: str
     provider: str
+    version: int | None = None
+    """The transaction's version at its poll, where a later acceptance or hint may tell by what to poll; None where
+    nothing could."""
 
 
 @frozen

@@ -48,7 +48,7 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
 
 def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> Decision:
     """Leave a payment that cannot be polled until it expires, or until a notification or staff end it: never guess
-    (S6)."""
+    (S6). What has been learned since the poll began may tell by what to poll, so the next poll decides then."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.order.provider != input_.provider or before.progress.provider_data is None:
         return ignore("No such payment waits for this provider.")
@@ -56,6 +56,8 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
         return ignore("The payment waits for no result.", before)
     if before.progress.wake_at == before.order.expires_at:
         return ignore("It waits for a notification or a person.", before)
+    if input_.version not in (None, before.progress.version):
+        return ignore("More is known of the payment since that poll began.", before)
     after = advance(before, input_, before.progress.stage, wake_at=before.order.expires_at)
     return Decision(Applied(after), transition_changes(before, after))
 

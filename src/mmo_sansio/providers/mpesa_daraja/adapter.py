@@ -170,7 +170,7 @@ class DarajaProvider:
             return (yield from self._poll_status(transaction, known_as or own, hint, now=now))
         if key == DIRECT_TAXPAYOUT and known_as:
             return (yield from self._poll_status(transaction, known_as, hint, now=now))
-        return ProviderCannotTell(transaction.reference, self.name)
+        return ProviderCannotTell(transaction.reference, self.name, transaction.progress.version)
 
     def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
         """Ask for the state of a deposit by its receipt. The answer arrives by a callback."""

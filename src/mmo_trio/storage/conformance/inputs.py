@@ -148,7 +148,7 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.ProviderFailed(about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"),
         inputs.ProviderUnreachable(about, provider, "no answer"),
         inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
-        inputs.ProviderCannotTell(about, provider),
+        inputs.ProviderCannotTell(about, provider, random.choice((None, 3, 4))),
         inputs.ProviderHinted(about, provider, "?"),
         inputs.ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
         inputs.CorrectTimes(about, "ada"),

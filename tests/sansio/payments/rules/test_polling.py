@@ -17,6 +17,7 @@ from mmo_sansio.testing import (
     FakeProvider,
     World,
     a_transaction,
+    accepted,
     accepts,
     cannot_tell,
     does_not_answer,
@@ -114,6 +115,17 @@ def test_who_cannot_be_asked_is_not_asked_again(stage: Stage) -> None:
     assert (after.progress.stage, after.progress.wake_at) == (stage, EXPIRES)
     assert isinstance(decided(after, cannot_tell()).reply, Ignored)
     assert isinstance(decided(before, cannot_tell(provider="other")).reply, Ignored)
+
+
+@pytest.mark.spec("S6")
+def test_a_poll_that_did_not_know_what_the_submission_returned_does_not_end_polling() -> None:
+    """The answer to the submission is recorded while the poll is under way; the provider can be polled from then on."""
+    asked = a_transaction(Stage.SUBMITTING, polls=1)
+    known = moved(decided(asked, accepted(provider_reference="ws_CO_1")))
+    late = cannot_tell(version=asked.progress.version)
+    assert isinstance(decided(known, late).reply, Ignored)
+    assert known.progress.wake_at != EXPIRES
+    assert moved(decided(asked, late)).progress.wake_at == EXPIRES
 
 
 def tells_nothing(transaction: Transaction) -> ProviderReport:
