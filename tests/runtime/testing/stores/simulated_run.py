@@ -39,9 +39,11 @@ async def a_file(faults: StoreFaults = NO_FAULTS, *, seed: int = 1) -> AsyncIter
 
 
 @asynccontextmanager
-async def a_server(faults: StoreFaults = NO_FAULTS, *, seed: int = 1) -> AsyncIterator[SimulatedServer]:
+async def a_server(
+    faults: StoreFaults = NO_FAULTS, *, seed: int = 1, draws: FaultDraws | None = None
+) -> AsyncIterator[SimulatedServer]:
     """Start an empty server; Trio's clock shows 0 at noon."""
-    server = SimulatedServer(FaultDraws(Random(seed)), NOON, faults)
+    server = SimulatedServer(draws or FaultDraws(Random(seed)), NOON, faults)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.machine.run)
         yield server
