@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from abc import abstractmethod
 from typing import TypeAlias, TypeVar
 
@@ -12,6 +13,9 @@ SendBuffer = TypeVar("SendBuffer", bytes, memoryview)
 
 RECEIVE_BYTES_MAX = 64 * 1024
 """Bytes of one read: a request with the largest body of the API arrives in two."""
+
+LAST_RECEIVED = slice(52, 56)
+"""Where Linux's `struct tcp_info` has `tcpi_last_data_recv`, in milliseconds."""
 
 
 def unmap_ipv4(address: str) -> str:
@@ -47,6 +51,10 @@ class TransportStream(trio.abc.Stream):
     def is_silent(self) -> bool:
         """Tell whether the connection is certainly open and holds nothing unread."""
         return False
+
+    def seconds_since_arrival(self) -> float:
+        """Return how long ago the peer's last bytes arrived, or its connection; 0 where nobody knows."""
+        return 0.0
 
     async def send_all_now(self, data: bytes) -> None:
         """Send all of it and begin at once, for callers that have just checked their permission."""
@@ -123,6 +131,14 @@ class PlainStream(TransportStream):
         except OSError:
             pass
         return False
+
+    def seconds_since_arrival(self) -> float:
+        """Return how long ago the peer's last bytes arrived, or its connection, as the kernel has it; 0 where it does
+        not tell."""
+        if self._socket.family is socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):
+            return 0.0
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_RECEIVED.stop)
+        return int.from_bytes(info[LAST_RECEIVED], sys.byteorder) / 1_000
 
     async def aclose(self) -> None:
         """Close at once."""

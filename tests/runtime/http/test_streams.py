@@ -43,6 +43,21 @@ async def test_a_unix_socket_has_no_address() -> None:
         stream.close()
 
 
+async def test_the_kernel_tells_since_when_what_has_arrived_waits() -> None:
+    with trio.fail_after(20):
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        client = await trio.open_tcp_stream("127.0.0.1", listener.socket.getsockname()[1])
+        async with listener, client:
+            await client.send_all(b"a request")
+            stream = LingeringStream((await listener.accept()).socket)
+            await trio.sleep(0.1)  # The kernel's time is not virtual.
+            before = stream.seconds_since_arrival()
+            assert before >= 0.09
+            while stream.seconds_since_arrival() >= before:
+                await client.send_all(b"more")
+            stream.close()
+
+
 async def test_closing_waits_until_the_client_has_closed_too() -> None:
     ours, theirs = trio.socket.socketpair()
     stream = LingeringStream(ours)

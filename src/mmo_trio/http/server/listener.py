@@ -15,7 +15,7 @@ import trio
 from attrs import field, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_sansio.values.problems import UNAVAILABLE
+from mmo_sansio.values.problems import UNAVAILABLE, Problem
 from mmo_trio.http.handler import StreamingHandler
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_bytes
@@ -32,7 +32,7 @@ OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, 
 """Errors of accept() that pass when something is closed; every other one is an internal error."""
 ACCEPT_PAUSE_S: Final = 0.1
 """How long accepting pauses then; the waiting connections stay in the kernel's queue."""
-BUSY_REJECTIONS_MAX: Final = 64
+REJECTIONS_MAX: Final = 64
 """503 responses that are sent concurrently; further connections are closed without a response."""
 
 PAUSE_LINES_PER_SECOND: Final = 1.0
@@ -42,6 +42,9 @@ FOREIGN_CLIENT_LINES_PER_SECOND: Final = 1 / 60
 DEFAULT_ACCEPT_RULES: Final = AcceptRules()
 
 TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem("Too many connections are open; send the request again soon.")
+WAITED_TOO_LONG: Final = UNAVAILABLE.problem(
+    "The connection has waited too long to be accepted; send the request again."
+)
 
 
 async def serve_http(
@@ -103,7 +106,7 @@ class _Acceptor:
     listener_context: ListenerContext
     connection_nursery: trio.Nursery
     rules: AcceptRules
-    busy_rejections: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(BUSY_REJECTIONS_MAX))
+    rejections: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(REJECTIONS_MAX))
     pause_log: LogRateLimit = field(factory=lambda: LogRateLimit(PAUSE_LINES_PER_SECOND, 1))
     foreign_client_log: LogRateLimit = field(factory=lambda: LogRateLimit(FOREIGN_CLIENT_LINES_PER_SECOND, 1))
 
@@ -138,25 +141,38 @@ class _Acceptor:
         elif not self.rules.permits_client(client):
             self._log_foreign_client()
             transport.close()
+        elif self._has_waited_too_long(transport):
+            self._reject(WAITED_TOO_LONG, transport, client)
         elif table.has_room_for(client) or (not table.is_full and self.rules.is_proxy(client)):
             connection = ServerConnection(self.listener_context, transport, client)
             table.add(connection)
             self.connection_nursery.start_soon(connection.run)
-        elif self.listener_context.tls is None and self.busy_rejections.available_tokens:
-            self.busy_rejections.acquire_on_behalf_of_nowait(transport)
-            self.connection_nursery.start_soon(self._reject_busy, transport, client)
         else:
-            transport.close()
+            self._reject(TOO_MANY_CONNECTIONS, transport, client)
+
+    def _has_waited_too_long(self, transport: TransportStream) -> bool:
+        """Return whether the client may have sent its request so long ago that it has given it up. One that waits for
+        a handshake has not sent it yet."""
+        context = self.listener_context
+        return context.tls is None and transport.seconds_since_arrival() > context.limits.accept_timeout_s
 
     def _log_foreign_client(self) -> None:
         suppressed = self.foreign_client_log.acquire(trio.current_time())
         if suppressed is not None:
             logger.warning("foreign_client_refused", suppressed=suppressed)
 
-    async def _reject_busy(self, transport: TransportStream, client: str) -> None:
-        """Send a 503 for lack of room; the request is not read, so nothing of it was stored (P5)."""
+    def _reject(self, problem: Problem, transport: TransportStream, client: str) -> None:
+        """Send a 503, or only close the connection where that takes a handshake, or while many are being sent."""
+        if self.listener_context.tls is None and self.rejections.available_tokens:
+            self.rejections.acquire_on_behalf_of_nowait(transport)
+            self.connection_nursery.start_soon(self._send_rejection, problem, transport, client)
+        else:
+            transport.close()
+
+    async def _send_rejection(self, problem: Problem, transport: TransportStream, client: str) -> None:
+        """Send a 503; the request is not read, so nothing of it was stored (P5)."""
         context = self.listener_context.request_context(client)
-        response = self.listener_context.reject(TOO_MANY_CONNECTIONS, context)
+        response = self.listener_context.reject(problem, context)
         self.listener_context.metrics.count_response(context, response.status, 0.0)
         data = response_bytes(response, request_id=context.request_id, connection=b"close")
         try:
@@ -167,4 +183,4 @@ class _Acceptor:
             pass
         finally:
             transport.close()
-            self.busy_rejections.release_on_behalf_of(transport)
+            self.rejections.release_on_behalf_of(transport)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import outcome
 import trio
-from attrs import define, field
+from attrs import Factory, define, field
 
 from mmo_trio.system.parking import ParkingSpot
 from mmo_trio.testing.network.conditions import ConnectionFault, FaultAt, Path
@@ -57,6 +57,8 @@ class ConnectionEnd:
     """What the server shows in a TLS handshake."""
     reader: ParkingSpot[None] = field(factory=ParkingSpot, init=False)
     writer: ParkingSpot[None] = field(factory=ParkingSpot, init=False)
+    _received_at: float = field(default=Factory(lambda self: self.clock.current_time(), takes_self=True), init=False)
+    """When bytes last arrived, or the end was made."""
     _sent_bytes: int = field(default=0, init=False)
     _unarrived_bytes: int = field(default=0, init=False)
     _last_arrival_at: float = field(default=0.0, init=False)
@@ -64,6 +66,11 @@ class ConnectionEnd:
     """Segments that are to be sent again, in order."""
     _is_lost: bool = field(default=False, init=False)
     """Whether what it sends is lost for ever, and it does not know."""
+
+    @property
+    def seconds_since_arrival(self) -> float:
+        """How long ago bytes last arrived, or the end was made."""
+        return self.clock.current_time() - self._received_at
 
     @property
     def is_readable(self) -> bool:
@@ -140,6 +147,7 @@ class ConnectionEnd:
             self.transmit(partial(self.peer.receive_error, errno.ECONNRESET))
         elif self.error is None:
             self.received += data
+            self._received_at = self.clock.current_time()
             self.reader.unpark(outcome.Value(None))
 
     def receive_end(self) -> None:

@@ -69,6 +69,10 @@ class SimulatedStream(TransportStream):
         except OSError as error:
             raise trio.BrokenResourceError from error
 
+    def seconds_since_arrival(self) -> float:
+        """Return how long ago the peer's last bytes arrived, or its connection."""
+        return self.end.seconds_since_arrival
+
     async def aclose(self) -> None:
         """Close; one that lingers first says that nothing more is sent, and waits until the peer closes too."""
         try:

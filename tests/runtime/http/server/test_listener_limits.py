@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.http.server.accept_rules import AcceptRules
-from mmo_trio.http.server.listener import BUSY_REJECTIONS_MAX, serve_http
+from mmo_trio.http.server.listener import ACCEPT_PAUSE_S, REJECTIONS_MAX, serve_http
 from tests.support.http_listener import (
     ERROR_DOCS,
     Client,
@@ -179,11 +179,11 @@ async def test_a_flood_above_the_limit_is_answered_503_as_long_as_it_listens() -
     async with listening_with(connections=1) as here:
         only = await here.connect()
         assert (await only.ask(get())).status == 200
-        for _ in range(BUSY_REJECTIONS_MAX + 5):
+        for _ in range(REJECTIONS_MAX + 5):
             refused = await here.connect()
             assert (await refused.answer()).status == 503
             await trio.aclose_forcefully(refused.stream)
-        deaf = [await here.connect() for _ in range(BUSY_REJECTIONS_MAX)]
+        deaf = [await here.connect() for _ in range(REJECTIONS_MAX)]
         assert await (await here.connect()).is_closed(), "without a word"
         for client in deaf:
             assert (await client.answer()).status == 503
@@ -232,6 +232,39 @@ async def test_a_listener_outlives_a_want_of_descriptors(number: int, monkeypatc
                 assert (await here.ask(get())).status == 200
             assert await idle.is_closed()
     assert ("accept_paused", errno.errorcode[number]) in [(line["event"], line.get("error")) for line in lines]
+
+
+def accept_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a listener fail to accept a connection that is there, so that it pauses."""
+    accept = trio.SocketListener.accept
+    failures = iter([OSError(errno.EMFILE, "no more")])
+
+    async def accept_after_a_pause(self: trio.SocketListener) -> trio.SocketStream:
+        await trio.lowlevel.wait_readable(self.socket.fileno())
+        if failure := next(failures, None):
+            raise failure
+        return await accept(self)
+
+    monkeypatch.setattr(trio.SocketListener, "accept", accept_after_a_pause)
+
+
+@pytest.mark.spec("P5", "C12")
+async def test_a_request_that_waited_too_long_to_be_accepted_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client may have given it up, and sent it to another process."""
+    accept_late(monkeypatch)
+    async with listening_with(accept_timeout_s=ACCEPT_PAUSE_S / 2) as here:
+        client = await here.connect()
+        await client.send(post(b"abc"))
+        assert_problem(await client.answer(), 503, "service_unavailable")
+        assert await client.is_closed()
+        assert here.service.heads == []
+        assert (await here.ask(get())).status == 200, "the next one has not waited"
+
+
+async def test_a_request_that_waited_a_little_to_be_accepted_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    accept_late(monkeypatch)
+    async with listening_with() as here:
+        assert (await here.ask(post(b"abc"))).json["length"] == 3
 
 
 async def test_an_accept_that_fails_for_another_reason_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

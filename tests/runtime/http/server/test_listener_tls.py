@@ -52,6 +52,14 @@ async def test_a_connection_lives_on_under_tls(tls: Callable[[], ssl.SSLContext]
         assert all(context.is_secure for context in here.service.contexts)
 
 
+async def test_a_client_that_waits_for_its_handshake_has_not_given_up(
+    tls: Callable[[], ssl.SSLContext], trusting: ssl.SSLContext
+) -> None:
+    """It sends its request only when it is accepted, however long that takes."""
+    async with listening(attrs.evolve(LIMITS, accept_timeout_s=-1.0), tls) as here:
+        assert (await (await here.connect(trusting)).ask(get())).status == 200
+
+
 @pytest.mark.spec("G3", "P4")
 async def test_a_refusal_arrives_whole_and_is_ended_properly_while_the_client_still_sends(
     tls: Callable[[], ssl.SSLContext], trusting: ssl.SSLContext
