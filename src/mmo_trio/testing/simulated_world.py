@@ -89,8 +89,9 @@ class SimulatedWorld:
         return self.simulation.clock.true_time()
 
     def has_traffic(self) -> bool:
-        """Return whether any connection is open."""
-        return any(each.ends for each in self.machines)
+        """Return whether any connection is open, or a gateway has yet to poll an operator: it pauses between polls of
+        payments that have ended, while no connection need be open."""
+        return any(each.ends for each in self.machines) or any(each.has_waiting_polls for each in self.gateways)
 
     async def run(self) -> WorldBooks:
         """Run the plan from its beginning until everything is at rest, and return the gateway's books."""

@@ -54,6 +54,12 @@ class WorldGateway:
     _faults: int = 0
     """How many faults keep the next process from starting."""
 
+    @property
+    def has_waiting_polls(self) -> bool:
+        """Whether a poll, or a submission, waits until its process sends it."""
+        components = None if self.life is None else self.life.components
+        return components is not None and components.workers.providers.statistics().waiting > 0
+
     @contextmanager
     def kept_down(self) -> Iterator[None]:
         """Let no process start while the block lasts; several faults may do so at a time."""

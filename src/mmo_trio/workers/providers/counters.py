@@ -45,6 +45,7 @@ class ProviderStatistics:
     active: int
     """Active conversations."""
     waiting: int
+    """Submissions and polls that wait, with those of payments that have ended."""
     submissions: int
     """Submissions that were started."""
     polls: int

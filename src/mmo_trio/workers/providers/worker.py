@@ -198,7 +198,7 @@ class ProviderWorker:
         queues, counts = self._queues.values(), self._counts.values()
         return ProviderStatistics(
             active=sum(queue.active for queue in queues),
-            waiting=sum(len(queue.waiting) for queue in queues),
+            waiting=sum(len(queue.waiting) + len(queue.ended) for queue in queues),
             submissions=sum(count.submissions for count in counts),
             polls=sum(count.polls for count in counts),
             unreachable=sum(count.reports[REPORT_LABELS[ProviderUnreachable]] for count in counts),

@@ -344,6 +344,7 @@ async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_n
                 harness.worker_takes(harness.engine.work(PollProvider(reference)))
         assert harness.worker.statistics().dropped_polls == 3, "five may wait"
         assert {each["event"] for each in log} == {"ended_poll_dropped"}
+        assert harness.worker.statistics().waiting == 5
         await harness.create(len(ended))
         await trio.sleep(60)
         polled = [round(at - began, 3) for at, method in harness.sent if method == "GET"]
