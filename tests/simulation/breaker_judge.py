@@ -25,7 +25,8 @@ ATTEMPT_S: Final = 15.0
 """The longest attempt. One that a process gives up as it drains leaves no record."""
 LOSES_OUTCOMES: Final = COSTS_LEASES - {FaultKind.GATEWAY_RESTARTED}
 """Kinds of faults from which on a breaker may lack outcomes, or may have counted some that are not on record. A process
-that drains passes on what it has counted."""
+that drains and shares its store passes on what it has counted; the only process of a file loses the latest
+successes."""
 COUNTED: Final = frozenset(
     {DeliveryOutcome.DELIVERED, DeliveryOutcome.NON_2XX, DeliveryOutcome.TIMEOUT, DeliveryOutcome.TRANSPORT_ERROR}
 )
@@ -39,7 +40,8 @@ WINDOW_MARGIN_S: Final = 7.0
 def one_breaker_holds_over_all_processes(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """K5: what was sent to a merchant, and what was held back, by whichever process, is what one breaker permits that
     has counted the outcomes of all."""
-    until_s = min((each.began_s for each in world.periods if each.kind in LOSES_OUTCOMES), default=math.inf)
+    loses_outcomes = LOSES_OUTCOMES if world.plan.is_store_shared else COSTS_LEASES
+    until_s = min((each.began_s for each in world.periods if each.kind in loses_outcomes), default=math.inf)
     restarts = [each for each in world.periods if each.kind is FaultKind.GATEWAY_RESTARTED]
     of_brands: defaultdict[str, list[StoredCallback]] = defaultdict(list)
     for each in world.commits.callbacks:
@@ -89,6 +91,8 @@ class BreakerComparison:
                 return None
             elif self._may_send(at_s):
                 self._begin(each)
+                if wrongly_held is not None and self._changed_at_s == at_s:
+                    return None
             else:
                 if self._is_uncertain(at_s):
                     return None

@@ -38,6 +38,17 @@ def test_what_one_breaker_permits_is_right(outcomes: Sequence[tuple[float, Deliv
     assert first_difference(outcomes) is None
 
 
+def test_a_callback_that_was_held_back_as_the_probe_began_is_right() -> None:
+    """The probe's beginning is known from its end and its duration, so only about."""
+    opened = [
+        StoredCallback(at_s, "payment", "shop-0", DeliveryAttempt(outcome, "https://shop.example"))
+        for at_s, outcome in OPENED
+    ]
+    held = StoredCallback(60.0, "held", "shop-0", DeliveryAttempt(HELD, "https://shop.example"))
+    probe = StoredCallback(68.0, "probe", "shop-0", DeliveryAttempt(FAILED, "https://shop.example", None, 7_990))
+    assert BreakerComparison((), WINDOW_S).first_difference([*opened, held, probe]) is None
+
+
 @pytest.mark.parametrize(
     ("outcomes", "payment"),
     [
