@@ -16,6 +16,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span, earlier
 from mmo_sansio.values.model import Party, Stage
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
+from mmo_trio.workers.scheduler import ROUND_SIZE_MAX
 
 OTHERS_PER_S = 100.0
 OTHERS_CONNECTIONS = 8
@@ -81,8 +82,8 @@ def run(options: Options) -> Outcome:
                 f"{calm.p50_ms:.1f}, {calm.p99_ms:.1f}",
             ]
         ],
-        "the server's core: two decisions for each, in rounds of 64, each of which waits for the one before it, so"
-        " that others get their turn in between.",
+        f"the server's core: two decisions for each, in rounds of {ROUND_SIZE_MAX}, each of which waits for the one"
+        " before it, so that others get their turn in between.",
     )
     return Outcome(
         "expiry",
