@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import trio
@@ -43,8 +44,8 @@ class SimulatedProcess:
     """Set when no task of it is left."""
     on_death: list[Callable[[], None]] = field(factory=list, init=False)
     """Called when it is killed, before any of its tasks learns it; a store breaks its connections there."""
-    connections_max: int = field(default=CONNECTIONS_MAX, init=False)
-    """Connections for which it has descriptors."""
+    _connection_limits: list[int] = field(factory=lambda: [CONNECTIONS_MAX], init=False)
+    """How many connections it has descriptors for; the least counts."""
     _listeners: list[SimulatedListener] = field(factory=list, init=False)
     _when_running: list[Callable[[], None]] = field(factory=list, init=False)
     _scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
@@ -71,9 +72,18 @@ class SimulatedProcess:
     def require_descriptor(self) -> None:
         """Raise OSError (EMFILE) when it has no descriptor for one more connection. Those that wait to be accepted have
         none yet."""
-        if len(self.ends) - sum(map(len, self._listeners)) >= self.connections_max:
+        if len(self.ends) - sum(map(len, self._listeners)) >= min(self._connection_limits):
             self.machine.network.report_fault("no_descriptor", process=self.name)
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    @contextmanager
+    def short_of_descriptors(self, connections: int) -> Iterator[None]:
+        """Let it have descriptors for so many connections at most while the block lasts; blocks may overlap."""
+        self._connection_limits.append(connections)
+        try:
+            yield
+        finally:
+            self._connection_limits.remove(connections)
 
     def gateway_clock(self) -> MachineGatewayClock:
         """Return the clock of a gateway in this process."""

@@ -235,10 +235,8 @@ class FaultRunner:
         if gateway.life is None:
             return
         process = gateway.life.process
-        before = process.connections_max
-        process.connections_max = len(process.ends) + round(fault.strength * SPARE_DESCRIPTORS_MAX)
-        await self.world.schedule.sleep(fault.lasts_s)
-        process.connections_max = before
+        with process.short_of_descriptors(len(process.ends) + round(fault.strength * SPARE_DESCRIPTORS_MAX)):
+            await self.world.schedule.sleep(fault.lasts_s)
 
     def _gateway(self, fault: WorldFault) -> WorldGateway:
         return self.world.gateways[fault.target % len(self.world.gateways)]

@@ -188,15 +188,29 @@ def test_a_slow_reader_makes_its_sender_wait() -> None:
     simulate(test)
 
 
+def test_descriptors_come_back_also_where_two_shortages_overlap() -> None:
+    async def test(machines: TwoMachines) -> None:
+        first, second = machines.client.short_of_descriptors(0), machines.client.short_of_descriptors(0)
+        machines.serve()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert await machines.failure() == "Connecting failed: Too many open files."
+        second.__exit__(None, None, None)
+        await machines.success()
+
+    simulate(test)
+
+
 def test_a_server_without_descriptors_accepts_when_it_has_some_again() -> None:
     async def test(machines: TwoMachines) -> None:
         machines.serve()
-        machines.server.connections_max = 0
-        assert "The TLS handshake" not in await machines.failure(), "the machine itself completes it"
-        machines.server.connections_max = 1
-        await machines.success()
-        machines.client.connections_max = 0
-        assert await machines.failure() == "Connecting failed: Too many open files."
+        with machines.server.short_of_descriptors(0):
+            assert "The TLS handshake" not in await machines.failure(), "the machine itself completes it"
+        with machines.server.short_of_descriptors(1):
+            await machines.success()
+        with machines.client.short_of_descriptors(0):
+            assert await machines.failure() == "Connecting failed: Too many open files."
         assert machines.network.fault_counts["no_descriptor"] > 2
 
     simulate(test)
