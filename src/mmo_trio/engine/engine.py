@@ -27,7 +27,7 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.ledger import merge_reads
 from mmo_trio.engine.batch import Batch, DecisionFailed, PendingInput
-from mmo_trio.engine.clock_continuity import continue_clock
+from mmo_trio.engine.clock_continuity import begin_clock
 from mmo_trio.engine.queue import InputQueue
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
 from mmo_trio.storage.interface.failures import log_store_failure
@@ -165,7 +165,7 @@ class Engine:
         """Decide batches until cancelled; then raise StoreUnavailable in the callers that still wait."""
         try:
             self._context = copy_context()
-            await continue_clock(self.clock, self.store)
+            await begin_clock(self.clock, self.store)
             task_status.started()
             async with trio.open_nursery() as nursery:
                 for _ in range(self.store.batches_in_flight):

@@ -59,11 +59,11 @@ class ClockMonitor:
         return self._ahead_of_store
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Compare the clocks every second until cancelled, and save a record at the start, every minute, and when wall
-        time has changed."""
+        """Compare the clocks every second until cancelled, and save a record every minute, and when wall time has
+        changed. The engine has saved one at its start."""
+        self._save_at = trio.current_time() + SAVE_INTERVAL_S
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._observe)
-            await self._save()
             task_status.started()
             await self._keep_records()
 

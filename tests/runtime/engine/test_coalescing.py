@@ -11,6 +11,7 @@ from trio.testing import MockClock
 
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import a_create_payment, numbered_reference
 from mmo_trio.engine.engine import COALESCED_MAX, Engine, Outbox
 from mmo_trio.storage.interface.store import DecideBatch
@@ -31,6 +32,9 @@ class SlowStore:
 
     async def clock_record(self, boot_id: str) -> object:
         return await self.store.clock_record(boot_id)
+
+    async def save_clock_record(self, record: ClockRecord) -> None:
+        await self.store.save_clock_record(record)
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         began = trio.current_time()

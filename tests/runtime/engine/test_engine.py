@@ -17,6 +17,7 @@ from mmo_sansio.messages.intents import Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Applied, Rejected, Reply
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import a_create_payment, a_transaction, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, later
@@ -45,6 +46,9 @@ class Watched:
 
     async def clock_record(self, boot_id: str) -> Any:
         return await self.store.clock_record(boot_id)
+
+    async def save_clock_record(self, record: ClockRecord) -> None:
+        await self.store.save_clock_record(record)
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         if self.hold is not None:
