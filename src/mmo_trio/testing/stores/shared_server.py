@@ -187,8 +187,9 @@ class SimulatedServer:
         call.reply(outcome.capture(statement))
 
     def write(self, transaction: ServerTransaction, statement: Callable[[], T], call: StoreCall[T]) -> None:
-        """Do a statement in a transaction whose outcome `resolve` tells."""
-        if self._committed.get(transaction.number) is False:
+        """Do a statement in a transaction whose outcome `resolve` tells. Nothing is committed for a caller that has given
+        up: it sends COMMIT only once it has the statement's result."""
+        if call.is_answered or self._committed.get(transaction.number) is False:
             call.reply(outcome.Error(ConnectionLost("the server has ended the session")))
         elif trio.current_time() < self._disk_full_until:
             call.reply(outcome.Error(StatementRefused("the disk is full")))

@@ -151,6 +151,22 @@ def test_what_a_claim_in_doubt_has_claimed_is_found_later() -> None:
     run(main)
 
 
+def test_a_claim_that_arrives_when_its_caller_has_given_up_claims_nothing() -> None:
+    async def main() -> None:
+        async with a_server() as server, open_shared_store(server, "two") as two:
+            async with open_shared_store(server, "one") as one:
+                await create_payments(one, [1])
+            server.faults = StoreFaults(late=1.0, late_s=(20.0, 20.0))
+            with pytest.raises(OutcomeUnknown):
+                await two.claim_abandoned(limit=10)
+            server.faults = NO_FAULTS
+            await trio.sleep(60)  # What is late has arrived.
+            [work] = await two.claim_abandoned(limit=10)
+            assert work.transaction.reference == reference(1)
+
+    run(main)
+
+
 def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async def lose(name: str, statement: object) -> Never:
         raise OutcomeUnknown("lost")
