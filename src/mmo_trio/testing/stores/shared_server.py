@@ -187,8 +187,8 @@ class SimulatedServer:
         call.reply(outcome.capture(statement))
 
     def write(self, transaction: ServerTransaction, statement: Callable[[], T], call: StoreCall[T]) -> None:
-        """Do a statement in a transaction whose outcome `resolve` tells. Nothing is committed for a caller that has given
-        up: it sends COMMIT only once it has the statement's result."""
+        """Do a statement in a transaction whose outcome `resolve` tells. Nothing is committed for a caller that has
+        given up: it sends COMMIT only once it has the statement's result."""
         if call.is_answered or self._committed.get(transaction.number) is False:
             call.reply(outcome.Error(ConnectionLost("the server has ended the session")))
         elif trio.current_time() < self._disk_full_until:
