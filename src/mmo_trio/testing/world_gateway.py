@@ -58,7 +58,7 @@ class WorldGateway:
     def has_waiting_polls(self) -> bool:
         """Whether a poll, or a submission, waits until its process sends it."""
         components = None if self.life is None else self.life.components
-        return components is not None and components.workers.providers.statistics().waiting > 0
+        return components is not None and components.workers.providers.waiting > 0
 
     @contextmanager
     def kept_down(self) -> Iterator[None]:

@@ -193,12 +193,17 @@ class ProviderWorker:
             await self._conversation_finished.wait()
         await trio.lowlevel.checkpoint()
 
+    @property
+    def waiting(self) -> int:
+        """Return how many submissions and polls wait, with those of payments that have ended."""
+        return sum(len(queue.waiting) + len(queue.ended) for queue in self._queues.values())
+
     def statistics(self) -> ProviderStatistics:
         """Return the present figures."""
         queues, counts = self._queues.values(), self._counts.values()
         return ProviderStatistics(
             active=sum(queue.active for queue in queues),
-            waiting=sum(len(queue.waiting) + len(queue.ended) for queue in queues),
+            waiting=self.waiting,
             submissions=sum(count.submissions for count in counts),
             polls=sum(count.polls for count in counts),
             unreachable=sum(count.reports[REPORT_LABELS[ProviderUnreachable]] for count in counts),
