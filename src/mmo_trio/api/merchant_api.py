@@ -28,7 +28,6 @@ from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.records_limit import RecordsLimit
 from mmo_trio.api.request_rates import RequestRates
 from mmo_trio.api.served_windows import ServedWindows
-from mmo_trio.engine.batch import MAY_HAVE_WAITED
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
@@ -55,8 +54,9 @@ class MerchantApi:
     body_limit: int
     """Bytes of a creation request's body (G7)."""
     store: Store
-    submit: Callable[[CreatePayment], Awaitable[Reply]]
-    """Returns the reply to a creation once it is durable; raises what `Engine.submit` does."""
+    create: Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]
+    """Returns the reply to a creation whose request was read at that time since the machine started, once it is
+    durable; raises what `Engine.submit` does."""
     authenticator: Authenticator
     brand_hosts: BrandHosts
     request_rates: RequestRates
@@ -74,12 +74,12 @@ class MerchantApi:
         """Return the response, or admit a creation request's body, in the order of C9.
 
         Raises one of PROBLEM_ERRORS."""
-        read_at = self.clock.since_boot()
+        received_at = self.clock.since_boot()
         owner = await self._find_key_owner(head, context)
         match requests.check_head(head, route, None if owner is None else owner.brand, self.settings):
             case CreationHead() as creation:
                 assert owner is not None, "the head of a request without a key's owner is rejected"
-                return Admitted(self.body_limit, partial(self._create, creation, owner.api_key_id, read_at))
+                return Admitted(self.body_limit, partial(self._create, creation, owner.api_key_id, received_at))
             case LookUp() | LookUpByMerchantReference() as query:
                 return responses.look_up_response(await self.store.look_up(query))
             case RecordsRequest() as request:
@@ -109,7 +109,7 @@ class MerchantApi:
         return context.client if address is None else str(address)
 
     async def _create(
-        self, creation: CreationHead, api_key_id: str, read_at: MonotonicInstant, body: bytes
+        self, creation: CreationHead, api_key_id: str, received_at: MonotonicInstant, body: bytes
     ) -> HttpResponse | Problem:
         try:
             input_ = requests.parse_creation(
@@ -121,9 +121,7 @@ class MerchantApi:
                 terms=self.terms,
                 api_key_id=api_key_id,
             )
-            if read_at < self.clock.requests_count_since():
-                raise StoreUnavailable(MAY_HAVE_WAITED)
-            reply = await self.submit(input_)
+            reply = await self.create(input_, received_at)
             if isinstance(reply, Rejected):
                 self.note_refusal(input_, reply.problem)
             return responses.creation_response(reply, self.settings)

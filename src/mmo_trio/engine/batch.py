@@ -27,8 +27,7 @@ logger = structlog.get_logger(__name__)
 DEFERRALS_MAX = 64
 """Deferrals of one input, in about 10 s, before its caller learns that nothing was stored."""
 
-
-MAY_HAVE_WAITED = "this process was suspended, and the request may have waited as long"
+_MAY_HAVE_WAITED = "this process was suspended, and the request may have waited as long"
 """Why nothing is created."""
 
 
@@ -41,8 +40,8 @@ class PendingInput(ParkingSpot[Reply]):
     """An input on its way through the engine. The engine decides it even if no task waits for the reply."""
 
     input: Input
-    added_at: MonotonicInstant
-    """When the engine got it, as time since the machine started."""
+    received_at: MonotonicInstant
+    """When its request was read, as time since the machine started; when the engine got it where there is none."""
     reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
     deferrals: int = 0
@@ -85,8 +84,8 @@ class Batch:
         waiting: set[Hashable] = set()
         for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
             result: Decision | Exception
-            if call.added_at < requests_count_since and isinstance(call.input, CreatePayment):
-                result = StoreUnavailable(MAY_HAVE_WAITED)
+            if call.received_at < requests_count_since and isinstance(call.input, CreatePayment):
+                result = StoreUnavailable(_MAY_HAVE_WAITED)
             elif waiting.isdisjoint(call.keys):
                 result = self._decide_one(ledger, call.input, now, utc)
             else:

@@ -26,6 +26,7 @@ from attrs import Factory, define, field, frozen
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.ledger import merge_reads
+from mmo_sansio.values.clock import MonotonicInstant
 from mmo_trio.engine.batch import Batch, DecisionFailed, PendingInput
 from mmo_trio.engine.clock_continuity import begin_clock
 from mmo_trio.engine.queue import InputQueue
@@ -132,14 +133,15 @@ class Engine:
     _last_failure_at: float = -math.inf
     _commit_durations: LatencyHistogram = Factory(LatencyHistogram)
 
-    async def submit(self, input_: Input) -> Reply:
-        """Return the reply to this input, once what it changed is durable.
+    async def submit(self, input_: Input, received_at: MonotonicInstant | None = None) -> Reply:
+        """Return the reply to this input, once what it changed is durable. `received_at`: when its request was read, as
+        time since the machine started; now by default.
 
         Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that, DecisionFailed for
         an error in this program. A caller's cancellation doesn't stop its input; one whose input is being made durable
         may go on only then.
         """
-        call = self._add(input_)
+        call = self._add(input_, received_at)
         if self._idle and self._expected_inputs <= 1 and self._can_start_batch():
             await self._decide_as_caller()
         else:
@@ -153,11 +155,11 @@ class Engine:
         self._start_batch_if_possible()
         return call
 
-    def _add(self, input_: Input) -> PendingInput:
+    def _add(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
         if len(self._queue) >= self.queue_max:
             self._rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
-        call = PendingInput(input_, self.clock.since_boot())
+        call = PendingInput(input_, self.clock.since_boot() if received_at is None else received_at)
         self._queue.add(call)
         return call
 

@@ -143,7 +143,8 @@ async def test_nothing_is_created_by_a_request_that_may_have_waited_in_a_suspend
         machine = engine.clock
         assert isinstance(machine, MachineClock)
         machine.observe()
-        taken = await engine.submit(a_payment(1))
+        read_before = machine.since_boot()
+        taken = await engine.submit(a_payment(1), read_before)
         assert isinstance(taken, Accepted)
         machine.booted = later(machine.booted, clock.HOUR)
         with pytest.raises(StoreUnavailable, match="was suspended"):
@@ -152,6 +153,8 @@ async def test_nothing_is_created_by_a_request_that_may_have_waited_in_a_suspend
         assert isinstance(reply, Applied), "what is known about older payments is taken"
         machine.booted = later(machine.booted, RESUMING)
         assert isinstance(await engine.submit(a_payment(2)), Accepted)
+        with pytest.raises(StoreUnavailable, match="was suspended"):
+            await engine.submit(a_payment(3), read_before)  # Its body took so long.
 
     await with_engine(act, machine=MachineClock())
 

@@ -11,6 +11,7 @@ from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
+from mmo_sansio.values.clock import MonotonicInstant
 from mmo_sansio.values.problems import Problem
 from mmo_trio.api.api_handler import ApiHandler
 from mmo_trio.api.authentication import Authenticator
@@ -132,7 +133,7 @@ def _api_handler(
         terms=resources.limits.terms,
         body_limit=resources.limits.body,
         store=resources.store,
-        submit=_create(resources, engine, workers),
+        create=_creator(resources, engine, workers),
         authenticator=authenticator,
         brand_hosts=BrandHosts(
             resources.store, known, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies
@@ -157,7 +158,9 @@ def _api_handler(
     )
 
 
-def _create(resources: Resources, engine: Engine, workers: Workers) -> Callable[[CreatePayment], Awaitable[Reply]]:
+def _creator(
+    resources: Resources, engine: Engine, workers: Workers
+) -> Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]:
     """Return what creates a payment. Where several processes share the store, a creation needs no load as long as it
     asks for its merchantReference only, and a submission of its own costs less than that round trip."""
     if resources.store.ownership is not None:

@@ -8,13 +8,15 @@ of the commit is unknown, nothing was sent, and that is recorded.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import trio
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Accepted, Reply
+from mmo_sansio.values.clock import MonotonicInstant
 from mmo_sansio.values.model import Operation
-from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import OutcomeUnknown
 from mmo_trio.workers.providers.worker import ProviderWorker
 
@@ -23,18 +25,18 @@ from mmo_trio.workers.providers.worker import ProviderWorker
 class PaymentCreator:
     """Passes creations to the engine, for a store that this process has to itself."""
 
-    submit: Submit
+    submit: Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]
     worker: ProviderWorker
 
-    async def create(self, input_: CreatePayment) -> Reply:
-        """Return the reply to a creation once it is durable, and begin its submission where a conversation is free.
-        Raises what `Engine.submit` does."""
+    async def create(self, input_: CreatePayment, received_at: MonotonicInstant) -> Reply:
+        """Return the reply to a creation whose request was read at that time since the machine started, once it is
+        durable, and begin its submission where a conversation is free. Raises what `Engine.submit` does."""
         reference, provider = input_.gateway_reference, _provider_of(input_)
         operation = input_.draft.operation
         if provider is None or not self.worker.try_reserve(reference, provider, (operation.type, operation.flow)):
-            return await self.submit(input_)
+            return await self.submit(input_, received_at)
         try:
-            reply = await self.submit(evolve(input_, reserved_provider=provider))
+            reply = await self.submit(evolve(input_, reserved_provider=provider), received_at)
         except (OutcomeUnknown, trio.Cancelled):
             self.worker.report_unsent(reference, provider)
             raise

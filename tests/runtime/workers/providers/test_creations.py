@@ -9,18 +9,19 @@ import trio
 from attrs import evolve
 from trio.testing import MockClock
 
-from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Rejected, Reply
 from mmo_sansio.providers.common.operations import ProviderOperation
 from mmo_sansio.testing import REFERENCE, a_brand, a_create_payment, a_method, numbered_reference
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Span
+from mmo_sansio.values.clock import MonotonicInstant, Span
 from mmo_sansio.values.model import Operation, Stage
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.providers.conversation import SendRequest
 from mmo_trio.workers.providers.creations import PaymentCreator
 from tests.runtime.workers.providers.test_worker import PlainProvider, WorkerHarness, at_work, hangs, succeeds
 
+RECEIVED_AT = MonotonicInstant(0)
 BRAND = a_brand(methods=(a_method(provider="test"),))
 POLLED = ProviderOperation(
     is_idempotent=False, can_be_polled=True, poll_intervals=(Span(clock.MINUTE),), not_found_is_final_after=None
@@ -34,12 +35,19 @@ def a_harness(*answers: SendRequest, conversations_max: int = 256, can_be_polled
     return WorkerHarness(answers=list(answers) or [succeeds], provider=provider, conversations_max=conversations_max)
 
 
+def creator(harness: WorkerHarness) -> PaymentCreator:
+    async def submit(input_: CreatePayment, _: MonotonicInstant) -> Reply:
+        return await harness.engine.submit(input_)
+
+    return PaymentCreator(submit, harness.worker)
+
+
 async def create(
     harness: WorkerHarness, number: int | None = None, *, operation: Operation = Operation.DIRECT_PAYIN
 ) -> None:
     subject = REFERENCE if number is None else numbered_reference(number)
     asked = a_create_payment(subject, brand=BRAND, merchant_reference=subject, operation=operation)
-    await PaymentCreator(harness.engine.submit, harness.worker).create(asked)
+    await creator(harness).create(asked, RECEIVED_AT)
 
 
 def steps(harness: WorkerHarness) -> list[str]:
@@ -78,7 +86,7 @@ async def test_a_conversation_that_is_not_needed_is_given_back(rejected: bool, a
             await create(harness)
             await harness.worker.wait_idle()
             again = a_create_payment(numbered_reference(2), brand=BRAND, merchant_reference=REFERENCE)
-            reply = await PaymentCreator(harness.engine.submit, harness.worker).create(again)
+            reply = await creator(harness).create(again, RECEIVED_AT)
             assert isinstance(reply, Rejected)
         else:
             harness.engine.errors.append(StoreUnavailable("down"))
@@ -133,14 +141,14 @@ async def test_a_slow_commit_is_part_of_the_time_for_the_conversation(autojump_c
 async def test_what_may_have_become_durable_unsent_is_submitted_after_all(autojump_clock: MockClock) -> None:
     harness = a_harness()
 
-    async def commits_without_telling(input_: Input) -> Reply:
+    async def commits_without_telling(input_: CreatePayment, _: MonotonicInstant) -> Reply:
         await harness.engine.submit(input_)
         raise OutcomeUnknown("the commit took too long")
 
     async with at_work(harness):
         asked = a_create_payment(brand=BRAND)
         with pytest.raises(OutcomeUnknown):
-            await PaymentCreator(commits_without_telling, harness.worker).create(asked)
+            await PaymentCreator(commits_without_telling, harness.worker).create(asked, RECEIVED_AT)
         assert (harness.stage, harness.sent) == (Stage.SUBMITTING, [])
         await trio.testing.wait_all_tasks_blocked()
         await harness.worker.wait_idle()
