@@ -129,7 +129,7 @@ class RequestReader:
 def _parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     """Parse a whole head, or take what is known of an equal one; raises ProblemError for one that must be rejected."""
     if len(head) > CACHED_HEAD_BYTES_MAX:
-        return _parse_head(head, limits)
+        return parse_head(head, limits)
     matched = _PLAIN_READ.match(head)
     if matched is None or len(head) > limits.head_bytes or len(matched[1]) > limits.target_bytes:
         return _parse_head_cached(head, limits)
@@ -139,7 +139,7 @@ def _parse_any_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     )
 
 
-def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
+def parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     """Parse a whole head; raises ProblemError for one that must be rejected."""
     problem = check_head(head, limits)
     if problem is not None:
@@ -167,7 +167,7 @@ def _parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
     )
 
 
-_parse_head_cached = lru_cache(maxsize=HEADS_CACHED)(_parse_head)
+_parse_head_cached = lru_cache(maxsize=HEADS_CACHED)(parse_head)
 """Caches heads: a client repeats the same head but for the length of its body."""
 
 
@@ -175,7 +175,7 @@ _parse_head_cached = lru_cache(maxsize=HEADS_CACHED)(_parse_head)
 def _parse_read_cached(fields: bytes, limits: HeadLimits) -> ParsedHead:
     """Parse the fields of a plain GET and cache them, as a client that looks many payments up repeats all but the
     target; raises ProblemError."""
-    return _parse_head(b"GET / HTTP/1.1\r\n" + fields, limits)
+    return parse_head(b"GET / HTTP/1.1\r\n" + fields, limits)
 
 
 class _ChunkedRequestBody:

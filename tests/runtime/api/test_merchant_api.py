@@ -1,0 +1,80 @@
+"""What the merchant API tells the engine of a request (C12)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+from attrs import define
+
+from mmo_sansio.api.incoming.routes import CreateRoute
+from mmo_sansio.http.messages import RequestHead
+from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.messages.replies import Rejected, Reply
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
+from mmo_sansio.values.model import Operation, Terms
+from mmo_sansio.values.problems import MALFORMED
+from mmo_trio.api.merchant_api import MerchantApi
+from mmo_trio.http.handler import Admitted, RequestContext
+from mmo_trio.storage.interface.admin_types import KeyOwner
+from mmo_trio.system.clock import GatewayClock
+from mmo_trio.system.ids import ReferenceGenerator
+from tests.support.api_requests import BRAND, SETTINGS, body
+
+
+class MachineClock(GatewayClock):
+    """Runs as the test says."""
+
+    booted = MonotonicInstant(0)
+
+    def monotonic(self) -> MonotonicInstant:
+        return self.booted
+
+
+@define
+class KnownMerchant:
+    """Stands for the checks of the key, the host and the rate: one brand may do everything."""
+
+    async def find_owner(self, key: bytes, find_address: object) -> KeyOwner:
+        return KeyOwner(BRAND, "1")
+
+    async def is_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
+        return True
+
+    async def check(self, brand: object) -> None:
+        """Allow it."""
+
+
+@pytest.mark.spec("C12")
+async def test_a_creation_is_as_old_as_its_head_however_late_its_body_comes() -> None:
+    machine, received = MachineClock(), list[MonotonicInstant]()
+
+    async def create(input_: CreatePayment, received_at: MonotonicInstant) -> Reply:
+        received.append(received_at)
+        return Rejected(MALFORMED.problem("not of interest"))
+
+    merchant: Any = KnownMerchant()
+    api = MerchantApi(
+        settings=SETTINGS,
+        terms=Terms(),
+        body_limit=100_000,
+        store=cast(Any, None),
+        create=create,
+        authenticator=merchant,
+        brand_hosts=merchant,
+        request_rates=merchant,
+        references=ReferenceGenerator(lambda: Instant(0)),
+        trusted_proxies=cast(Any, None),
+        clock=machine,
+        served_windows=cast(Any, None),
+        note_refusal=lambda input_, problem: None,
+    )
+    head = RequestHead("POST", b"/", ((b"x-api-key", b"key"), (b"content-type", b"application/json")))
+    read_at = machine.booted = later(machine.booted, clock.HOUR)
+    admitted = await api.admit(CreateRoute(Operation.DIRECT_PAYIN, "mpesa_ke"), head, RequestContext("1", "", True))
+    assert isinstance(admitted, Admitted)
+    machine.booted = later(machine.booted, Span(9 * clock.SECOND))
+    await admitted.respond(json.dumps(body()).encode())
+    assert received == [read_at]
