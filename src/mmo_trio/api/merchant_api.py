@@ -32,7 +32,7 @@ from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.system.ids import ReferenceGenerator, generate_page_token
+from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 
 PROBLEM_ERRORS: Final = (ProblemError, StoreUnavailable, OutcomeUnknown)
 """Errors that merchants receive as a problem document; every other error is an internal one."""
@@ -61,6 +61,7 @@ class MerchantApi:
     brand_hosts: BrandHosts
     request_rates: RequestRates
     references: ReferenceGenerator
+    page_tokens: PageTokenGenerator
     trusted_proxies: TrustedProxies
     clock: GatewayClock
     served_windows: ServedWindows
@@ -117,7 +118,7 @@ class MerchantApi:
                 body,
                 self.settings,
                 gateway_reference=self.references.next(),
-                page_token=generate_page_token(),
+                page_token=self.page_tokens.next(),
                 terms=self.terms,
                 api_key_id=api_key_id,
             )

@@ -46,6 +46,8 @@ class SandboxContext:
 
     new_reference: Callable[[], str]
     """Returns a new ULID."""
+    new_page_token: Callable[[], str]
+    """Returns a new token of a hosted page."""
     advance_clock: Callable[[Span], Awaitable[Instant]]
     """Moves the clock; returns the new time once everything due on the way is committed."""
     operator: SandboxOperatorWorker | None

@@ -4,16 +4,49 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from typing import Final
 
+from attrs import define
 from ulid import ULID
 
-from mmo_sansio.values.clock import MILLISECOND, Instant
+from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant
 
-PAGE_TOKEN_BYTES = 24
-"""192 random bits, so that page tokens cannot be guessed (W3)."""
+PAGE_TOKEN_BYTES: Final = 24
+_PAGE_TOKEN_SHARED_BITS: Final = 0xFFFFFF << 168
+"""The first 24 bits of a page token, before 168 random ones that no other has: it cannot be guessed (W3)."""
 
-_RANDOM_BITS = 80
+_RANDOM_BITS: Final = 80
+_SUFFIX_SHARED_BITS: Final = 0xFFFFF << 40
+"""The first four of the last 12 characters of a ULID, which some operators repeat and by which there is an index."""
+
+NEIGHBOURS_MAX: Final = 64
+"""Values that share bits at most: about as many as a page of an index holds."""
+
+
+@define(eq=False)
+class NeighbouringBits:
+    """Lets random values that are drawn in the same second share some of their bits, so that they are neighbours in an
+    index of a store.
+
+    Each entry at a place of its own would make every payment of a commit change one more page of the index, all of
+    which are written to the log. What is shared tells of a value no more than about when it was drawn."""
+
+    shared_mask: int
+    _now: Callable[[], Instant]
+    _shared: int = 0
+    _began_at: Instant = Instant(0)
+    _neighbours: int = NEIGHBOURS_MAX
+
+    def apply(self, drawn: int) -> int:
+        """Return the value that was drawn, with the bits that it shares with those before it."""
+        now = self._now()
+        if self._neighbours < NEIGHBOURS_MAX and 0 <= now - self._began_at < SECOND:
+            self._neighbours += 1
+            return drawn & ~self.shared_mask | self._shared
+        self._shared, self._began_at, self._neighbours = drawn & self.shared_mask, now, 1
+        return drawn
 
 
 class ReferenceGenerator:
@@ -21,20 +54,29 @@ class ReferenceGenerator:
 
     def __init__(self, now: Callable[[], Instant]) -> None:
         self._now = now
+        self._neighbouring = NeighbouringBits(_SUFFIX_SHARED_BITS, now)
         self._last = 0
 
     def next(self) -> str:
-        """Return a new ULID: the time in milliseconds and 80 random bits, or the last ULID plus one if that is
-        greater."""
+        """Return a new ULID: the time in milliseconds and 80 random bits, 20 of which are those of its neighbours, or
+        the last ULID plus one if that is greater."""
         milliseconds = self._now() // MILLISECOND
-        candidate = milliseconds << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+        candidate = milliseconds << _RANDOM_BITS | self._neighbouring.apply(secrets.randbits(_RANDOM_BITS))
         self._last = candidate if candidate > self._last else self._last + 1
         return str(ULID.from_int(self._last))
 
 
-def generate_page_token() -> str:
-    """Return a new unguessable token that is safe in a URL."""
-    return secrets.token_urlsafe(PAGE_TOKEN_BYTES)
+class PageTokenGenerator:
+    """Generates unguessable tokens that are safe in a URL."""
+
+    def __init__(self, now: Callable[[], Instant]) -> None:
+        self._neighbouring = NeighbouringBits(_PAGE_TOKEN_SHARED_BITS, now)
+
+    def next(self) -> str:
+        """Return a new token of 32 characters."""
+        drawn = int.from_bytes(secrets.token_bytes(PAGE_TOKEN_BYTES))
+        token = self._neighbouring.apply(drawn).to_bytes(PAGE_TOKEN_BYTES)
+        return urlsafe_b64encode(token).decode("ascii")
 
 
 def request_id_generator() -> Callable[[], str]:

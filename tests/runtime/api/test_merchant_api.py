@@ -20,7 +20,7 @@ from mmo_trio.api.merchant_api import MerchantApi
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.system.ids import ReferenceGenerator
+from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 from tests.support.api_requests import BRAND, SETTINGS, body
 
 
@@ -66,6 +66,7 @@ async def test_a_creation_is_as_old_as_its_head_however_late_its_body_comes() ->
         brand_hosts=merchant,
         request_rates=merchant,
         references=ReferenceGenerator(lambda: Instant(0)),
+        page_tokens=PageTokenGenerator(lambda: Instant(0)),
         trusted_proxies=cast(Any, None),
         clock=machine,
         served_windows=cast(Any, None),

@@ -8,7 +8,7 @@ from random import Random
 from uuid import uuid4
 
 from mmo_sansio.testing import START
-from mmo_trio.system.ids import ReferenceGenerator, generate_page_token, request_id_generator
+from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator, request_id_generator
 from mmo_trio.testing.seeded_choices import SeededChoices, seeded_randomness
 
 PINNED = 0.175579
@@ -18,8 +18,9 @@ PINNED = 0.175579
 def _generate(seed: int) -> list[object]:
     with seeded_randomness(Random(seed)):
         references = ReferenceGenerator(lambda: START)
+        tokens = PageTokenGenerator(lambda: START)
         ids = request_id_generator()
-        return [references.next(), references.next(), generate_page_token(), ids(), uuid4(), os.urandom(8)]
+        return [references.next(), references.next(), tokens.next(), ids(), uuid4(), os.urandom(8)]
 
 
 def test_a_seed_decides_every_id() -> None:

@@ -1,7 +1,8 @@
 """Derives a payment's references at Daraja: short enough, always the same, and easy to find.
 
-A field that people see has 12 letters and digits. They are the last 12 of the gatewayReference: 60 random bits, so that
-no two payments share them, and staff find the payment by its ending.
+A field that people see has 12 letters and digits. They are the last 12 of the gatewayReference: 60 random bits, of
+which payments that are made in the same second may share 20. So no two payments have the same ones, and staff find the
+payment by its ending.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from mmo_trio.pages.payment.shops import Shop, shop_of
 from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.ids import generate_page_token
 
 pages = Blueprint("guide", __name__)
 pages.before_request(reject_cross_site_post)
@@ -136,4 +135,4 @@ def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePa
         scenario="phone",
         labels='{"order":"2 tickets, Nairobi to Mombasa"}',
     )
-    return CreatePayment(brand, reference, draft, generate_page_token(), sandbox_context().terms)
+    return CreatePayment(brand, reference, draft, sandbox_context().new_page_token(), sandbox_context().terms)

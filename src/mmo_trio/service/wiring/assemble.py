@@ -140,6 +140,7 @@ def _api_handler(
         ),
         request_rates=RequestRates(resources.store, resources.clock.monotonic),
         references=resources.references,
+        page_tokens=resources.page_tokens,
         trusted_proxies=trusted_proxies,
         clock=resources.clock,
         served_windows=ServedWindows(
@@ -176,9 +177,16 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
     clock = SandboxClock(
         resources.clock, resources.store, workers.scheduler, operator, workers.providers, directory / CLOCK_OFFSET_FILE
     )
-    next_reference, terms = resources.references.next, resources.limits.terms
     find_key = partial(find_demo_key, resources.store, resources.keyring)
-    return SandboxContext(next_reference, clock.advance, operator, terms, resources.addresses, find_key)
+    return SandboxContext(
+        resources.references.next,
+        resources.page_tokens.next,
+        clock.advance,
+        operator,
+        resources.limits.terms,
+        resources.addresses,
+        find_key,
+    )
 
 
 def _console_context(

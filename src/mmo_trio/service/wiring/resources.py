@@ -23,7 +23,7 @@ from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceAddresses, Servi
 from mmo_trio.settings.urls import PublicUrls
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import GatewayClock, read_offset
-from mmo_trio.system.ids import ReferenceGenerator
+from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 from mmo_trio.workers.clock_monitor import require_right_clock
 
 AuthoritiesKey = Literal["extra_ca_file", "provider_ca_file"]
@@ -41,6 +41,7 @@ class Resources:
     master_key_file: MasterKeyFile
     clock: GatewayClock
     references: ReferenceGenerator
+    page_tokens: PageTokenGenerator
     provider_titles: Mapping[str, str]
     """Display names of the providers, by name."""
     urls: PublicUrls
@@ -115,6 +116,7 @@ async def build_resources(
         master_key_file=MasterKeyFile(master_key_file, keyring),
         clock=clock,
         references=ReferenceGenerator(clock.now),
+        page_tokens=PageTokenGenerator(clock.now),
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
         egress_rules=rules,
