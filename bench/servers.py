@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 import selectors
+import socket
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ PATIENCE_S = 60.0
 
 OURS_DOES = "all validation, brand rules, reference check, journal, outbox"
 FASTAPI_DOES = "less than we do: pydantic, reference check, one row; no journal, outbox or brands"
+BARE_DOES = "the same rules, journal and rows; nothing around them"
 RAW_DOES = "much less than we do: types, reference check, one row"
 
 
@@ -340,6 +342,23 @@ def raw_asgi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
 
 
 @contextmanager
+def bare_gateway(folder: Path) -> Iterator[Server]:
+    """Run a program of the gateway's rules and rows only."""
+    port, log = 18093, folder / "bare_gateway.log"
+    command = [sys.executable, "-m", "bench.bare_gateway", str(port), str(folder / "bare.db")]
+    path = os.pathsep.join(each for each in (str(HERE.parent), os.environ.get("PYTHONPATH")) if each)
+    begin = time.monotonic()
+    environment = {"RIVAL_KEY": RIVAL_KEY, "PYTHONPATH": path}
+    with process(command, log=log, core=machine.SERVER_CORE, environment=environment) as child:
+        while not _accepts(port):
+            if child.poll() is not None or time.monotonic() > begin + PATIENCE_S:
+                raise NotServed(f"rules and rows only: {log.read_text()}")
+            time.sleep(0.05)
+        took_s = time.monotonic() - begin
+        yield Server("rules and rows only", BARE_DOES, f"http://127.0.0.1:{port}", RIVAL_KEY, child.pid, took_s)
+
+
+@contextmanager
 def rivals(folder: Path, dsn: str, database: Database) -> Iterator[list[Server]]:
     """Run both rivals."""
     with ExitStack() as stack:
@@ -363,6 +382,14 @@ def _rival(
             time.sleep(0.05)
         took_s = time.monotonic() - begin
         yield Server(name, does, url, RIVAL_KEY, child.pid, took_s, database.pid)
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def _answers(url: str) -> bool:

@@ -20,6 +20,7 @@ from bench.suite import (
     growth,
     hanging,
     life,
+    limit,
     look_ups,
     records,
     rest,
@@ -33,6 +34,7 @@ from bench.suite import (
 SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "creates": creates.run,
     "rising": rising.run,
+    "limit": limit.run,
     "look_ups": look_ups.run,
     "records": records.run,
     "slow_readers": slow_readers.run,

@@ -1,0 +1,252 @@
+"""Serves web pay-ins on SQLite by the gateway's own rules and rows, with nothing around them.
+
+    python -m bench.bare_gateway PORT FILE
+
+It is what a create costs at least in a gateway of this design: Trio, the payment rules, one thread that writes, one
+durable commit for all that wait. It has no limits, deadlines, rates, metrics, logs, recovery or clean end, and believes
+its clients' framing and its only API key."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from bench.suite.engine import BRAND
+from mmo_sansio.api.incoming import requests
+from mmo_sansio.api.incoming.requests import CreationHead
+from mmo_sansio.api.incoming.routes import CreateRoute, find_route
+from mmo_sansio.api.outgoing.responses import creation_response
+from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.http.request_head import END_OF_HEAD, HeadLimits
+from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.messages.replies import Reply
+from mmo_sansio.payments.decide import decide, reads
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import merge_reads
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Terms
+from mmo_trio.cli.commands.serve import tune_interpreter
+from mmo_trio.engine.engine import COALESCED_MAX
+from mmo_trio.http.responses import response_bytes
+from mmo_trio.http.server.request_reader import parse_head
+from mmo_trio.service.wiring.assemble import COALESCING_PAUSE_S
+from mmo_trio.settings.sections import ENGINE_BATCH_MAX
+from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.storage.sqlite import open_sqlite
+from mmo_trio.storage.sqlite.batches import load_batch, write_batch
+from mmo_trio.storage.sqlite.connection import connect
+from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+from mmo_trio.system.call_thread import CallThread
+from mmo_trio.system.clock import BootClock
+from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
+
+KEY = os.environ.get("RIVAL_KEY", "").encode()
+SETTINGS = ApiSettings("https://errors.example", "http://127.0.0.1", (b"bare" * 8,), EgressRules(allow_private=True))
+HEAD_LIMITS = HeadLimits()
+TERMS = Terms()
+
+
+def now() -> Instant:
+    """Return the machine's wall time."""
+    return Instant(time.time_ns() // 1_000)
+
+
+class Caller:
+    """Is a creation on its way into a commit, and the task that waits for it."""
+
+    def __init__(self, input_: CreatePayment) -> None:
+        self.input = input_
+        self.reads = reads(input_)
+        self._reply: Reply | None = None
+        self._task: trio.lowlevel.Task | None = None
+
+    async def wait(self) -> Reply:
+        """Return the reply once the creation is durable."""
+        if self._reply is None:
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+        assert self._reply is not None
+        return self._reply
+
+    def complete(self, reply: Reply) -> None:
+        """Hand over the reply."""
+        self._reply = reply
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task)
+
+
+class Committer:
+    """Decides all waiting creations in one commit, in a thread. When batches begin is as in the engine."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = connect(Path(path))
+        self._recent = RecentTransactions()
+        self._thread = CallThread("writer")
+        self._waiting: list[Caller] = []
+        self._is_active = False
+        self._expected = 0
+        self._awaited = 0
+        self._idle: trio.lowlevel.Task | None = None
+        self._last = Instant(0)
+
+    async def submit(self, input_: CreatePayment) -> Reply:
+        """Return the reply to a creation; a caller that is alone commits by itself."""
+        caller = Caller(input_)
+        self._waiting.append(caller)
+        if not self._is_active and not self._awaited and self._expected <= 1:
+            self._is_active = True
+            await self._commit()
+            self._is_active = False
+            self._wake()
+        elif len(self._waiting) >= self._awaited:
+            self._wake()
+        return await caller.wait()
+
+    async def run(self) -> None:
+        """Commit what several callers wait for, one batch after the other."""
+        while True:
+            if not self._waiting or self._is_active:
+                await self._sleep()
+                continue
+            self._is_active = True
+            while self._waiting:
+                await self._commit()
+                await self._coalesce()
+            self._is_active = False
+
+    def _wake(self) -> None:
+        if self._waiting and self._idle is not None and not self._is_active:
+            task, self._idle = self._idle, None
+            trio.lowlevel.reschedule(task)
+
+    async def _coalesce(self) -> None:
+        self._awaited, self._is_active = self._expected, False
+        while 0 < (count := len(self._waiting)) < self._awaited:
+            with trio.move_on_after(COALESCING_PAUSE_S):
+                await self._sleep()
+            if len(self._waiting) == count:
+                break
+        self._awaited, self._is_active = 0, True
+
+    async def _sleep(self) -> None:
+        self._idle = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._idle = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    async def _commit(self) -> None:
+        callers, self._waiting = self._waiting[:ENGINE_BATCH_MAX], self._waiting[ENGINE_BATCH_MAX:]
+        decisions = await self._thread.run(partial(self._commit_in_thread, callers))
+        self._expected = min(len(callers) + len(self._waiting), COALESCED_MAX)
+        for caller, decision in zip(callers, decisions, strict=True):
+            caller.complete(decision.reply)
+
+    def _commit_in_thread(self, callers: Sequence[Caller]) -> Sequence[Decision]:
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        ledger = load_batch(connection, merge_reads([each.reads for each in callers]), self._recent)
+        decisions = []
+        moment = max(now(), self._last + 1)
+        for nth, caller in enumerate(callers):
+            decision = decide(ledger, caller.input, now=Instant(moment + nth))
+            ledger.apply(decision.changes, decision.intents)
+            decisions.append(decision)
+        self._last = Instant(moment + len(callers))
+        effect = net_effect(decisions)
+        write_batch(connection, effect, is_claimed=True)
+        self._recent.add(effect.written_transactions)
+        connection.execute("COMMIT")
+        return decisions
+
+
+class Service:
+    """Answers creations."""
+
+    def __init__(self, path: str) -> None:
+        self.committer = Committer(path)
+        self._references = ReferenceGenerator(now)
+        self._page_tokens = PageTokenGenerator(now)
+
+    async def serve(self, connected: socket.socket) -> None:
+        """Answer one creation after the other on a connection, until its client ends it."""
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        heads: dict[bytes, tuple[CreationHead, int]] = {}
+        data = b""
+        while True:
+            end = data.find(END_OF_HEAD) + len(END_OF_HEAD)
+            if end >= len(END_OF_HEAD):
+                head = data[:end]
+                if head not in heads:
+                    heads[head] = _read_head(head)
+                creation, length = heads[head]
+                body = data[end : end + length]
+                if len(body) == length:
+                    data = data[end + length :]
+                    connected.send(await self._respond(creation, body))
+                    continue
+            await trio.lowlevel.wait_readable(connected)
+            try:
+                received = connected.recv(65536)
+            except ConnectionResetError:
+                break
+            if not received:
+                break
+            data += received
+        connected.close()
+
+    async def _respond(self, creation: CreationHead, body: bytes) -> bytes:
+        input_ = requests.parse_creation(
+            creation,
+            body,
+            SETTINGS,
+            gateway_reference=self._references.next(),
+            page_token=self._page_tokens.next(),
+            terms=TERMS,
+        )
+        response = creation_response(await self.committer.submit(input_), SETTINGS)
+        assert isinstance(response, HttpResponse)
+        return response_bytes(response, request_id="bare")
+
+
+def _read_head(head: bytes) -> tuple[CreationHead, int]:
+    """Return what a head asks for, and the length of its body. Raises ProblemError."""
+    parsed = parse_head(head, HEAD_LIMITS)
+    assert requests.read_api_key(parsed.head) == KEY
+    route = find_route(parsed.head)
+    assert isinstance(route, CreateRoute)
+    creation = requests.check_head(parsed.head, route, BRAND, SETTINGS)
+    assert isinstance(creation, CreationHead)
+    assert parsed.body_length is not None
+    return creation, parsed.body_length
+
+
+async def main(port: int, path: str) -> None:
+    """Serve on this port, with the payments in this file."""
+    async with open_sqlite(path, serving=True):
+        pass  # Makes the tables.
+    service = Service(path)
+    tune_interpreter()
+    with socket.create_server(("127.0.0.1", port), backlog=512) as listening:
+        listening.setblocking(False)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(service.committer.run)
+            while True:
+                await trio.lowlevel.wait_readable(listening)
+                nursery.start_soon(service.serve, listening.accept()[0])
+
+
+if __name__ == "__main__":
+    trio.run(main, int(sys.argv[1]), sys.argv[2], clock=BootClock())
