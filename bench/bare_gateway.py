@@ -3,7 +3,7 @@
     python -m bench.bare_gateway PORT FILE
 
 It is what a create costs at least in a gateway of this design: Trio, the payment rules, one thread that writes, one
-durable commit for all that wait. It has no limits, deadlines, rates, metrics, logs, recovery or clean end, and believes
+durable commit for all that wait. It has no limits, deadlines, rates, metrics, logs, recovery or clean end, and trusts
 its clients' framing and its only API key."""
 
 from __future__ import annotations

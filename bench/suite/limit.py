@@ -36,7 +36,7 @@ def run(options: Options) -> Outcome:
         "limit",
         "How near creates come to their limit",
         "Web pay-ins on SQLite: the gateway, and a program of its own payment rules, rows and statements with nothing"
-        " around them: no limits, deadlines, rates, metrics or recovery, one key, one connection's framing believed."
+        " around them: no limits, deadlines, rates, metrics or recovery, one key, every client's framing trusted."
         f" {options.rounds} rounds of {seconds} s for each in turn.",
         [
             Table(
