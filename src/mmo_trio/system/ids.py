@@ -34,14 +34,12 @@ class NeighbouringBits:
     which are written to the log. What is shared tells of a value no more than about when it was drawn."""
 
     shared_mask: int
-    _now: Callable[[], Instant]
     _shared: int = 0
     _began_at: Instant = Instant(0)
     _neighbours: int = NEIGHBOURS_MAX
 
-    def apply(self, drawn: int) -> int:
-        """Return the value that was drawn, with the bits that it shares with those before it."""
-        now = self._now()
+    def apply(self, drawn: int, now: Instant) -> int:
+        """Return the value that was drawn now, with the bits that it shares with those before it."""
         if self._neighbours < NEIGHBOURS_MAX and 0 <= now - self._began_at < SECOND:
             self._neighbours += 1
             return drawn & ~self.shared_mask | self._shared
@@ -54,14 +52,15 @@ class ReferenceGenerator:
 
     def __init__(self, now: Callable[[], Instant]) -> None:
         self._now = now
-        self._neighbouring = NeighbouringBits(_SUFFIX_SHARED_BITS, now)
+        self._neighbouring = NeighbouringBits(_SUFFIX_SHARED_BITS)
         self._last = 0
 
     def next(self) -> str:
         """Return a new ULID: the time in milliseconds and 80 random bits, 20 of which are those of its neighbours, or
         the last ULID plus one if that is greater."""
-        milliseconds = self._now() // MILLISECOND
-        candidate = milliseconds << _RANDOM_BITS | self._neighbouring.apply(secrets.randbits(_RANDOM_BITS))
+        now = self._now()
+        drawn = self._neighbouring.apply(secrets.randbits(_RANDOM_BITS), now)
+        candidate = now // MILLISECOND << _RANDOM_BITS | drawn
         self._last = candidate if candidate > self._last else self._last + 1
         return str(ULID.from_int(self._last))
 
@@ -70,12 +69,13 @@ class PageTokenGenerator:
     """Generates unguessable tokens that are safe in a URL."""
 
     def __init__(self, now: Callable[[], Instant]) -> None:
-        self._neighbouring = NeighbouringBits(_PAGE_TOKEN_SHARED_BITS, now)
+        self._now = now
+        self._neighbouring = NeighbouringBits(_PAGE_TOKEN_SHARED_BITS)
 
     def next(self) -> str:
         """Return a new token of 32 characters."""
         drawn = int.from_bytes(secrets.token_bytes(PAGE_TOKEN_BYTES))
-        token = self._neighbouring.apply(drawn).to_bytes(PAGE_TOKEN_BYTES)
+        token = self._neighbouring.apply(drawn, self._now()).to_bytes(PAGE_TOKEN_BYTES)
         return urlsafe_b64encode(token).decode("ascii")
 
 
