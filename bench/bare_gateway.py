@@ -1,10 +1,10 @@
 """Serves web pay-ins on SQLite by the gateway's own rules and rows, with nothing around them.
 
-    python -m bench.bare_gateway PORT FILE
+    python -m bench.bare_gateway FILE
 
-It is what a create costs at least in a gateway of this design: Trio, the payment rules, one thread that writes, one
-durable commit for all that wait. It has no limits, deadlines, rates, metrics, logs, recovery or clean end, and trusts
-its clients' framing and its only API key."""
+It prints `AT url` once it serves. It is what a create costs at least in a gateway of this design: Trio, the payment
+rules, one thread that writes, one durable commit for all that wait. It has no limits, deadlines, rates, metrics, logs,
+recovery or clean end, and trusts its clients' framing and its only API key."""
 
 from __future__ import annotations
 
@@ -233,14 +233,15 @@ def _read_head(head: bytes) -> tuple[CreationHead, int]:
     return creation, parsed.body_length
 
 
-async def main(port: int, path: str) -> None:
-    """Serve on this port, with the payments in this file."""
+async def main(path: str) -> None:
+    """Serve on a free port, with the payments in this file."""
     async with open_sqlite(path, serving=True):
         pass  # Makes the tables.
     service = Service(path)
     tune_interpreter()
-    with socket.create_server(("127.0.0.1", port), backlog=512) as listening:
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
         listening.setblocking(False)
+        print(f"AT http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(service.committer.run)
             while True:
@@ -249,4 +250,4 @@ async def main(port: int, path: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, int(sys.argv[1]), sys.argv[2], clock=BootClock())
+    trio.run(main, sys.argv[1], clock=BootClock())

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import secrets
 import selectors
-import socket
 import subprocess
 import sys
 import time
@@ -207,7 +206,7 @@ def gateway_apart(folder: Path, brands: str) -> Iterator[Server]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "brands.toml").write_text(brands)
     command = [sys.executable, "-m", "bench.sandbox_apart"]
-    path = os.pathsep.join(each for each in (str(HERE.parent), os.environ.get("PYTHONPATH")) if each)
+    path = _python_path()
     with ExitStack() as stack:
 
         def start(*arguments: str, core: int) -> tuple[subprocess.Popen[str], dict[str, str]]:
@@ -344,18 +343,13 @@ def raw_asgi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
 @contextmanager
 def bare_gateway(folder: Path) -> Iterator[Server]:
     """Run a program of the gateway's rules and rows only."""
-    port, log = 18093, folder / "bare_gateway.log"
-    command = [sys.executable, "-m", "bench.bare_gateway", str(port), str(folder / "bare.db")]
-    path = os.pathsep.join(each for each in (str(HERE.parent), os.environ.get("PYTHONPATH")) if each)
-    begin = time.monotonic()
-    environment = {"RIVAL_KEY": RIVAL_KEY, "PYTHONPATH": path}
+    command = [sys.executable, "-m", "bench.bare_gateway", str(folder / "bare.db")]
+    environment = {"RIVAL_KEY": RIVAL_KEY, "PYTHONPATH": _python_path()}
+    log, begin = folder / "bare_gateway.log", time.monotonic()
     with process(command, log=log, core=machine.SERVER_CORE, environment=environment) as child:
-        while not _accepts(port):
-            if child.poll() is not None or time.monotonic() > begin + PATIENCE_S:
-                raise NotServed(f"rules and rows only: {log.read_text()}")
-            time.sleep(0.05)
+        url = first_line(child, log).split()[1]
         took_s = time.monotonic() - begin
-        yield Server("rules and rows only", BARE_DOES, f"http://127.0.0.1:{port}", RIVAL_KEY, child.pid, took_s)
+        yield Server("rules and rows only", BARE_DOES, url, RIVAL_KEY, child.pid, took_s)
 
 
 @contextmanager
@@ -384,12 +378,9 @@ def _rival(
         yield Server(name, does, url, RIVAL_KEY, child.pid, took_s, database.pid)
 
 
-def _accepts(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
+def _python_path() -> str:
+    """Return where a server finds the package of the benchmarks, too."""
+    return os.pathsep.join(each for each in (str(HERE.parent), os.environ.get("PYTHONPATH")) if each)
 
 
 def _answers(url: str) -> bool:
