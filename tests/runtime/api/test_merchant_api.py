@@ -19,18 +19,9 @@ from mmo_sansio.values.problems import MALFORMED
 from mmo_trio.api.merchant_api import MerchantApi
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
-from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
+from tests.runtime.engine.test_engine import MachineClock
 from tests.support.api_requests import BRAND, SETTINGS, body
-
-
-class MachineClock(GatewayClock):
-    """Runs as the test says."""
-
-    booted = MonotonicInstant(0)
-
-    def monotonic(self) -> MonotonicInstant:
-        return self.booted
 
 
 @define
