@@ -1,10 +1,12 @@
-"""Serves web pay-ins on SQLite by the gateway's own rules and rows, with nothing around them.
+"""Serves web pay-ins on SQLite by the gateway's own rules and rows, with little around them.
 
     python -m bench.bare_gateway FILE
 
 It prints `AT url` once it serves. It is what a create costs at least in a gateway of this design: Trio, the payment
-rules, one thread that writes, one durable commit for all that wait. It has no limits, deadlines, rates, metrics, logs,
-recovery or clean end, and trusts its clients' framing and its only API key."""
+rules, one thread that writes, one durable commit for all that wait. Of what the contract asks besides, it finds the
+brand by the digest of its key (A1), names each request (G9), bounds the wait for a commit (P5), and looks whether the
+committed file is still in its place. It has no limits, deadlines of connections, hosts, rates, metrics, logs, recovery
+or clean end, and trusts its clients' framing."""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from mmo_sansio.api.incoming.routes import CreateRoute, find_route
 from mmo_sansio.api.outgoing.responses import creation_response
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.http.request_head import END_OF_HEAD, HeadLimits
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Reply
@@ -34,20 +36,24 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import merge_reads
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Terms
+from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.master_key import MASTER_KEY_BYTES
 from mmo_trio.cli.commands.serve import tune_interpreter
 from mmo_trio.engine.engine import COALESCED_MAX
 from mmo_trio.http.responses import response_bytes
-from mmo_trio.http.server.request_reader import parse_head
+from mmo_trio.http.server.request_reader import ParsedHead, parse_head
 from mmo_trio.service.wiring.assemble import COALESCING_PAUSE_S
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.storage.sqlite.batches import load_batch, write_batch
 from mmo_trio.storage.sqlite.connection import connect
+from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S
 from mmo_trio.system.call_thread import CallThread
 from mmo_trio.system.clock import BootClock
-from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
+from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator, request_id_generator
 
 KEY = os.environ.get("RIVAL_KEY", "").encode()
 SETTINGS = ApiSettings("https://errors.example", "http://127.0.0.1", (b"bare" * 8,), EgressRules(allow_private=True))
@@ -89,6 +95,9 @@ class Committer:
 
     def __init__(self, path: str) -> None:
         self._connection = connect(Path(path))
+        self._connection.execute("SELECT 1 FROM sqlite_schema").fetchone()  # Opens the log.
+        self._files = OpenFiles(Path(path))
+        self._files.record()
         self._recent = RecentTransactions()
         self._thread = CallThread("writer")
         self._waiting: list[Caller] = []
@@ -148,7 +157,8 @@ class Committer:
 
     async def _commit(self) -> None:
         callers, self._waiting = self._waiting[:ENGINE_BATCH_MAX], self._waiting[ENGINE_BATCH_MAX:]
-        decisions = await self._thread.run(partial(self._commit_in_thread, callers))
+        with trio.fail_after(STORE_TIMEOUT_S):
+            decisions = await self._thread.run(partial(self._commit_in_thread, callers))
         self._expected = min(len(callers) + len(self._waiting), COALESCED_MAX)
         for caller, decision in zip(callers, decisions, strict=True):
             caller.complete(decision.reply)
@@ -168,6 +178,7 @@ class Committer:
         write_batch(connection, effect, is_claimed=True)
         self._recent.add(effect.written_transactions)
         connection.execute("COMMIT")
+        self._files.verify_committed()
         return decisions
 
 
@@ -178,24 +189,27 @@ class Service:
         self.committer = Committer(path)
         self._references = ReferenceGenerator(now)
         self._page_tokens = PageTokenGenerator(now)
+        self._request_ids = request_id_generator()
+        self._keyring = KeyRing(bytes(MASTER_KEY_BYTES))
+        self._brands = {self._keyring.digest(KEY): BRAND}
 
     async def serve(self, connected: socket.socket) -> None:
         """Answer one creation after the other on a connection, until its client ends it."""
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        heads: dict[bytes, tuple[CreationHead, int]] = {}
+        heads: dict[bytes, ParsedHead] = {}
         data = b""
         while True:
             end = data.find(END_OF_HEAD) + len(END_OF_HEAD)
             if end >= len(END_OF_HEAD):
                 head = data[:end]
                 if head not in heads:
-                    heads[head] = _read_head(head)
-                creation, length = heads[head]
+                    heads[head] = parse_head(head, HEAD_LIMITS)
+                length = heads[head].body_length or 0
                 body = data[end : end + length]
                 if len(body) == length:
                     data = data[end + length :]
-                    connected.send(await self._respond(creation, body))
+                    connected.send(await self._respond(heads[head].head, body))
                     continue
             await trio.lowlevel.wait_readable(connected)
             try:
@@ -207,7 +221,12 @@ class Service:
             data += received
         connected.close()
 
-    async def _respond(self, creation: CreationHead, body: bytes) -> bytes:
+    async def _respond(self, head: RequestHead, body: bytes) -> bytes:
+        route = find_route(head)
+        assert isinstance(route, CreateRoute)
+        brand = self._brands.get(self._keyring.digest(requests.read_api_key(head)))
+        creation = requests.check_head(head, route, brand, SETTINGS)
+        assert isinstance(creation, CreationHead)
         input_ = requests.parse_creation(
             creation,
             body,
@@ -218,19 +237,7 @@ class Service:
         )
         response = creation_response(await self.committer.submit(input_), SETTINGS)
         assert isinstance(response, HttpResponse)
-        return response_bytes(response, request_id="bare")
-
-
-def _read_head(head: bytes) -> tuple[CreationHead, int]:
-    """Return what a head asks for, and the length of its body. Raises ProblemError."""
-    parsed = parse_head(head, HEAD_LIMITS)
-    assert requests.read_api_key(parsed.head) == KEY
-    route = find_route(parsed.head)
-    assert isinstance(route, CreateRoute)
-    creation = requests.check_head(parsed.head, route, BRAND, SETTINGS)
-    assert isinstance(creation, CreationHead)
-    assert parsed.body_length is not None
-    return creation, parsed.body_length
+        return response_bytes(response, request_id=self._request_ids())
 
 
 async def main(path: str) -> None:

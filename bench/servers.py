@@ -29,7 +29,7 @@ PATIENCE_S = 60.0
 
 OURS_DOES = "all validation, brand rules, reference check, journal, outbox"
 FASTAPI_DOES = "less than we do: pydantic, reference check, one row; no journal, outbox or brands"
-BARE_DOES = "the same rules, journal and rows; nothing around them"
+BARE_DOES = "the same rules, journal and rows; little around them"
 RAW_DOES = "much less than we do: types, reference check, one row"
 
 

@@ -35,8 +35,10 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "limit",
         "How near creates come to their limit",
-        "Web pay-ins on SQLite: the gateway, and a program of its own payment rules, rows and statements with nothing"
-        " around them: no limits, deadlines, rates, metrics or recovery, one key, every client's framing trusted."
+        "Web pay-ins on SQLite: the gateway, and a program of its own payment rules, rows and statements with only"
+        " what the contract asks besides: keys by digest, request ids, a bound on the wait for a commit, files in their"
+        " places. It has no limits, deadlines of connections, hosts, rates, metrics or recovery, and trusts every"
+        " client's framing."
         f" {options.rounds} rounds of {seconds} s for each in turn.",
         [
             Table(
