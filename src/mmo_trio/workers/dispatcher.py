@@ -10,7 +10,14 @@ import structlog
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import (
+    DeliverCallback,
+    DeliverQr,
+    IntentKind,
+    PollProvider,
+    SubmitToProvider,
+    durable_intent,
+)
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import Store, WorkItem
 from mmo_trio.workers.delivery.callbacks import CallbackWorker
@@ -29,29 +36,33 @@ RETRIES_PER_ROUND_MAX = 512
 READ_AT_ONCE_MAX = 64
 """Transactions that are read at a time, once the first of a round has found room."""
 
-WaitingQueueKey: TypeAlias = tuple[str, str]
+WaitingQueueKey: TypeAlias = tuple[IntentKind, str]
 """Names the queue of a provider's submissions, a brand's callbacks or a brand's QR codes."""
 
 
 @define(eq=False)
 class Dispatcher:
-    """Knows all workers. Intents wait without their transactions, which saves memory."""
+    """Knows all workers. Of intents that wait only the gatewayReference is kept: a hundred thousand of them take little
+    memory, and the garbage collector has nothing to examine."""
 
     store: Store
     providers: ProviderWorker
     callbacks: CallbackWorker | ChannelOwner
     """The channel owner where several processes share the store."""
     qr_codes: QrWorker
-    _waiting: dict[WaitingQueueKey, deque[Intent]] = Factory(dict)
-    """Intents that wait, by queue; no queue is empty."""
+    _waiting: dict[WaitingQueueKey, deque[str]] = Factory(dict)
+    """The gatewayReferences of intents that wait, by queue; no queue is empty."""
 
     def dispatch(self, work: WorkItem) -> None:
         """Pass work to its worker, or let it wait at the end of its queue. A poll never waits: the transaction is
         polled again at its time."""
-        queue_key = _queue_key(work)
-        must_wait = queue_key in self._waiting and not isinstance(work.intent, PollProvider)
-        if must_wait or not self._try_enqueue(work):
-            self._waiting.setdefault(queue_key, deque()).append(work.intent)
+        if isinstance(work.intent, PollProvider):
+            self._try_enqueue(work)
+            return
+        order = work.transaction.order
+        queue_key = work.intent.kind, order.provider if work.intent.kind is IntentKind.SUBMIT else order.brand
+        if queue_key in self._waiting or not self._try_enqueue(work):
+            self._waiting.setdefault(queue_key, deque()).append(work.intent.gateway_reference)
 
     def has_room(self) -> bool:
         """Tell whether work of other processes that have ended can be claimed."""
@@ -72,17 +83,17 @@ class Dispatcher:
     async def _retry_waiting(self, queue_key: WaitingQueueKey) -> bool:
         """Offer the intents of a queue in order until the worker has no more room; tell whether a whole round found
         room, and more intents wait."""
-        waiting = self._waiting[queue_key]
+        waiting, (kind, _) = self._waiting[queue_key], queue_key
         left, to_read = min(RETRIES_PER_ROUND_MAX, len(waiting)), 1
         while left:
-            intents = list(islice(waiting, min(left, to_read)))
-            transactions = await self.store.transactions([each.gateway_reference for each in intents])
-            for intent in intents:
-                transaction = transactions.get(intent.gateway_reference)
-                if transaction is not None and not self._try_enqueue(WorkItem(intent, transaction)):
+            references = list(islice(waiting, min(left, to_read)))
+            transactions = await self.store.transactions(references)
+            for each in references:
+                transaction = transactions.get(each)
+                if transaction is not None and not self._try_enqueue(WorkItem(durable_intent(kind, each), transaction)):
                     return False
                 waiting.popleft()
-            left, to_read = left - len(intents), READ_AT_ONCE_MAX
+            left, to_read = left - len(references), READ_AT_ONCE_MAX
         if not waiting:
             del self._waiting[queue_key]
         return bool(waiting)
@@ -97,16 +108,3 @@ class Dispatcher:
                 return self.qr_codes.try_enqueue(work)
             case _:
                 assert_never(work.intent)
-
-
-def _queue_key(work: WorkItem) -> WaitingQueueKey:
-    order = work.transaction.order
-    match work.intent:
-        case SubmitToProvider() | PollProvider():
-            return "provider", order.provider
-        case DeliverCallback():
-            return "brand", order.brand
-        case DeliverQr():
-            return "qr", order.brand
-        case _:
-            assert_never(work.intent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -122,3 +123,15 @@ async def test_waiting_work_is_read_many_at_a_time_where_there_is_room(autojump_
         assert world.reads == 8
         assert dispatcher.has_room()
         nursery.cancel_scope.cancel()
+
+
+def test_of_work_that_waits_nothing_is_kept_but_its_reference() -> None:
+    world = DispatcherWorld()
+    dispatcher = a_dispatcher(world)
+    work = world.callback(1, "acme")
+    kept: list[weakref.ref[object]] = [weakref.ref(work), weakref.ref(work.intent), weakref.ref(work.transaction)]
+    dispatcher.dispatch(work)
+    world.stored.clear()
+    del work
+    assert not dispatcher.has_room()
+    assert [each() for each in kept] == [None, None, None]

@@ -32,14 +32,14 @@ from mmo_trio.system.logs import configure_logs, logs_in_background
 
 logger = structlog.get_logger(__name__)
 
-GC_THRESHOLDS = (10_000, 4, 40)
+GC_THRESHOLDS = (10_000, 1, 100)
 """The number of new objects after which the garbage collector examines the youngest, and how many such examinations
 pass before those of middle age and all are examined, too.
 
 Payments in progress come and go by reference counts. With a smaller first number their mere number makes the collector
 examine them again and again: with 5,000 it took 4 % of the processor time of a busy process, with 20,000 it took 1 %.
-While tens of thousands of payments wait for their callbacks, an examination of 200,000 objects would make every request
-wait for 20 ms; one of middle age has 50,000 at most, and one of the youngest 10,000."""
+While tens of thousands of payments wait for their callbacks, every request waits for an examination: for up to 70 ms
+with 50,000 objects of middle age, which a second number of 4 allows. With 1 there are 20,000 of them."""
 
 THREAD_SWITCH_INTERVAL_S = 0.001
 """Limit on how long a running thread makes the others wait, e.g. while it reads 5,000 records.

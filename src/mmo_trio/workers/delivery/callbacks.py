@@ -44,8 +44,8 @@ STORED_BODIES_BYTES: Final = 16 * 1024 * 1024
 """Bytes of answers that are stored whole for each merchant in an hour."""
 SMALL_BODY_BYTES: Final = 4 * 1024
 """Bytes of an answer that are stored in any case."""
-WAITING_MAX: Final = 65_536
-"""Callbacks that may wait in memory: some 100 MB of transactions."""
+WAITING_MAX: Final = 32_768
+"""Callbacks that may wait in memory with their transactions, some 50 MB: half of them of one merchant."""
 
 
 class SendCallback(Protocol):
