@@ -341,15 +341,17 @@ def raw_asgi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
 
 
 @contextmanager
-def bare_gateway(folder: Path) -> Iterator[Server]:
-    """Run a program of the gateway's rules and rows only."""
-    command = [sys.executable, "-m", "bench.bare_gateway", str(folder / "bare.db")]
+def bare_gateway(folder: Path, *, name: str, database: Database | None = None) -> Iterator[Server]:
+    """Run a program of the gateway's rules and rows only, on a file or on a database of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = str(folder / "bare.db") if database is None else database.fresh("bare")
+    command = [sys.executable, "-m", "bench.bare_gateway", place]
     environment = {"RIVAL_KEY": RIVAL_KEY, "PYTHONPATH": _python_path()}
     log, begin = folder / "bare_gateway.log", time.monotonic()
     with process(command, log=log, core=machine.SERVER_CORE, environment=environment) as child:
         url = first_line(child, log).split()[1]
         took_s = time.monotonic() - begin
-        yield Server("rules and rows only", BARE_DOES, url, RIVAL_KEY, child.pid, took_s)
+        yield Server(name, BARE_DOES, url, RIVAL_KEY, child.pid, took_s, None if database is None else database.pid)
 
 
 @contextmanager
