@@ -339,17 +339,35 @@ async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_n
             await harness.create(number)
             await harness.worker.wait_idle()
         harness.answers, harness.sent, began = [has_it], [], trio.current_time()
-        with structlog.testing.capture_logs() as log:
-            for reference in ended:
-                harness.worker_takes(harness.engine.work(PollProvider(reference)))
+        for reference in ended:
+            harness.worker_takes(harness.engine.work(PollProvider(reference)))
         assert harness.worker.statistics().dropped_polls == 3, "five may wait"
-        assert {each["event"] for each in log} == {"ended_poll_dropped"}
         assert harness.worker.statistics().waiting == 5
         await harness.create(len(ended))
         await trio.sleep(60)
         polled = [round(at - began, 3) for at, method in harness.sent if method == "GET"]
         assert polled == [pytest.approx(number * ENDED_POLL_PAUSE_S) for number in range(5)]
         assert [at - began for at, method in harness.sent if method == "POST"] == [0]
+
+
+@pytest.mark.spec("S5")
+async def test_polls_of_ended_payments_that_are_dropped_are_logged_once_until_there_is_room(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(WorkerHarness(waiting_max=5)) as harness:
+        ended = [numbered_reference(number) for number in range(8)]
+        for number in range(len(ended)):
+            await harness.create(number)
+            await harness.worker.wait_idle()
+        harness.answers = [has_it]
+        with structlog.testing.capture_logs() as log:
+            for _ in range(2):
+                for reference in ended:
+                    harness.worker_takes(harness.engine.work(PollProvider(reference)))
+                await trio.sleep(60)
+        dropped = [each["reference"] for each in log if each["event"] == "ended_poll_dropped"]
+        assert dropped == [ended[5], ended[5]]
+        assert harness.worker.statistics().dropped_polls == 6
 
 
 async def test_a_provider_that_was_removed_leaves_its_payments_pending(autojump_clock: MockClock) -> None:
