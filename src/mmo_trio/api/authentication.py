@@ -21,7 +21,7 @@ CACHE_ENTRIES_MAX = 10_000
 
 
 @frozen
-class _VerifiedKey:
+class VerifiedKey:
     """A key that was found in the store."""
 
     owner: KeyOwner
@@ -55,9 +55,9 @@ class Authenticator:
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
         self._reload_master_keys = reload_master_keys
         self._wrong_keys = WrongKeyBudget()
-        self._verified: dict[bytes, _VerifiedKey] = {}
+        self._verified: dict[bytes, VerifiedKey] = {}
 
-    async def find_owner(self, key: bytes, find_address: Callable[[], str]) -> KeyOwner | None:
+    async def verify(self, key: bytes, find_address: Callable[[], str]) -> VerifiedKey | None:
         """Return the brand, enabled or not, that has this key, and the key's id; None for any other bytes (A1, A2), and
         for a key that was never seen valid from an address that has tried too many unknown ones.
 
@@ -73,7 +73,7 @@ class Authenticator:
             and verified.generation == generation
             and now < self._known.trusted_until
         ):
-            return verified.owner
+            return verified
         address = find_address()
         if verified is None and self._wrong_keys.is_spent(address, now):
             return None
@@ -87,8 +87,8 @@ class Authenticator:
         while len(self._verified) >= CACHE_ENTRIES_MAX:
             self._verified.pop(next(iter(self._verified)))
         # The time of the look-up counts (A3), and so does the generation before it.
-        self._verified[digest] = _VerifiedKey(owner, later(now, self._cache_ttl), generation)
-        return owner
+        self._verified[digest] = verified = VerifiedKey(owner, later(now, self._cache_ttl), generation)
+        return verified
 
     async def delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
         """Return the key that a callback or QR code of this payment to this URL carries now, or why nothing may be

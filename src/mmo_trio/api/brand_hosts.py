@@ -34,16 +34,17 @@ class BrandHosts:
         self._brand_by_host: Mapping[str, str] = {}
         self._generation: int | None = None
         """The generation of the brands before the hosts were read; None before the first read."""
-        self._expires_at = MonotonicInstant(0)
+        self.expires_at = MonotonicInstant(0)
+        """Until when the hosts are known."""
 
     async def is_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
         """Return whether this brand's keys work on the requested host. Raises StoreUnavailable."""
         now = self._monotonic()
         generation = self._known.generation
-        if generation != self._generation or now >= self._expires_at or now >= self._known.trusted_until:
+        if generation != self._generation or now >= self.expires_at or now >= self._known.trusted_until:
             brands = [record.brand for record in await self._store.admin.brands()]
             self._brand_by_host = {each.host.lower(): each.id for each in brands if each.host}
-            self._generation, self._expires_at = generation, later(now, HOSTS_CACHE_TTL)
+            self._generation, self.expires_at = generation, later(now, HOSTS_CACHE_TTL)
         if not self._brand_by_host:
             return True
         owner = self._brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))

@@ -19,12 +19,13 @@ from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Rejected, Reply
 from mmo_sansio.values import problems
-from mmo_sansio.values.clock import MonotonicInstant
+from mmo_sansio.values.clock import MonotonicInstant, earlier
 from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies
+from mmo_trio.api.known_senders import KnownSenders
 from mmo_trio.api.records_limit import RecordsLimit
 from mmo_trio.api.request_rates import RequestRates
 from mmo_trio.api.served_windows import ServedWindows
@@ -59,6 +60,7 @@ class MerchantApi:
     durable; raises what `Engine.submit` does."""
     authenticator: Authenticator
     brand_hosts: BrandHosts
+    known_senders: KnownSenders
     request_rates: RequestRates
     references: ReferenceGenerator
     page_tokens: PageTokenGenerator
@@ -75,8 +77,9 @@ class MerchantApi:
         """Return the response, or admit a creation request's body, in the order of C9.
 
         Raises one of PROBLEM_ERRORS."""
-        received_at = self.clock.since_boot()
-        owner = await self._find_key_owner(head, context)
+        now = self.clock.monotonic()
+        received_at = earlier(now, self.clock.offset)
+        owner = await self._find_key_owner(head, context, now)
         match requests.check_head(head, route, None if owner is None else owner.brand, self.settings):
             case CreationHead() as creation:
                 assert owner is not None, "the head of a request without a key's owner is rejected"
@@ -91,17 +94,26 @@ class MerchantApi:
             case other:
                 assert_never(other)
 
-    async def _find_key_owner(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
+    async def _find_key_owner(
+        self, head: RequestHead, context: RequestContext, now: MonotonicInstant
+    ) -> KeyOwner | None:
         """Return the owner of the request's key; None when no brand has it or the host is another brand's. Raises
         ProblemError when the brand sends too many requests."""
-        find_address = partial(self._client_address, head, context)
-        owner = await self.authenticator.find_owner(requests.read_api_key(head), find_address)
-        if owner is None or not await self.brand_hosts.is_allowed(owner.brand.id, head, context):
+        owner = self.known_senders.find(head.headers, context.client, now) or await self._verify_key(head, context)
+        if owner is None:
             return None
         context.brand = owner.brand.id
-        if owner.brand.enabled:
+        if owner.brand.enabled and owner.brand.limits.requests_per_second is not None:
             await self.request_rates.check(owner.brand)
         return owner
+
+    async def _verify_key(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
+        find_address = partial(self._client_address, head, context)
+        key = await self.authenticator.verify(requests.read_api_key(head), find_address)
+        if key is None or not await self.brand_hosts.is_allowed(key.owner.brand.id, head, context):
+            return None
+        self.known_senders.add(head.headers, context.client, key, hosts_until=self.brand_hosts.expires_at)
+        return key.owner
 
     def _client_address(self, head: RequestHead, context: RequestContext) -> str:
         """Return the address that a request counts for; behind a trusted proxy that of its client, if it names one."""

@@ -6,7 +6,6 @@ import json
 from typing import Any, cast
 
 import pytest
-from attrs import define
 
 from mmo_sansio.api.incoming.routes import CreateRoute
 from mmo_sansio.http.messages import RequestHead
@@ -16,26 +15,17 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Operation, Terms
 from mmo_sansio.values.problems import MALFORMED
+from mmo_trio.api.authentication import VerifiedKey
+from mmo_trio.api.known_senders import KnownSenders
 from mmo_trio.api.merchant_api import MerchantApi
+from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 from tests.runtime.engine.test_engine import MachineClock
 from tests.support.api_requests import BRAND, SETTINGS, body
 
-
-@define
-class KnownMerchant:
-    """Stands for the checks of the key, the host and the rate: one brand may do everything."""
-
-    async def find_owner(self, key: bytes, find_address: object) -> KeyOwner:
-        return KeyOwner(BRAND, "1")
-
-    async def is_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
-        return True
-
-    async def check(self, brand: object) -> None:
-        """Allow it."""
+NEVER = MonotonicInstant(2**63)
 
 
 @pytest.mark.spec("C12")
@@ -46,16 +36,17 @@ async def test_a_creation_is_as_old_as_its_head_however_late_its_body_comes() ->
         received.append(received_at)
         return Rejected(MALFORMED.problem("not of interest"))
 
-    merchant: Any = KnownMerchant()
+    senders = KnownSenders(KnownConfiguration())
     api = MerchantApi(
         settings=SETTINGS,
         terms=Terms(),
         body_limit=100_000,
         store=cast(Any, None),
         create=create,
-        authenticator=merchant,
-        brand_hosts=merchant,
-        request_rates=merchant,
+        authenticator=cast(Any, None),
+        brand_hosts=cast(Any, None),
+        known_senders=senders,
+        request_rates=cast(Any, None),
         references=ReferenceGenerator(lambda: Instant(0)),
         page_tokens=PageTokenGenerator(lambda: Instant(0)),
         trusted_proxies=cast(Any, None),
@@ -64,6 +55,7 @@ async def test_a_creation_is_as_old_as_its_head_however_late_its_body_comes() ->
         note_refusal=lambda input_, problem: None,
     )
     head = RequestHead("POST", b"/", ((b"x-api-key", b"key"), (b"content-type", b"application/json")))
+    senders.add(head.headers, "", VerifiedKey(KeyOwner(BRAND, "1"), NEVER, 0), hosts_until=NEVER)
     read_at = machine.booted = later(machine.booted, clock.HOUR)
     admitted = await api.admit(CreateRoute(Operation.DIRECT_PAYIN, "mpesa_ke"), head, RequestContext("1", "", True))
     assert isinstance(admitted, Admitted)

@@ -64,9 +64,10 @@ def read_api_key(head: RequestHead) -> bytes:
 
     Raises ProblemError with 401 when it is missing, empty, repeated or cannot be a key (A1)."""
     values = head.values(b"x-api-key")
-    if len(values) != 1 or not _KEY.fullmatch(values[0].strip(b" \t")):
+    key = values[0].strip(b" \t") if len(values) == 1 else b""
+    if not _KEY.fullmatch(key):
         raise ProblemError(_unauthorized_problem())
-    return values[0].strip(b" \t")
+    return key
 
 
 def check_head(head: RequestHead, route: ApiRoute, brand: Brand | None, settings: ApiSettings) -> ApiRequest:

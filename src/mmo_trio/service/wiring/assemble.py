@@ -17,6 +17,7 @@ from mmo_trio.api.api_handler import ApiHandler
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.brand_hosts import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies
+from mmo_trio.api.known_senders import KnownSenders
 from mmo_trio.api.merchant_api import MerchantApi
 from mmo_trio.api.readiness import Readiness
 from mmo_trio.api.request_rates import RequestRates
@@ -138,6 +139,7 @@ def _api_handler(
         brand_hosts=BrandHosts(
             resources.store, known, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies
         ),
+        known_senders=KnownSenders(known),
         request_rates=RequestRates(resources.store, resources.clock.monotonic),
         references=resources.references,
         page_tokens=resources.page_tokens,
