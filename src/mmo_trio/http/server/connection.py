@@ -137,7 +137,10 @@ class ServerConnection:
         self._started_at = trio.current_time()
         parsed_head: ParsedHead | None = None
         try:
-            parsed_head = await self._read_head()
+            parsed_head = self._reader.next_head() or await self._receive_head()
+            if self._deadline.has_passed or self._listener_context.drain.is_set():
+                await trio.lowlevel.checkpoint_if_cancelled()  # It arrived too late.
+            self._clear_deadline()
             admitted = await self._listener_context.handler.admit(parsed_head.head, context)
             if isinstance(admitted, AdmittedStream):
                 return await self._stream_response(parsed_head, admitted)
@@ -230,14 +233,15 @@ class ServerConnection:
             await self._send_response(head, piece)
         self._deadline.move(math.inf if is_stream else min(deadline, self._deadline.at))
 
-    async def _read_head(self) -> ParsedHead:
-        while (parsed_head := self._reader.next_head()) is None:
-            if self._timeout_problem is None:
-                self._timeout_problem = HEAD_TIMEOUT
-                self._set_deadline(self._limits.head_timeout_s)
+    async def _receive_head(self) -> ParsedHead:
+        """Return the head once the rest of it has arrived."""
+        self._timeout_problem = HEAD_TIMEOUT
+        self._set_deadline(self._limits.head_timeout_s)
+        while True:
             await self._receive_data()
-        await self._clear_deadline()
-        return parsed_head
+            parsed_head = self._reader.next_head()
+            if parsed_head is not None:
+                return parsed_head
 
     async def _read_body(self, parsed_head: ParsedHead, limit: int) -> bytes:
         body = self._reader.next_body(limit)
@@ -247,7 +251,8 @@ class ServerConnection:
             if parsed_head.expects_continue and self._reader.is_empty:
                 await self._send_continue()
             body = await self._receive_body(limit)
-            await self._clear_deadline()
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self._clear_deadline()
         return body
 
     async def _receive_body(self, limit: int) -> bytes:
@@ -301,10 +306,9 @@ class ServerConnection:
     def _set_deadline(self, timeout_s: float) -> None:
         self._deadline.move(trio.current_time() + timeout_s)
 
-    async def _clear_deadline(self) -> None:
-        """Let the handler work without a deadline. A request that arrived too late stops here, so that the handler
-        never begins what would be cancelled at once."""
-        await trio.lowlevel.checkpoint_if_cancelled()
+    def _clear_deadline(self) -> None:
+        """Let the handler work without a deadline. Before that a request that arrived too late is stopped, so that the
+        handler never begins what would be cancelled at once."""
         self._timeout_problem = None
         self._deadline.move(math.inf)
 

@@ -28,6 +28,7 @@ class MovableDeadline:
     """Trio's time at which it passes; infinity for never."""
     entry_at: float = field(default=math.inf, init=False)
     """The moment of its one valid entry in the timer; infinity without one."""
+    has_passed: bool = field(default=False, init=False)
 
     def move(self, at: float) -> None:
         """Let it pass at another moment."""
@@ -44,7 +45,7 @@ class MovableDeadline:
         """Expire if it has passed by now, which happens once; else have the timer look again when it will have."""
         self.entry_at = math.inf
         if self.at <= now:
-            self.at = math.inf
+            self.at, self.has_passed = math.inf, True
             self._expire()
         elif self.at < math.inf:
             self._timer.enter(self)
