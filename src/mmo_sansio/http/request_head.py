@@ -13,7 +13,7 @@ from mmo_sansio.values.problems import HEAD_TOO_LARGE, MALFORMED, TARGET_TOO_LON
 KIB: Final = 1024
 
 
-@frozen
+@frozen(cache_hash=True)
 class HeadLimits:
     """Limits the size of a request head; a larger one is rejected, however well formed."""
 

@@ -28,12 +28,17 @@ class PaymentCreator:
     submit: Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]
     worker: ProviderWorker
 
-    async def create(self, input_: CreatePayment, received_at: MonotonicInstant) -> Reply:
+    def create(self, input_: CreatePayment, received_at: MonotonicInstant) -> Awaitable[Reply]:
         """Return the reply to a creation whose request was read at that time since the machine started, once it is
         durable, and begin its submission where a conversation is free. Raises what `Engine.submit` does."""
-        reference, provider = input_.gateway_reference, _provider_of(input_)
-        operation = input_.draft.operation
-        if provider is None or not self.worker.try_reserve(reference, provider, (operation.type, operation.flow)):
+        provider = _provider_of(input_)
+        if provider is None:
+            return self.submit(input_, received_at)
+        return self._create_and_send(input_, provider, received_at)
+
+    async def _create_and_send(self, input_: CreatePayment, provider: str, received_at: MonotonicInstant) -> Reply:
+        reference, operation = input_.gateway_reference, input_.draft.operation
+        if not self.worker.try_reserve(reference, provider, (operation.type, operation.flow)):
             return await self.submit(input_, received_at)
         try:
             reply = await self.submit(evolve(input_, reserved_provider=provider), received_at)
