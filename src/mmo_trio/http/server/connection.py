@@ -53,6 +53,8 @@ class ListenerContext(HandlerContext):
     """Gives the context of one connection; None for clear HTTP."""
     extra_fields: bytes = b""
     """Whole field lines that every response has."""
+    clock: trio.abc.Clock = Factory(trio.lowlevel.current_clock)
+    """Trio's clock, which `trio.current_time` asks through two more calls."""
     write_budget: WriteBudget = field(
         default=Factory(lambda self: WriteBudget(self.limits.write_buffer_bytes), takes_self=True)
     )
@@ -74,6 +76,7 @@ class ServerConnection:
         self.idle_since = math.inf
         self._listener_context = listener_context
         self._limits = listener_context.limits
+        self._clock = listener_context.clock
         self._transport = transport
         self._stream: trio.abc.Stream = transport
         self._reader = RequestReader(listener_context.limits.head)
@@ -121,7 +124,7 @@ class ServerConnection:
             await trio.lowlevel.checkpoint()  # A client that pipelines must not starve others.
             return True
         table = self._listener_context.connection_table
-        now = trio.current_time()
+        now = self._clock.current_time()
         if self._listener_context.drain.is_set() and now >= table.idle_deadline:
             return False
         self.idle_since = now
@@ -134,7 +137,7 @@ class ServerConnection:
     async def _handle_request(self) -> bool:
         """Read one request and answer it; return whether another one may follow."""
         self._request_context = context = self._listener_context.request_context(self.client)
-        self._started_at = trio.current_time()
+        self._started_at = self._clock.current_time()
         parsed_head: ParsedHead | None = None
         try:
             parsed_head = self._reader.next_head() or await self._receive_head()
@@ -153,7 +156,8 @@ class ServerConnection:
             may_follow = False
             data = self._response_bytes(response, parsed_head, may_follow)
         self._timeout_problem = None
-        self._listener_context.metrics.count_response(context, response.status, trio.current_time() - self._started_at)
+        duration_s = self._clock.current_time() - self._started_at
+        self._listener_context.metrics.count_response(context, response.status, duration_s)
         large_body = b"" if len(response.body) <= LARGE_BODY_BYTES or _is_head_request(parsed_head) else response.body
         await self._send_response(data, large_body)
         return may_follow
@@ -220,7 +224,7 @@ class ServerConnection:
             return False
         finally:
             if writer.status is not None:
-                duration_s = trio.current_time() - self._started_at
+                duration_s = self._clock.current_time() - self._started_at
                 self._listener_context.metrics.count_response(self._request_context, writer.status, duration_s)
         return writer.is_complete and connection(True) != b"close"
 
@@ -288,7 +292,7 @@ class ServerConnection:
     async def _send_timeout_problem(self, problem: Problem) -> None:
         context = self._request_context
         response = self._listener_context.reject(problem, context)
-        duration_s = trio.current_time() - self._started_at
+        duration_s = self._clock.current_time() - self._started_at
         self._listener_context.metrics.count_response(context, problem.status, duration_s)
         with trio.move_on_after(self._limits.linger_timeout_s):
             await self._stream.send_all(self._response_bytes(response, None, keep_alive=False))
@@ -304,7 +308,7 @@ class ServerConnection:
         )
 
     def _set_deadline(self, timeout_s: float) -> None:
-        self._deadline.move(trio.current_time() + timeout_s)
+        self._deadline.move(self._clock.current_time() + timeout_s)
 
     def _clear_deadline(self) -> None:
         """Let the handler work without a deadline. Before that a request that arrived too late is stopped, so that the
