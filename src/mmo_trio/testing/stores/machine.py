@@ -36,6 +36,8 @@ class StoreMachine:
     _waiting: list[tuple[float, int, Callable[[], None]]] = Factory(list)
     """A heap."""
     _given: int = 0
+    _clock: VirtualClock | None = None
+    """The simulation's clock, once it has been asked to run an action."""
     _pause: trio.CancelScope = Factory(trio.CancelScope)
     """The pause until the next action."""
 
@@ -45,8 +47,12 @@ class StoreMachine:
 
     def run_at(self, at: float, action: Callable[[], None]) -> None:
         """Run this at a moment of Trio's clock."""
+        if self._clock is not None:
+            self._clock.call_at(at, action)
+            return
         clock = trio.lowlevel.current_clock()
         if isinstance(clock, VirtualClock):
+            self._clock = clock
             clock.call_at(at, action)
             return
         self._given += 1
@@ -99,9 +105,20 @@ class StoreCall(ParkingSpot[T], Generic[T]):
             if not self.unpark(result):
                 self._result = result
 
-    async def result(self) -> T:
-        """Return or raise the answer; the caller's cancellation waits for it."""
-        return self._result.unwrap() if self._result is not None else await self.park_to_end()
+    async def result(self, *, is_shielded: bool = False) -> T:
+        """Return or raise the answer; the caller's cancellation waits for it. With `is_shielded` it waits longer, until
+        the caller looks at it, as if this were in a shielded cancel scope, which costs more."""
+        if self._result is not None:
+            return self._result.unwrap()
+        if not is_shielded:
+            return await self.park_to_end()
+        self._task = trio.lowlevel.current_task()
+        result: T = await trio.lowlevel.wait_task_rescheduled(_refuse_abort)
+        return result
+
+
+def _refuse_abort(_: object) -> trio.lowlevel.Abort:
+    return trio.lowlevel.Abort.FAILED
 
 
 def run_at_once(call: Coroutine[Any, Any, T]) -> T:

@@ -114,8 +114,11 @@ class SimulatedServer:
         """Tell whether the server is up and this process reaches it."""
         return trio.current_time() >= self._down_until and self.is_reachable(process)
 
-    async def call(self, process: str, name: str, deadline: float, begin: Begin[T]) -> T:
-        """Send a statement and return its result; raises ConnectionLost also at the deadline, by Trio's clock.
+    async def call(
+        self, process: str, name: str, deadline: float, begin: Begin[T], *, is_shielded: bool = False
+    ) -> T:
+        """Send a statement and return its result; raises ConnectionLost also at the deadline, by Trio's clock. See
+        `StoreCall.result` for `is_shielded`.
 
         Raises StatementRefused, CommitConflict and what the statement itself raises."""
         call: StoreCall[T] = StoreCall(process, name, deadline)
@@ -127,7 +130,7 @@ class SimulatedServer:
         if not call.is_answered:
             self._calls[call] = None
         try:
-            return await call.result()
+            return await call.result(is_shielded=is_shielded)
         finally:
             self._calls.pop(call, None)
 

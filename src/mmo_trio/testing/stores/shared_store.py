@@ -75,6 +75,11 @@ class _Backoff:
             raise StoreUnavailable(f"the server: {error}") from error
         await trio.sleep(delay_s)
 
+    async def wait_shielded(self, error: Exception) -> None:
+        """Wait like this also when the caller is cancelled."""
+        with trio.CancelScope(shield=True):
+            await self.wait(error)
+
 
 @define(eq=False)
 class _Doubt:
@@ -120,7 +125,10 @@ class SimulatedSharedStore(StatementStore):
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         """Load, and lock what may move; then write and commit, and repeat both when another process was quicker."""
-        return await run_to_end(partial(self._transact, reads, decide))
+        try:
+            return await self._transact(reads, decide)
+        finally:
+            await trio.lowlevel.checkpoint_if_cancelled()
 
     async def _transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
         self._require_open()
@@ -148,7 +156,7 @@ class SimulatedSharedStore(StatementStore):
                 raise StoreUnavailable(f"the server: {error}") from error
             if conflicts > CONFLICTS_MAX:
                 raise StoreUnavailable("other processes were quicker again and again") from failure
-            await backoff.wait(failure)
+            await backoff.wait_shielded(failure)
 
     async def _attempt(
         self, transaction: ServerTransaction, reads: Reads, decide: DecideBatch, deadline: float
@@ -177,7 +185,7 @@ class SimulatedSharedStore(StatementStore):
                 try:
                     return await self._call("resolve", deadline, resolve, waits_while_lost=True)
                 except (ConnectionLost, StatementRefused) as error:
-                    await backoff.wait(error)
+                    await backoff.wait_shielded(error)
         except StoreUnavailable as error:
             raise UnresolvedCommit(transaction.number) from error
 
@@ -208,7 +216,8 @@ class SimulatedSharedStore(StatementStore):
         for doubt in tuple(self._doubts):
             deadline = trio.current_time() + STORE_TIMEOUT_S
             try:
-                if await self._call("resolve", deadline, partial(self._server.resolve, doubt.number)):
+                resolve = partial(self._server.resolve, doubt.number)
+                if await self._call("resolve", deadline, resolve, is_shielded=False):
                     found += await self.read("open_intents", partial(self._open_intents, doubt.scheduled))
             except (ConnectionLost, StatementRefused, StoreUnavailable):
                 break
@@ -266,7 +275,10 @@ class SimulatedSharedStore(StatementStore):
 
     async def _read(self, name: str, begin: Begin[T], timeout_s: float) -> T:
         self._require_open()
-        return await run_to_end(partial(self._read_until, name, begin, trio.current_time() + timeout_s))
+        try:
+            return await self._read_until(name, begin, trio.current_time() + timeout_s)
+        finally:
+            await trio.lowlevel.checkpoint_if_cancelled()
 
     async def _read_until(self, name: str, begin: Begin[T], deadline: float) -> T:
         """Read again and again until it succeeds."""
@@ -278,10 +290,13 @@ class SimulatedSharedStore(StatementStore):
                 raise StoreUnavailable(f"the server: {error}") from error
             except ConnectionLost as error:
                 backoff = backoff or _Backoff(self._server, deadline)
-                await backoff.wait(error)
+                await backoff.wait_shielded(error)
 
     async def write(self, name: str, statement: Callable[[], T]) -> T:
-        return await run_to_end(partial(self._write, name, statement))
+        try:
+            return await self._write(name, statement)
+        finally:
+            await trio.lowlevel.checkpoint_if_cancelled()
 
     async def _write(self, name: str, statement: Callable[[], T]) -> T:
         self._require_open()
@@ -303,11 +318,19 @@ class SimulatedSharedStore(StatementStore):
             except ConnectionLost as error:
                 if await self._is_committed(transaction, now + STORE_TIMEOUT_S):
                     return results[0]
-                await backoff.wait(error)
+                await backoff.wait_shielded(error)
 
-    async def _call(self, name: str, deadline: float, begin: Begin[T], *, waits_while_lost: bool = False) -> T:
+    async def _call(
+        self,
+        name: str,
+        deadline: float,
+        begin: Begin[T],
+        *,
+        waits_while_lost: bool = False,
+        is_shielded: bool = True,
+    ) -> T:
         """Send a statement under the lease that this process has now; while the server is lost, fail at once, or try
-        all the same where the caller `waits_while_lost`."""
+        all the same where the caller `waits_while_lost`. See `StoreCall.result` for `is_shielded`."""
         self._require_open()
         server, process, holder = self._server, self.process, self.ownership.lease_number
         now = trio.current_time()
@@ -317,7 +340,7 @@ class SimulatedSharedStore(StatementStore):
             and now - self._silent_since > SUSPECT_AFTER_S
             and not server.answers(process)
         ):
-            await trio.lowlevel.checkpoint()
+            await (trio.lowlevel.cancel_shielded_checkpoint() if is_shielded else trio.lowlevel.checkpoint())
             raise StoreLost("the server can't be reached")
 
         def begin_as_holder(call: StoreCall[T]) -> None:
@@ -325,7 +348,7 @@ class SimulatedSharedStore(StatementStore):
             begin(call)
 
         try:
-            result = await server.call(process, name, deadline, begin_as_holder)
+            result = await server.call(process, name, deadline, begin_as_holder, is_shielded=is_shielded)
         except ConnectionLost:
             self._silent_since = self._silent_since or now
             raise
