@@ -18,6 +18,8 @@ UNKNOWN_OUTCOME: Final = "internal_server_error"
 """Stands as the fault of a request whose outcome could not be learnt from the store (P5), which is no fault of ours."""
 LINES_KEPT: Final = 2_000
 """Lines that are kept for the report of a failure; the digest has all of them."""
+LINES_HASHED_AT_ONCE: Final = 500
+"""Lines that the digest takes at once, as each call of it costs more than a line."""
 
 
 @define(eq=False)
@@ -32,6 +34,8 @@ class SimulationTrace:
     faults: list[str] = Factory(list)
     """Log lines about faults of the program itself: there should be none."""
     _digest: hashlib._Hash = Factory(hashlib.sha256)
+    _not_hashed: list[str] = Factory(list)
+    """The lines that the digest does not have yet."""
     _lines: deque[str] = Factory(lambda self: deque(maxlen=self.lines_kept), True)
 
     def add(self, kind: str, *about: object) -> None:
@@ -44,16 +48,23 @@ class SimulationTrace:
         """Record what happens also when the world is at rest; see `add`."""
         self.counts[kind] += 1
         line = f"{trio.current_time():.6f} {kind} {' '.join(map(str, about))}\n"
-        self._digest.update(line.encode())
         self._lines.append(line)
+        self._not_hashed.append(line)
+        if len(self._not_hashed) == LINES_HASHED_AT_ONCE:
+            self._hash_lines()
 
     def digest(self) -> str:
         """Return the digest of all that was recorded."""
+        self._hash_lines()
         return self._digest.hexdigest()
 
     def latest(self, containing: str = "") -> Sequence[str]:
         """Return the latest lines that contain this text, the oldest first."""
         return [each.removesuffix("\n") for each in self._lines if containing in each]
+
+    def _hash_lines(self) -> None:
+        self._digest.update("".join(self._not_hashed).encode())
+        self._not_hashed.clear()
 
 
 @contextmanager

@@ -116,14 +116,14 @@ class WorldStore:
             yield f"{len(alive)} leases have not ended"
 
     def _is_reachable(self, process: str) -> bool:
-        return process.partition(",")[0] not in self.cut_off
+        return not self.cut_off or process.partition(",")[0] not in self.cut_off
 
     def _record(self, event: str, /, **details: object) -> None:
         """Record what the store does, which happens also when the world is at rest."""
         if event == CHANNEL_CLAIMED:
             self.commits.observe_claim(str(details["process"]), str(details["brand"]))
         kind = details.pop("kind", "")
-        self.trace.add_routine(f"{event} {kind}".strip(), *details.values())
+        self.trace.add_routine(f"{event} {kind}" if kind else event, *details.values())
 
 
 FAIL_OVER_MAX_S: Final = 60.0

@@ -114,9 +114,7 @@ class SimulatedServer:
         """Tell whether the server is up and this process reaches it."""
         return trio.current_time() >= self._down_until and self.is_reachable(process)
 
-    async def call(
-        self, process: str, name: str, deadline: float, begin: Begin[T], *, is_shielded: bool = False
-    ) -> T:
+    async def call(self, process: str, name: str, deadline: float, begin: Begin[T], *, is_shielded: bool = False) -> T:
         """Send a statement and return its result; raises ConnectionLost also at the deadline, by Trio's clock. See
         `StoreCall.result` for `is_shielded`.
 
@@ -137,10 +135,12 @@ class SimulatedServer:
     def _send(self, call: StoreCall[T], begin: Begin[T]) -> None:
         faults, draws = self.faults, self.draws
         delay_s = draws.time_s(faults.latency_s)
-        if draws.happens("lost_before", faults.lost_before, process=call.process, statement=call.name):
+        if faults.lost_before and draws.happens(
+            "lost_before", faults.lost_before, process=call.process, statement=call.name
+        ):
             self._answer_after(call, delay_s, outcome.Error(ConnectionLost("before the statement arrived")))
             return
-        if draws.happens("late", faults.late, process=call.process, statement=call.name):
+        if faults.late and draws.happens("late", faults.late, process=call.process, statement=call.name):
             delay_s += draws.time_s(faults.late_s)
             self._answer_at_deadline(call)
         call.carry = self._carry
@@ -149,25 +149,30 @@ class SimulatedServer:
     def _arrive(self, call: StoreCall[T], begin: Begin[T]) -> None:
         if call.is_dropped:
             return
+        now, faults = trio.current_time(), self.faults
         if not self.is_reachable(call.process):
             self._answer_after(call, CONNECT_TIMEOUT_S, outcome.Error(ConnectionLost("nobody answers")))
-        elif trio.current_time() < self._down_until:
+        elif now < self._down_until:
             self._answer_after(call, 0.0, outcome.Error(ConnectionLost("the server is down")))
-        elif (left_s := self._still_until - trio.current_time()) > 0:
+        elif (left_s := self._still_until - now) > 0:
             self._answer_at_deadline(call)
             self.machine.after(left_s, partial(self._arrive, call, begin))
-        elif self.draws.happens("refused", self.faults.refused, process=call.process, statement=call.name):
+        elif faults.refused and self.draws.happens(
+            "refused", faults.refused, process=call.process, statement=call.name
+        ):
             call.reply(outcome.Error(StatementRefused("the server could not do it")))
         else:
             begin(call)
 
     def _carry(self, call: StoreCall[T], result: outcome.Outcome[T]) -> None:
         """Bring the reply to the caller."""
-        draws = self.draws
-        if draws.happens("lost_after", self.faults.lost_after, process=call.process, statement=call.name):
+        draws, faults = self.draws, self.faults
+        if faults.lost_after and draws.happens(
+            "lost_after", faults.lost_after, process=call.process, statement=call.name
+        ):
             result = outcome.Error(ConnectionLost("before the reply arrived"))
         if self.is_reachable(call.process):
-            self._answer_after(call, draws.time_s(self.faults.latency_s), result)
+            self._answer_after(call, draws.time_s(faults.latency_s), result)
         else:
             self._answer_at_deadline(call)
 

@@ -321,13 +321,7 @@ class SimulatedSharedStore(StatementStore):
                 await backoff.wait_shielded(error)
 
     async def _call(
-        self,
-        name: str,
-        deadline: float,
-        begin: Begin[T],
-        *,
-        waits_while_lost: bool = False,
-        is_shielded: bool = True,
+        self, name: str, deadline: float, begin: Begin[T], *, waits_while_lost: bool = False, is_shielded: bool = True
     ) -> T:
         """Send a statement under the lease that this process has now; while the server is lost, fail at once, or try
         all the same where the caller `waits_while_lost`. See `StoreCall.result` for `is_shielded`."""
@@ -340,7 +334,10 @@ class SimulatedSharedStore(StatementStore):
             and now - self._silent_since > SUSPECT_AFTER_S
             and not server.answers(process)
         ):
-            await (trio.lowlevel.cancel_shielded_checkpoint() if is_shielded else trio.lowlevel.checkpoint())
+            if is_shielded:
+                await trio.lowlevel.cancel_shielded_checkpoint()
+            else:
+                await trio.lowlevel.checkpoint()
             raise StoreLost("the server can't be reached")
 
         def begin_as_holder(call: StoreCall[T]) -> None:
