@@ -18,10 +18,12 @@ import trio
 import trio.lowlevel
 from attrs import Factory, define, field
 from trio._core import _run as trio_run  # Trio has no public place for the order of tasks.
+from werkzeug.routing import Rule
 
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.system.call_thread import CallThread
 from mmo_trio.testing.machine_clock import CURRENT_MACHINE
+from mmo_trio.testing.route_builders import builder_of
 from mmo_trio.testing.seeded_choices import SeededChoices, seeded_randomness
 from mmo_trio.testing.sleepers import Sleepers
 from mmo_trio.testing.task_order import SeededTaskQueue
@@ -135,6 +137,7 @@ def _simulated_sources(simulation: Simulation) -> Iterator[None]:
             (trio.to_thread, {"run_sync": _run_in_task}),
             (CallThread, {"run": _call_in_task}),
             (threading.Thread, {"start": _refuse_thread}),
+            (Rule, {"_compile_builder": builder_of}),
         ]
         for owner, attributes in replaced:
             for name, replacement in attributes.items():
