@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Final, TypeVar
 
 from attrs import Factory, define, evolve, field
@@ -58,10 +58,13 @@ class RedactingProvider:
     adapter: Provider
     _secrets: tuple[str, ...] = field(init=False, repr=False)
     _tokens: deque[str] = field(init=False, repr=False, default=Factory(deque))
+    _long_secrets: tuple[str, ...] = field(init=False, repr=False)
+    """Those of both that are removed wherever they appear."""
 
     def __attrs_post_init__(self) -> None:
         self._secrets = tuple(sorted(set(find_secrets(self.adapter)), key=len, reverse=True))
         self._tokens = deque(maxlen=REMEMBERED_TOKENS_MAX)
+        self._find_long_secrets()
 
     @property
     def name(self) -> str:
@@ -86,6 +89,7 @@ class RedactingProvider:
         except SignInFailed as failure:
             raise SignInFailed(self._redact_free_text(failure.reason)) from None
         self._tokens.append(token.value)
+        self._find_long_secrets()
         return token
 
     def rejects_token(self, response: HttpResponse) -> bool:
@@ -126,8 +130,8 @@ class RedactingProvider:
             except ExchangeFailed as failure:
                 step = resume(conversation, failure)
             else:
-                redacted = evolve(response, body=self._redact_body(response.body))
-                step = resume(conversation, redacted)
+                body = self._redact_body(response.body)
+                step = resume(conversation, response if body == response.body else evolve(response, body=body))
         return self._redact_report(step.result)
 
     def _redact_report(self, report: T) -> T:
@@ -143,7 +147,7 @@ class RedactingProvider:
         return evolve(report, **changes) if changes else report  # type: ignore[misc]
 
     def _redact_body(self, body: bytes) -> bytes:
-        for secret in self._long_secrets():
+        for secret in self._long_secrets:
             body = body.replace(secret.encode(), REDACTED.encode())
         return body
 
@@ -156,7 +160,7 @@ class RedactingProvider:
         return text
 
     def _redact_long_secrets(self, text: str) -> str:
-        for secret in self._long_secrets():
+        for secret in self._long_secrets:
             text = text.replace(secret, REDACTED)
         return text
 
@@ -164,10 +168,11 @@ class RedactingProvider:
         """Redact a run of Base64 that contains a secret, as in HTTP Basic and in the password of a push."""
         run = match[0]
         decoded = _decode_base64(run)
-        return REDACTED if any(each.encode() in decoded for each in self._long_secrets()) else run
+        return REDACTED if any(each.encode() in decoded for each in self._long_secrets) else run
 
-    def _long_secrets(self) -> Iterator[str]:
-        yield from (each for each in (*self._secrets, *self._tokens) if len(each) >= LONG_SECRET_CHARACTERS)
+    def _find_long_secrets(self) -> None:
+        every = (*self._secrets, *self._tokens)
+        self._long_secrets = tuple(each for each in every if len(each) >= LONG_SECRET_CHARACTERS)
 
 
 def find_secrets(instance: object, depth: int = 0) -> Iterable[str]:
