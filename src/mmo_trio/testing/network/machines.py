@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from ipaddress import ip_address
 from typing import Protocol
 
@@ -17,6 +18,11 @@ from mmo_trio.testing.network.connection_end import ConnectionEnd
 from mmo_trio.testing.network.simulated_listener import SimulatedListener
 from mmo_trio.testing.network.simulated_names import SimulatedNames
 from mmo_trio.testing.virtual_clock import VirtualClock
+
+
+@cache
+def _ip_version(address: str) -> int:
+    return ip_address(address).version
 
 
 class EventTrace(Protocol):
@@ -45,8 +51,8 @@ class SimulatedMachine:
 
     def source_address(self, target: str) -> str:
         """Return the address from which a connection to this one comes."""
-        version = ip_address(target).version
-        return next((each for each in self.addresses if ip_address(each).version == version), self.addresses[0])
+        version = _ip_version(target)
+        return next((each for each in self.addresses if _ip_version(each) == version), self.addresses[0])
 
     def lose_power(self) -> None:
         """Stop without a word to anybody: connections are forgotten, and nothing answers any more."""

@@ -155,12 +155,12 @@ class ProcessNetwork:
         process = self.process
         process.require_alive()
         process.require_descriptor()
-        network = process.machine.network
-        target = network.machine_at(str(address))
+        network, peer = process.machine.network, str(address)
+        target = network.machine_at(peer)
         if target is None:
             await trio.sleep(UNREACHABLE_AFTER_S)
             raise _system_error(errno.EHOSTUNREACH)
-        attempt = _Attempt(process, target, str(address), port)
+        attempt = _Attempt(process, target, peer, port)
         attempt.begin()
         try:
             while not attempt.is_over:
@@ -178,7 +178,7 @@ class ProcessNetwork:
             raise _system_error(attempt.error)
         descriptor = FIRST_DESCRIPTOR + len(process.ends)
         return SimulatedStream(
-            attempt.client_end, str(address), is_alive=process.is_alive, descriptor=descriptor, lingers=False
+            attempt.client_end, peer, is_alive=process.is_alive, descriptor=descriptor, lingers=False
         )
 
     async def start_tls(self, transport: TransportStream, host: str, port: int) -> SecuredStream:
