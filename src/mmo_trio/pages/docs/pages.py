@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from attrs import frozen
@@ -46,17 +47,23 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     pages = Blueprint("docs", __name__)
     pages.add_app_template_filter(with_code, "with_code")
     pages.add_app_template_global(highlighted, "highlighted")
-    openapi_json = document_text(api_docs.openapi, indent=1)
     refusals = [each for each in api_docs.error_pages.values() if each.status is not None]
     failures = [each for each in api_docs.error_pages.values() if each.status is None]
-    public_reference = build_reference(api_docs.openapi)
     rendered: dict[str, tuple[str | None, str]] = {}
+
+    @cache
+    def public_reference() -> ApiReference:
+        return build_reference(api_docs.openapi)
+
+    @cache
+    def openapi_json() -> str:
+        return document_text(api_docs.openapi, indent=1)
 
     async def render_reference(template: str, api_key: str | None) -> str:
         """Render a page of the whole reference, which is kept until the API key is another one."""
         known_key, text = rendered.get(template, (None, ""))
         if not text or known_key != api_key:
-            reference = public_reference if api_key is None else sandbox_reference(api_docs, api_key)
+            reference = public_reference() if api_key is None else sandbox_reference(api_docs, api_key)
             text = await render_template(
                 template,
                 reference=reference,
@@ -94,7 +101,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     @pages.get("/docs/search")
     async def search() -> Response:
         sought = request.args.get("q", "")[:100]
-        found = find(sought, public_reference, api_docs.error_pages, api_docs.scenarios)
+        found = find(sought, public_reference(), api_docs.error_pages, api_docs.scenarios)
         template = "docs/found.html" if "part" in request.args else "docs/search.html"
         return _cached_response(await render_template(template, sought=sought, found=found))
 
@@ -108,7 +115,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
 
     @pages.get("/openapi.json")
     async def openapi() -> Response:
-        return _text_response(openapi_json, "application/json")
+        return _text_response(openapi_json(), "application/json")
 
     return pages
 
