@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import structlog
 import trio
-from attrs import define
+from attrs import define, field
 
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_trio.brands.in_force import KnownConfiguration
@@ -25,6 +25,10 @@ TRUSTED_FOR = Span(5 * SECOND)
 so that it has nothing of before in use when commands no longer wait for it."""
 
 
+def _process_name() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
 @define(eq=False)
 class ConfigurationWatch:
     """Keeps what this process knows of the configuration in step with the store."""
@@ -32,6 +36,8 @@ class ConfigurationWatch:
     store: ConfigurationStore
     known: KnownConfiguration
     monotonic: Callable[[], MonotonicInstant]
+    _process: str = field(factory=_process_name, init=False)
+    """The name under which staff see this process."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Read repeatedly until cancelled; the first read precedes `started`. When reads fail, the closed providers of
@@ -50,14 +56,10 @@ class ConfigurationWatch:
             self.known.closed_providers = found.closed_providers
             self.known.generation = found.generation
             self.known.trusted_until = later(began_at, TRUSTED_FOR)
-            await self.store.use_configuration(found.generation, process=_process_name())
+            await self.store.use_configuration(found.generation, process=self._process)
         except Exception as error:
             log_store_failure(logger, "configuration_stale", error)
 
     def _log_changes(self, closed: frozenset[str]) -> None:
         for name in closed ^ self.known.closed_providers:
             logger.info("provider_closed" if name in closed else "provider_opened", provider=name)
-
-
-def _process_name() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}"
