@@ -83,7 +83,12 @@ def logs_in_trace(trace: SimulationTrace) -> Iterator[None]:
         raise structlog.DropEvent
 
     before = structlog.get_config()
-    structlog.configure(processors=[take], wrapper_class=structlog.BoundLogger, cache_logger_on_first_use=False)
+    structlog.configure(
+        processors=[take],
+        wrapper_class=structlog.BoundLogger,
+        logger_factory=structlog.ReturnLoggerFactory(),  # It is called for each line, and opens nothing.
+        cache_logger_on_first_use=False,
+    )
     try:
         yield
     finally:

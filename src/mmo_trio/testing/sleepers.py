@@ -5,8 +5,9 @@ A simulation sleeps some thousand times for each payment, mostly in loops of pro
 from __future__ import annotations
 
 import math
+from collections.abc import Coroutine
 from heapq import heappop, heappush
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import trio
 from attrs import define, field
@@ -46,11 +47,11 @@ class Sleepers:
             if task is not None:
                 trio.lowlevel.reschedule(task)
 
-    async def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
         """Sleep as `trio.sleep` does. Raises ValueError for a negative time."""
         if not seconds >= 0:
             raise ValueError("`seconds` must be non-negative")
-        await self.sleep_until(trio.current_time() + seconds)
+        return self.sleep_until(trio.current_time() + seconds)
 
     async def sleep_until(self, deadline: float) -> None:
         """Sleep as `trio.sleep_until` does."""
