@@ -15,7 +15,7 @@ _known: Final[dict[object, Any]] = {}
 
 
 def builder_of(rule: Rule, append_unknown: bool = True) -> Any:
-    """Stand for `Rule._compile_builder`."""
+    """Return what `Rule._compile_builder` does, for which this stands."""
     if rule.defaults:  # They become part of the code.
         return _compile_builder(rule, append_unknown)
     key = rule.rule, tuple(rule._trace), append_unknown
