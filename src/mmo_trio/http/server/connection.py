@@ -31,7 +31,7 @@ from mmo_trio.http.server.deadline_timer import DeadlineTimer
 from mmo_trio.http.server.request_reader import ParsedHead, RequestReader
 from mmo_trio.http.server.response_writer import PieceWriter
 from mmo_trio.http.server.write_budget import SMALL_RESPONSE_BYTES, WriteBudget
-from mmo_trio.http.streams import TransportStream
+from mmo_trio.http.streams import SendBuffer, TransportStream
 from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)
@@ -145,9 +145,18 @@ class ServerConnection:
                 await trio.lowlevel.checkpoint_if_cancelled()  # It arrived too late.
             self._clear_deadline()
             admitted = await self._listener_context.handler.admit(parsed_head.head, context)
-            if isinstance(admitted, AdmittedStream):
-                return await self._stream_response(parsed_head, admitted)
-            response, may_follow = await self._complete(parsed_head, admitted)
+            if isinstance(admitted, (Admitted, AdmittedStream)):
+                body = self._reader.next_body(admitted.body_limit)
+                if body is None:
+                    body = await self._receive_body(parsed_head, admitted.body_limit)
+                if isinstance(admitted, AdmittedStream):
+                    return await self._stream_response(parsed_head, admitted, body)
+                response, is_read = await admitted.respond(body), True
+            else:
+                response, is_read = admitted, self._reader.skip_body()
+            if isinstance(response, Problem):
+                response = self._listener_context.reject(response, context)
+            may_follow = is_read and parsed_head.keep_alive and not self._listener_context.drain.is_set()
             data = self._response_bytes(response, parsed_head, may_follow)
         except _ClientDisconnected:
             raise
@@ -159,19 +168,23 @@ class ServerConnection:
         duration_s = self._clock.current_time() - self._started_at
         self._listener_context.metrics.count_response(context, response.status, duration_s)
         large_body = b"" if len(response.body) <= LARGE_BODY_BYTES or _is_head_request(parsed_head) else response.body
-        await self._send_response(data, large_body)
+        data = self._send_at_once(data)
+        if data or large_body:
+            await self._send_rest(data, large_body)
         return may_follow
 
-    async def _send_response(self, data: bytes, large_body: bytes) -> None:
-        """Send a response; what the socket does not take at once has a deadline, and counts against the budget unless
-        it is small."""
+    def _send_at_once(self, data: SendBuffer) -> SendBuffer:
+        """Send as much as the socket takes at once, which is nothing over TLS, and return the remainder."""
+        return self._transport.try_send(data) if self._stream is self._transport else data
+
+    async def _send_rest(self, data: bytes, large_body: bytes) -> None:
+        """Send what the socket has not taken at once: it has a deadline, and counts against the budget unless it is
+        small."""
         rest: bytes | memoryview = large_body
-        if self._stream is self._transport:
-            data = self._transport.try_send(data)
-            if rest and not data:
-                rest = self._transport.try_send(memoryview(large_body))
-        if not (data or rest):
-            return
+        if rest and not data:
+            rest = self._send_at_once(memoryview(large_body))
+            if not rest:
+                return
         self._set_deadline(self._limits.write_timeout_s)
         size_bytes = len(data) + len(large_body)
         if size_bytes <= SMALL_RESPONSE_BYTES:
@@ -183,23 +196,8 @@ class ServerConnection:
             for start in range(0, len(rest), LARGE_BODY_BYTES):
                 await self._stream.send_all(memoryview(rest)[start : start + LARGE_BODY_BYTES])
 
-    async def _complete(
-        self, parsed_head: ParsedHead, admitted: HttpResponse | Problem | Admitted
-    ) -> tuple[HttpResponse, bool]:
-        """Return the handler's response, and whether another request may follow it."""
-        if isinstance(admitted, Admitted):
-            body = await self._read_body(parsed_head, admitted.body_limit)
-            response, is_read = await admitted.respond(body), True
-        else:
-            response, is_read = admitted, self._reader.skip_body()
-        if isinstance(response, Problem):
-            response = self._listener_context.reject(response, self._request_context)
-        is_draining = self._listener_context.drain.is_set()
-        return response, is_read and parsed_head.keep_alive and not is_draining
-
-    async def _stream_response(self, parsed_head: ParsedHead, admitted: AdmittedStream) -> bool:
+    async def _stream_response(self, parsed_head: ParsedHead, admitted: AdmittedStream, body: bytes) -> bool:
         """Let the handler write its response in pieces; return whether another request may follow it."""
-        body = await self._read_body(parsed_head, admitted.body_limit)
 
         def connection(may_follow: bool) -> bytes:
             may_follow = may_follow and parsed_head.keep_alive and not self._listener_context.drain.is_set()
@@ -231,10 +229,10 @@ class ServerConnection:
     async def _send_piece(self, head: bytes, piece: bytes, is_stream: bool) -> None:
         """Send a piece of a response. Each piece of a stream has a deadline of its own; other responses have one."""
         deadline = self._deadline.at
-        if len(piece) <= LARGE_BODY_BYTES:
-            await self._send_response(head + piece, b"")
-        else:
-            await self._send_response(head, piece)
+        is_large = len(piece) > LARGE_BODY_BYTES
+        rest = self._send_at_once(head if is_large else head + piece)
+        if rest or is_large:
+            await self._send_rest(rest, piece if is_large else b"")
         self._deadline.move(math.inf if is_stream else min(deadline, self._deadline.at))
 
     async def _receive_head(self) -> ParsedHead:
@@ -247,20 +245,19 @@ class ServerConnection:
             if parsed_head is not None:
                 return parsed_head
 
-    async def _read_body(self, parsed_head: ParsedHead, limit: int) -> bytes:
-        body = self._reader.next_body(limit)
-        if body is None:
-            self._timeout_problem = BODY_TIMEOUT
-            self._set_deadline(self._limits.body_timeout_s)
-            if parsed_head.expects_continue and self._reader.is_empty:
-                await self._send_continue()
-            body = await self._receive_body(limit)
-            await trio.lowlevel.checkpoint_if_cancelled()
-            self._clear_deadline()
+    async def _receive_body(self, parsed_head: ParsedHead, limit: int) -> bytes:
+        """Return the body once the rest of it has arrived."""
+        self._timeout_problem = BODY_TIMEOUT
+        self._set_deadline(self._limits.body_timeout_s)
+        if parsed_head.expects_continue and self._reader.is_empty:
+            await self._send_continue()
+        body = await self._receive_rest(limit)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._clear_deadline()
         return body
 
-    async def _receive_body(self, limit: int) -> bytes:
-        """Return the body once all of it has arrived; a large one counts against the budget meanwhile."""
+    async def _receive_rest(self, limit: int) -> bytes:
+        """Receive until the body is complete, and return it; a large one counts against the budget meanwhile."""
         with ExitStack() as held:
             is_held = False
             while True:
