@@ -17,15 +17,17 @@ from heapq import heappop, heappush
 import trio
 from attrs import Factory, define
 
+from mmo_sansio.resilience.ownership import LEASE_RENEWAL_INTERVAL
+from mmo_sansio.values.clock import SECOND
 from mmo_trio.testing.simulated_trace import SimulationTrace
 
 REST_STEP_MAX_S = 6 * 3_600.0
 """The longest step while there is nothing to do."""
 QUIET_S = 1.0
 """Seconds in which nothing has happened before the world counts as at rest."""
-WAIT_STEP_S = 2.5
-"""The longest step while somebody waits for an answer, but nothing is on its way: a quarter of the time that a lease
-lasts, after which its process renews it."""
+WAIT_STEP_S = LEASE_RENEWAL_INTERVAL / SECOND
+"""The longest step while somebody waits for an answer, but nothing is on its way: a process renews its lease as often
+as without such steps."""
 TAKEN_OVER_AFTER_S = 30.0
 """Seconds after the death of a process, or after a fault that may have cost it its lease, in which no more than
 `WAIT_STEP_S` passes at once: others end its lease, and take over what it had, only once they have renewed their own

@@ -26,13 +26,22 @@ def rest_of(
     ("now", "work_at", "step_s"),
     [
         (100.5, math.inf, WAIT_STEP_S),
+        (102.0, 0.0, WAIT_STEP_S),
         (105.0, 0.0, 5.0),
         (140.0, 0.0, 40.0),
         (10_000.0, 0.0, 600.0),
         (102.0, 3_000.0, 2_898.0),
         (102.0, math.inf, REST_STEP_MAX_S),
     ],
-    ids=["just_after_an_event", "open_work", "longer", "at_most_what_the_plan_says", "until_a_wake", "no_work"],
+    ids=[
+        "just_after_an_event",
+        "after_a_short_rest",
+        "open_work",
+        "longer",
+        "at_most_what_the_plan_says",
+        "until_a_wake",
+        "no_work",
+    ],
 )
 def test_steps_grow_while_work_is_open_and_else_last_until_there_is_some(
     now: float, work_at: float, step_s: float
