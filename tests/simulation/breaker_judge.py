@@ -49,7 +49,7 @@ def one_breaker_holds_over_all_processes(world: SimulatedWorld, books: WorldBook
             of_brands[each.brand].append(each)
     for brand, callbacks in of_brands.items():
         windows_s = (WINDOW_S - WINDOW_MARGIN_S, WINDOW_S, WINDOW_S + WINDOW_MARGIN_S)
-        found = [BreakerComparison(restarts, window_s).first_difference(callbacks) for window_s in windows_s]
+        found = [BreakerComparison(restarts, window_s, until_s).first_difference(callbacks) for window_s in windows_s]
         if all(found):
             yield f"{brand}: {found[1]}"
 
@@ -60,6 +60,8 @@ class BreakerComparison:
 
     restarts: Sequence[FaultPeriod]
     window_s: float
+    until_s: float = math.inf
+    """When the records end: outcomes may be lost from then on, also those of attempts in progress."""
     _outcomes: list[tuple[float, bool]] = Factory(list)
     """The times of what was counted, and whether it has succeeded."""
     _open_until_s: float | None = None
@@ -84,7 +86,7 @@ class BreakerComparison:
                     return None
             elif each.attempt.outcome is DeliveryOutcome.BREAKER_OPEN:
                 if wrongly_held is None and self._may_send(at_s):
-                    if self._is_uncertain(at_s) or self._is_near_a_restart(at_s):
+                    if self._is_uncertain(at_s) or self._may_lack_an_attempt(at_s):
                         return None
                     wrongly_held = each
             elif each.attempt.outcome not in COUNTED:
@@ -137,10 +139,12 @@ class BreakerComparison:
             changes.append(self._probe.at_s)
         return any(abs(at_s - each) <= UNCERTAIN_S for each in changes)
 
-    def _is_near_a_restart(self, at_s: float) -> bool:
-        """Return whether a process was about to drain, which may have given the probe up."""
+    def _may_lack_an_attempt(self, at_s: float) -> bool:
+        """Return whether an attempt in progress may be on no record: its process was about to drain, which may have
+        given it up, or the records end before it does."""
         margin_s = ATTEMPT_S + UNCERTAIN_S
-        return any(each.began_s - margin_s <= at_s <= each.ended_s + margin_s for each in self.restarts)
+        is_near_a_restart = any(each.began_s - margin_s <= at_s <= each.ended_s + margin_s for each in self.restarts)
+        return is_near_a_restart or at_s >= self.until_s - margin_s
 
 
 def _began_s(callback: StoredCallback) -> float:

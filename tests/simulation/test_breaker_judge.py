@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -17,12 +19,14 @@ OPENED = tuple((at_s, FAILED) for at_s in (10.0, 11.0, 12.0, 13.0, 14.0))
 """Five failures in a window: the breaker is open for thirty seconds."""
 
 
-def first_difference(outcomes: Sequence[tuple[float, DeliveryOutcome]]) -> str | None:
-    stored = [
-        StoredCallback(at_s, f"payment-{nth}", "shop-0", DeliveryAttempt(outcome, "https://shop.example"))
-        for nth, (at_s, outcome) in enumerate(outcomes)
-    ]
-    return BreakerComparison((), WINDOW_S).first_difference(stored)
+def stored(at_s: float, outcome: DeliveryOutcome, *, name: str = "payment", duration_ms: int = 0) -> StoredCallback:
+    attempt = DeliveryAttempt(outcome, "https://shop.example", duration_ms=duration_ms)
+    return StoredCallback(at_s, name, "shop-0", attempt)
+
+
+def first_difference(outcomes: Sequence[tuple[float, DeliveryOutcome]], *, until_s: float = math.inf) -> str | None:
+    callbacks = [stored(at_s, outcome, name=f"payment-{nth}") for nth, (at_s, outcome) in enumerate(outcomes)]
+    return BreakerComparison((), WINDOW_S, until_s).first_difference(callbacks)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +44,21 @@ def test_what_one_breaker_permits_is_right(outcomes: Sequence[tuple[float, Deliv
 
 def test_a_callback_that_was_held_back_as_the_probe_began_is_right() -> None:
     """The probe's beginning is known from its end and its duration, so only about."""
-    opened = [
-        StoredCallback(at_s, "payment", "shop-0", DeliveryAttempt(outcome, "https://shop.example"))
-        for at_s, outcome in OPENED
+    callbacks = [
+        *itertools.starmap(stored, OPENED),
+        stored(60.0, HELD),
+        stored(68.0, FAILED, name="probe", duration_ms=7_990),
     ]
-    held = StoredCallback(60.0, "held", "shop-0", DeliveryAttempt(HELD, "https://shop.example"))
-    probe = StoredCallback(68.0, "probe", "shop-0", DeliveryAttempt(FAILED, "https://shop.example", None, 7_990))
-    assert BreakerComparison((), WINDOW_S).first_difference([*opened, held, probe]) is None
+    assert BreakerComparison((), WINDOW_S).first_difference(callbacks) is None
+
+
+def test_a_callback_that_was_held_back_by_a_probe_that_ended_after_the_records_is_right() -> None:
+    """A process is killed, so records end: those of attempts that were in progress come later or never."""
+    assert first_difference([*OPENED, (60.0, HELD)], until_s=61.0) is None
+
+
+def test_a_callback_that_was_held_back_by_no_breaker_long_before_the_records_end_is_found() -> None:
+    assert first_difference([*OPENED, (60.0, HELD)], until_s=90.0) is not None
 
 
 @pytest.mark.parametrize(
