@@ -34,7 +34,8 @@ COUNTED: Final = frozenset(
 OPEN_FOR_S: Final = DEFAULT_BREAKER_SETTINGS.open_for / SECOND
 WINDOW_S: Final = DEFAULT_BREAKER_SETTINGS.window / SECOND
 WINDOW_MARGIN_S: Final = 7.0
-"""More than a tenth of the window: outcomes leave it by tenths, whose beginnings are not known."""
+"""How much earlier or later than after a whole window an outcome may leave it, which is more than a tenth: outcomes
+leave by tenths, whose beginnings are not known."""
 
 
 def one_breaker_holds_over_all_processes(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
@@ -48,10 +49,9 @@ def one_breaker_holds_over_all_processes(world: SimulatedWorld, books: WorldBook
         if each.at_s < until_s:
             of_brands[each.brand].append(each)
     for brand, callbacks in of_brands.items():
-        windows_s = (WINDOW_S - WINDOW_MARGIN_S, WINDOW_S, WINDOW_S + WINDOW_MARGIN_S)
-        found = [BreakerComparison(restarts, window_s, until_s).first_difference(callbacks) for window_s in windows_s]
-        if all(found):
-            yield f"{brand}: {found[1]}"
+        found = BreakerComparison(restarts, until_s).first_difference(callbacks)
+        if found is not None:
+            yield f"{brand}: {found}"
 
 
 @define
@@ -59,16 +59,17 @@ class BreakerComparison:
     """Compares what one merchant's breaker has permitted with what a model of it permits."""
 
     restarts: Sequence[FaultPeriod]
-    window_s: float
     until_s: float = math.inf
     """When the records end: outcomes may be lost from then on, also those of attempts in progress."""
     _outcomes: list[tuple[float, bool]] = Factory(list)
-    """The times of what was counted, and whether it has succeeded."""
+    """The times of what was counted and may be in the window, and whether it has succeeded; in their order."""
     _open_until_s: float | None = None
     """None unless open."""
     _probe: StoredCallback | None = None
     """The one attempt that is permitted while half-open; None while closed or open."""
     _changed_at_s: float = -math.inf
+    _may_be_open: bool = False
+    """Whether what was counted last opened it or not, according to which outcomes were still in the window."""
 
     def first_difference(self, callbacks: Sequence[StoredCallback]) -> str | None:
         """Return a sentence about the first callback that differs; None when none does for certain. Once it is not
@@ -82,7 +83,7 @@ class BreakerComparison:
                 break
             if is_end:
                 self._count(each)
-                if wrongly_held is not None and self._changed_at_s == at_s:
+                if self._may_be_open or (wrongly_held is not None and self._changed_at_s == at_s):
                     return None
             elif each.attempt.outcome is DeliveryOutcome.BREAKER_OPEN:
                 if wrongly_held is None and self._may_send(at_s):
@@ -114,7 +115,7 @@ class BreakerComparison:
         at_s, has_succeeded = callback.at_s, callback.attempt.outcome is DeliveryOutcome.DELIVERED
         if self._probe is not None and self._probe is not callback:
             return
-        self._outcomes = [each for each in self._outcomes if each[0] > at_s - self.window_s]
+        self._outcomes = [each for each in self._outcomes if each[0] > at_s - WINDOW_S - WINDOW_MARGIN_S]
         self._outcomes.append((at_s, has_succeeded))
         if self._probe is not None:
             self._probe, self._changed_at_s = None, at_s
@@ -122,13 +123,12 @@ class BreakerComparison:
                 self._outcomes.clear()
             else:
                 self._open_until_s = at_s + OPEN_FOR_S
-        elif self._open_until_s is None and not has_succeeded and self._is_failing():
-            self._open_until_s, self._changed_at_s = at_s + OPEN_FOR_S, at_s
-
-    def _is_failing(self) -> bool:
-        failures = sum(not has_succeeded for _, has_succeeded in self._outcomes)
-        is_enough = len(self._outcomes) >= DEFAULT_BREAKER_SETTINGS.minimum_requests
-        return is_enough and failures / len(self._outcomes) >= DEFAULT_BREAKER_SETTINGS.failure_ratio
+        elif self._open_until_s is None and not has_succeeded:
+            old = sum(each[0] <= at_s - WINDOW_S + WINDOW_MARGIN_S for each in self._outcomes)
+            answers = {_is_failing(self._outcomes[left:]) for left in range(old + 1)}
+            if answers == {True}:
+                self._open_until_s, self._changed_at_s = at_s + OPEN_FOR_S, at_s
+            self._may_be_open = len(answers) > 1
 
     def _is_uncertain(self, at_s: float) -> bool:
         """Return whether the state changes about this time."""
@@ -145,6 +145,13 @@ class BreakerComparison:
         margin_s = ATTEMPT_S + UNCERTAIN_S
         is_near_a_restart = any(each.began_s - margin_s <= at_s <= each.ended_s + margin_s for each in self.restarts)
         return is_near_a_restart or at_s >= self.until_s - margin_s
+
+
+def _is_failing(outcomes: Sequence[tuple[float, bool]]) -> bool:
+    """Return whether a failure among these, in the window, opens a closed breaker."""
+    failures = sum(not has_succeeded for _, has_succeeded in outcomes)
+    is_enough = len(outcomes) >= DEFAULT_BREAKER_SETTINGS.minimum_requests
+    return is_enough and failures / len(outcomes) >= DEFAULT_BREAKER_SETTINGS.failure_ratio
 
 
 def _began_s(callback: StoredCallback) -> float:

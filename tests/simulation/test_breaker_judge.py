@@ -10,7 +10,7 @@ import pytest
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_trio.testing.world_commits import StoredCallback
-from tests.simulation.breaker_judge import WINDOW_S, BreakerComparison
+from tests.simulation.breaker_judge import BreakerComparison
 
 FAILED = DeliveryOutcome.NON_2XX
 TAKEN = DeliveryOutcome.DELIVERED
@@ -26,7 +26,7 @@ def stored(at_s: float, outcome: DeliveryOutcome, *, name: str = "payment", dura
 
 def first_difference(outcomes: Sequence[tuple[float, DeliveryOutcome]], *, until_s: float = math.inf) -> str | None:
     callbacks = [stored(at_s, outcome, name=f"payment-{nth}") for nth, (at_s, outcome) in enumerate(outcomes)]
-    return BreakerComparison((), WINDOW_S, until_s).first_difference(callbacks)
+    return BreakerComparison((), until_s).first_difference(callbacks)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,16 @@ def test_a_callback_that_was_held_back_as_the_probe_began_is_right() -> None:
         stored(60.0, HELD),
         stored(68.0, FAILED, name="probe", duration_ms=7_990),
     ]
-    assert BreakerComparison((), WINDOW_S).first_difference(callbacks) is None
+    assert BreakerComparison(()).first_difference(callbacks) is None
+
+
+def test_a_callback_is_right_that_was_held_back_by_a_breaker_whose_window_may_have_lost_old_successes() -> None:
+    """Outcomes leave the window by tenths. Here a success is 60 s old, two are 58 s old, and two fewer: with the last
+    two and three failures the breaker opens. It would not with fewer successes, as five outcomes are needed, nor with
+    more."""
+    taken = [(at_s, TAKEN) for at_s in (70.674, 72.154, 72.820, 77.146, 81.781)]
+    failed = [(at_s, FAILED) for at_s in (116.809, 116.832, 130.564)]
+    assert first_difference([*taken, *failed, (130.627, HELD), (138.199, HELD)]) is None
 
 
 def test_a_callback_that_was_held_back_by_a_probe_that_ended_after_the_records_is_right() -> None:
