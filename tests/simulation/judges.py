@@ -8,11 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
+from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted
 from mmo_sansio.values.clock import DAY, SECOND, from_datetime
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction, Type
 from mmo_trio.testing.simulated_world import SimulatedWorld
 from mmo_trio.testing.world_books import WorldBooks
+from mmo_trio.testing.world_commits import StoredStage
 from mmo_trio.testing.world_faults import FaultPeriod
 from mmo_trio.testing.world_merchant import ReportedPayment
 from mmo_trio.testing.world_operator import LATE_MAX_S, PaymentEnding, WorldOperator
@@ -141,7 +143,7 @@ def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str
 
 def every_payment_ends_once_nothing_is_wrong(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """S3, S6: when the last fault is over, what was left is taken up, and operators are asked, within the longest pause
-    between two polls."""
+    between two polls. A prompt of M-Pesa whose answer was lost can be asked about only since its notification."""
     quiet_s = max((each.ended_s for each in world.periods), default=0.0)
     for reference, each in books.transactions.items():
         if each.progress.completed_at is None or _may_have_lost_time(world) or _cannot_be_asked_about(each):
@@ -149,10 +151,19 @@ def every_payment_ends_once_nothing_is_wrong(world: SimulatedWorld, books: World
         if _ending(world, each) is PaymentEnding.NEVER:
             continue
         stages = world.commits.stages[reference]
-        since_s = max(quiet_s, stages[0].at_s)
+        since_s = max(quiet_s, can_be_asked_about_since_s(stages))
         if _ended_s(world, reference) > since_s + TAKEN_UP_S + 2 * world.plan.rest_step_s:
             late_s = _ended_s(world, reference) - since_s
             yield f"{reference} was {stages[-2].stage} for {late_s:.0f} s more after everything was right again"
+
+
+def can_be_asked_about_since_s(stages: Sequence[StoredStage]) -> float:
+    """Return from when on an operator can be asked about a payment: from its beginning, or, where it could not be asked
+    because its id for the payment was not known, from the latest notification, which names it."""
+    begun_s = stages[0].at_s
+    if all(each.input_name != ProviderCannotTell.__name__ for each in stages):
+        return begun_s
+    return max((each.at_s for each in stages if each.input_name == ProviderHinted.__name__), default=begun_s)
 
 
 def _may_have_lost_time(world: SimulatedWorld) -> bool:
