@@ -306,7 +306,13 @@ class ChannelOwner:
         return idle
 
     async def _end_lease(self) -> None:
-        """Drop all channels, and end the lease in the store if it is available."""
+        """Pass on the breakers of which the store lacks successes, drop all channels, and end the lease in the store if
+        it is available."""
+        try:
+            if self.callbacks.unstored_breakers(self.owned.fences):
+                await self._release_idle(self.owned.fences)
+        except Exception as error:
+            log_store_failure(logger, "channel_release_failed", error)
         self._drop_channels()
         self._lease_number = None
         self.owned.trusted_until = MonotonicInstant(-1)

@@ -232,6 +232,46 @@ async def test_a_success_is_stored_with_the_breaker_once_in_six_seconds_and_a_fa
     assert sum(successes for successes, _ in counts) == 42, "the next owner has those that were not stored, too"
 
 
+@pytest.mark.spec("K5")
+async def test_an_owner_that_drains_while_nothing_is_sent_passes_on_the_successes_that_are_not_stored(
+    autojump_clock: MockClock,
+) -> None:
+    """Its callbacks have ended as soon as it is to drain, so no round releases its channels while it does."""
+    one, other = nodes("one", "other", receiver=Receiver())
+    async with running_nodes(one, other):
+        for number in range(3):
+            await one.pay(number)
+            await recorded_outcomes(one.store, number)
+        await trio.sleep(SCAN_INTERVAL_S / 2)
+        one.drain.set()
+        await trio.sleep(2 * SCAN_INTERVAL_S)
+        ((_, breaker),) = (await other.store.breakers()).items()
+    assert sum(each.successes for each in breaker.sub_windows) == 3
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.parametrize("trouble", [StoreUnavailable, OutcomeUnknown])
+async def test_an_owner_that_cannot_pass_on_its_breakers_ends_its_lease_all_the_same(
+    trouble: type[Exception], autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise trouble("out of order")
+
+    one, other = nodes("one", "other", receiver=Receiver())
+    monkeypatch.setattr(one.store.ownership, "release", fail)
+    async with running_nodes(one, other):
+        for number in range(3):
+            await one.pay(number)
+            await recorded_outcomes(one.store, number)
+        await trio.sleep(SCAN_INTERVAL_S / 2)
+        one.drain.set()
+        drained_at = trio.current_time()
+        await other.pay(3)
+        await recorded_outcomes(other.store, 3)
+        assert trio.current_time() - drained_at <= 3 * SCAN_INTERVAL_S
+
+
 @pytest.mark.spec("K5", "K3")
 async def test_on_postgresql_a_dead_receiver_s_breaker_is_one_and_goes_with_the_channel(database: str) -> None:
     receiver, time = Receiver(NON_2XX), TrioClock()
