@@ -232,6 +232,15 @@ async def test_a_success_is_stored_with_the_breaker_once_in_six_seconds_and_a_fa
     assert sum(successes for successes, _ in counts) == 42, "the next owner has those that were not stored, too"
 
 
+async def drain_while_idle(node: Node, *, after_payments: int) -> None:
+    """Let this node deliver the callbacks of so many payments, and drain it between two queries of the store."""
+    for number in range(after_payments):
+        await node.pay(number)
+        await recorded_outcomes(node.store, number)
+    await trio.sleep(SCAN_INTERVAL_S / 2)
+    node.drain.set()
+
+
 @pytest.mark.spec("K5")
 async def test_an_owner_that_drains_while_nothing_is_sent_passes_on_the_successes_that_are_not_stored(
     autojump_clock: MockClock,
@@ -239,11 +248,7 @@ async def test_an_owner_that_drains_while_nothing_is_sent_passes_on_the_successe
     """Its callbacks have ended as soon as it is to drain, so no round releases its channels while it does."""
     one, other = nodes("one", "other", receiver=Receiver())
     async with running_nodes(one, other):
-        for number in range(3):
-            await one.pay(number)
-            await recorded_outcomes(one.store, number)
-        await trio.sleep(SCAN_INTERVAL_S / 2)
-        one.drain.set()
+        await drain_while_idle(one, after_payments=3)
         await trio.sleep(2 * SCAN_INTERVAL_S)
         ((_, breaker),) = (await other.store.breakers()).items()
     assert sum(each.successes for each in breaker.sub_windows) == 3
@@ -261,11 +266,7 @@ async def test_an_owner_that_cannot_pass_on_its_breakers_ends_its_lease_all_the_
     one, other = nodes("one", "other", receiver=Receiver())
     monkeypatch.setattr(one.store.ownership, "release", fail)
     async with running_nodes(one, other):
-        for number in range(3):
-            await one.pay(number)
-            await recorded_outcomes(one.store, number)
-        await trio.sleep(SCAN_INTERVAL_S / 2)
-        one.drain.set()
+        await drain_while_idle(one, after_payments=3)
         drained_at = trio.current_time()
         await other.pay(3)
         await recorded_outcomes(other.store, 3)
