@@ -174,7 +174,7 @@ def simulate_system(session: nox.Session) -> None:
     find every planted bug."""
     install(session, "test")
     session.run("python", "-m", "tests.simulation", *(session.posargs or ["--seeds", "500"]))
-    session.run("pytest", "tests/simulation", env={"MMO_TEST_SEEDS": "50"})
+    session.run("pytest", "tests/simulation", env={"MMO_TEST_SEEDS": "200"})
 
 
 @nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])
