@@ -28,11 +28,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SUITE)}")
     parser.add_argument("--rounds", type=int, default=5, help="of each server, in turn")
     parser.add_argument("--seconds", type=int, default=5, help="that each round lasts")
-    parser.add_argument("--minutes", type=float, default=1.0, help="that `life` lasts, and `retention` without pauses")
+    parser.add_argument("--minutes", type=float, default=1.0, help="that `life` lasts")
     parser.add_argument("--rows", type=int, default=1_000_000, help="that `records` pages through")
     parser.add_argument("--due", type=int, default=100_000, help="transactions that expire at once")
     parser.add_argument("--idle", type=int, default=5_000, help="idle connections")
-    parser.add_argument("--url", help="the PostgreSQL database that `retention` has filled and goes on with")
     parser.add_argument("--to", type=Path, default=HERE, help="where results are kept")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(SUITE)
@@ -65,7 +64,6 @@ def measure(name: str, arguments: argparse.Namespace) -> None:
             arguments.rows,
             arguments.due,
             arguments.idle,
-            arguments.url,
         )
         outcome = SUITE[name](Options(Path(folder), *amounts))
     about = f"{machine.describe()}; load: {machine.load_generator()}"

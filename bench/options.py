@@ -20,8 +20,6 @@ class Options:
     rows: int
     due: int
     idle: int
-    url: str | None
-    """A PostgreSQL database that is filled already; only `retention` takes one."""
 
     @property
     def saved(self) -> Path:

@@ -24,7 +24,6 @@ from bench.suite import (
     look_ups,
     records,
     rest,
-    retention,
     rising,
     slow_readers,
     snapshot,
@@ -51,7 +50,6 @@ SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "expiry": expiry.run,
     "footprint": footprint.run,
     "growth": growth.run,
-    "retention": retention.run,
     "engine": engine.run,
     "decide": decide.run,
 }

@@ -24,14 +24,7 @@ LARGE = ("transactions", "reference_uses", "journal", "callbacks", "callback_bod
 _WHOLE = 1_000
 """So many of the youngest rows can be read as payments; what would be read of the others is left out."""
 
-_UNIQUE = (
-    "merchant_reference",
-    "reconciliation_reference",
-    "provider_reference",
-    "provider_receipt",
-    "page_token",
-    "msisdn",
-)
+_UNIQUE = ("merchant_reference", "reconciliation_reference", "provider_reference", "page_token", "msisdn")
 """Columns whose values differ from payment to payment."""
 
 _COLUMNS = """

@@ -102,8 +102,7 @@ class ReferenceUse:
     gateway_reference: str
     at: Instant
     earlier: Status = Status.FAILED
-    """PENDING while a payment before is pending, else SUCCESS when one was paid; FAILED when all of them failed, or
-    there are none."""
+    """SUCCESS when one was paid; FAILED when all of them failed, or there are none."""
     ended: Status | None = None
     """How the payment of this use ended, once it was moved to the archive; None while the payment is stored."""
 

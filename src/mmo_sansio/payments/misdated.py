@@ -12,8 +12,8 @@ MISDATED_FROM: Span = MINUTE
 
 
 def is_misdated(transaction: Transaction, *, now: Moment) -> bool:
-    """Tell whether a payment was created in the future: by a wall clock that was ahead, or by the stamp of a version
-    that judged by it."""
+    """Tell whether a payment was created in the future: by a wall clock that was ahead, or by a time of the gateway's
+    own that began with such a clock."""
     order = transaction.order
     return elapsed(now.utc, order.created_at) > MISDATED_FROM or elapsed(now.time, order.accepted_at) > MISDATED_FROM
 
@@ -21,9 +21,9 @@ def is_misdated(transaction: Transaction, *, now: Moment) -> bool:
 def correct_times(transaction: Transaction, *, now: Moment) -> Transaction:
     """Return the payment with the times that it would have, had the wall clock been right.
 
-    The gateway's own time was right all along, so wall time follows from it. Where even that lies in the future, an
-    earlier version has judged by a wrong clock, and nothing tells when the payment was taken: now is the earliest
-    moment that ends it too early for nobody.
+    The gateway's own time was right all along, so wall time follows from it. Where even that lies in the future, it
+    began with a wrong clock, and nothing tells when the payment was taken: now is the earliest moment that ends it too
+    early for nobody.
     """
     order, progress = transaction.order, transaction.progress
     excess = Span(max(0, elapsed(now.time, order.accepted_at)))

@@ -40,8 +40,7 @@ def _outcome(ledger: Ledger, used: ReferenceUse) -> Status:
     FAILED. One that is missing counts as its use says that it ended, and in a damaged store as pending."""
     newest = ledger.transaction(used.gateway_reference)
     outcome = newest.status if newest is not None else used.ended or Status.PENDING
-    outcomes = (outcome, used.earlier)
-    return next((each for each in (Status.PENDING, Status.SUCCESS) if each in outcomes), Status.FAILED)
+    return used.earlier if outcome is Status.FAILED else outcome
 
 
 def _is_reusable(reuse: ReferenceReuse, earlier: Status) -> bool:

@@ -371,7 +371,7 @@ class Progress:
     qr: QrCode | None = None
     """The code that the provider, or its adapter, made for the payer."""
     submissions: int = 0
-    """How many submissions are on record; rows of earlier versions count none."""
+    """How many submissions are on record."""
 
     @property
     def is_resubmission(self) -> bool:

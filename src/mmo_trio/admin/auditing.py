@@ -53,8 +53,6 @@ class AuditVerification:
     """A sentence that says what is wrong; None when nothing is."""
     end: AuditHead
     """The last row that was verified."""
-    authentic_from: int | None
-    """The first row that was authenticated with a key; None when there is none, or no key to check with."""
 
 
 async def verify_audit_log(
@@ -62,20 +60,15 @@ async def verify_audit_log(
     keys: SecretKeys | None,
     known_head: AuditHead | None = None,
     *,
-    required_from: int | None = None,
     archived: Iterable[Sequence[AuditRow]] = (),
 ) -> AuditVerification:
-    """Verify the log from its first row; `known_head` is an end that was seen earlier and has to be in it still, and
-    `required_from` the first row that must be authentic, by default the first that claims to be. `archived` are rows
-    that are no longer in the store, in order.
+    """Verify the log from its first row; `known_head` is an end that was seen earlier and has to be in it still.
+    `archived` are rows that are no longer in the store, in order.
 
     Without keys only the chain of hashes is verified. Raises SealError when an earlier audit key can't be opened.
     """
     audit_keys = None if keys is None else await load_audit_keys(store, keys)
-    chain, found = (
-        AuditChainVerifier(audit_keys, required_from=required_from),
-        known_head is None or known_head.number == 0,
-    )
+    chain, found = AuditChainVerifier(audit_keys), known_head is None or known_head.number == 0
     fault: str | None = None
     for rows in archived:
         fault = fault or chain.verify(rows)
@@ -92,7 +85,7 @@ async def verify_audit_log(
         found = found or any(known_head == AuditHead(row.number, row.hash) for row in rows)
     if fault is None and not found and known_head is not None:
         fault = f"row {known_head.number} isn't the one that was seen."
-    return AuditVerification(fault, chain.verified_head, chain.authentic_from)
+    return AuditVerification(fault, chain.verified_head)
 
 
 async def load_audit_keys(store: AdminStore, keys: SecretKeys) -> Sequence[AuditKey]:
@@ -108,13 +101,6 @@ async def reseal_audit_keys(store: AdminStore, keys: SecretKeys) -> None:
     for key in await load_audit_keys(store, keys):
         if key.id != keys.audit_key.id:
             await store.save_audit_key(key.id, keys.seal_secret(_owner(key.id), key.secret))
-
-
-async def authenticate_audit_log(audit_log: AuditLog) -> None:
-    """Append a row if an earlier version wrote the last one, so that the rows before can't be changed unnoticed."""
-    newest = await audit_log.store.audit(limit=1)
-    if newest and newest[0].mac is None:
-        await audit_log.record("gateway", "audit_log_authenticated")
 
 
 def _owner(key_id: str) -> str:

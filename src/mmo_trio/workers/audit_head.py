@@ -6,7 +6,7 @@ import structlog
 import trio
 from attrs import define
 
-from mmo_trio.admin.auditing import AuditLog, authenticate_audit_log
+from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.storage.interface.admin_types import AuditHead
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
 from mmo_trio.storage.interface.failures import log_store_failure
@@ -28,10 +28,6 @@ class AuditHeadLogger:
 
     async def run(self) -> None:
         """Log the end now and every hour until cancelled."""
-        try:
-            await authenticate_audit_log(self.audit_log)
-        except Exception as error:
-            log_store_failure(logger, "audit_head_unavailable", error)
         while True:
             await self.log_head()
             await trio.sleep(INTERVAL_S)

@@ -176,7 +176,7 @@ def _settle(
 ) -> Decision:
     """Settle a claim: book it, or leave it open while the payment that it names is pending."""
     known = ledger.deposit(claim.provider, claim.receipt)
-    if known is not None:  # A process of an earlier version makes no claims.
+    if known is not None:  # Another process may have booked it meanwhile.
         booked = _repeated_deposit(ledger.transaction(known), _as_notified(claim, brand, method), now=now)
     elif named is None:
         booked = book_deposit(_as_notified(claim, brand, method), now=now)

@@ -51,7 +51,7 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
         polls=0,
         hint=None,
         submitted_at=now.time,
-        submissions=_submissions(before) + 1,
+        submissions=before.progress.submissions + 1,
         provider_data=_initial_provider_data(before.order),
     )
     return Decision(Applied(after), transition_changes(before, after))
@@ -154,11 +154,6 @@ def _find_pending(
     if before.progress.provider_data is None:
         return None  # Nothing of ours was sent to this provider.
     return before if is_legal(before.progress.stage, input_) else None
-
-
-def _submissions(before: Transaction) -> int:
-    """Return how many submissions came before; a row of an earlier version shows only whether there was one."""
-    return before.progress.submissions or int(before.progress.provider_data is not None)
 
 
 def _initial_provider_data(order: Order) -> ProviderData:

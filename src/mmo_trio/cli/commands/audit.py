@@ -7,8 +7,7 @@ import re
 
 import click
 
-from mmo_trio.admin.auditing import AuditVerification, verify_audit_log
-from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.admin.auditing import verify_audit_log
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
@@ -79,17 +78,9 @@ def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -
     is_flag=True,
     help="Verify only the chain of hashes, on a machine that must not have the master key.",
 )
-@click.option(
-    "--authentic-from",
-    metavar="ROW",
-    type=click.IntRange(min=1),
-    help="The first row that has to be authenticated; by default the first one that is.",
-)
 @target_options
 @json_option
-def verify(
-    seen: str | None, without_key: bool, authentic_from: int | None, target: CommandTarget, as_json: bool
-) -> None:
+def verify(seen: str | None, without_key: bool, target: CommandTarget, as_json: bool) -> None:
     """Check that no row was changed, removed or put elsewhere.
 
     Prints the end of the log. A person who can write to the database could cut off the end of the log: keep that line
@@ -100,27 +91,16 @@ def verify(
     keyring = None if without_key else target.keyring()
     directory = target.settings.retention.archive_directory
     archived = () if directory is None else ArchiveDirectory(directory).audit_rows()
-    found = target.with_store(
-        lambda store: verify_audit_log(
-            store.admin, keyring, known_head, required_from=authentic_from, archived=archived
-        )
-    )
+    found = target.with_store(lambda store: verify_audit_log(store.admin, keyring, known_head, archived=archived))
     end = f"{found.end.number}:{found.end.hash}"
     if as_json:
-        print_json({"fault": found.fault, "end": end, "authenticFrom": found.authentic_from})
+        print_json({"fault": found.fault, "end": end})
     elif found.fault is None:
         click.echo(end)
     if found.fault is not None:
         raise NegativeAnswer(f"The audit log is not whole: {found.fault}")
-    print_status(f"The audit log is whole: {found.end.number} rows. {_describe_authentication(found, keyring)}")
-
-
-def _describe_authentication(found: AuditVerification, keyring: KeyRing | None) -> str:
-    if keyring is None:
-        return "Their authentication was not checked."
-    if found.authentic_from in (None, 1):
-        return "All are authentic."
-    return f"They are authentic from row {found.authentic_from} on; an earlier version wrote those before."
+    checked = "Their authentication was not checked." if keyring is None else "All are authentic."
+    print_status(f"The audit log is whole: {found.end.number} rows. {checked}")
 
 
 def _parse_head(text: str) -> AuditHead:

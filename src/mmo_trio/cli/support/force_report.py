@@ -25,8 +25,8 @@ def report_in_force(target: CommandTarget) -> None:
     if found.waiting:
         raise NotYetInForce(
             f"It is stored, but not known to be in force on: {', '.join(found.waiting)} (waited {WAIT_S:g} s)."
-            " A process that can't reach the database, or of an earlier version, takes it over within"
-            " limits.api_key_cache (a minute); restart one that hangs. Run the command again to see."
+            " A process that can't reach the database takes it over within limits.api_key_cache (a minute);"
+            " restart one that hangs. Run the command again to see."
         )
     count = len(found.processes)
     if not count:

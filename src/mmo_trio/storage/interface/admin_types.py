@@ -115,9 +115,9 @@ class AuditRow:
     """The hash of the row before; for the first row that of an empty log."""
     hash: str
     """SHA-256 of the row's canonical content, in hexadecimal; see `audit_chain.row_hash`."""
-    key_id: str | None = None
-    """Names the key of `mac`; None in a row that a version without keys wrote."""
-    mac: str | None = None
+    key_id: str
+    """Names the key of `mac`."""
+    mac: str
     """Authenticates the row and all rows before it, in hexadecimal; see `audit_chain.row_mac`."""
 
 

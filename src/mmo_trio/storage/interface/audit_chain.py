@@ -40,15 +40,10 @@ def next_row(head: AuditHead, event: AuditEvent, key: AuditKey) -> AuditRow:
 class AuditChainVerifier:
     """Follows the rows of a log in order and finds the first that was changed, taken out or put elsewhere."""
 
-    def __init__(self, keys: Sequence[AuditKey] | None, *, required_from: int | None = None) -> None:
-        """`keys` are all keys that the log was ever written with; None leaves the rows' macs unchecked. Every row must
-        have a mac from the row `required_from` on; None stands for the first row that has one."""
+    def __init__(self, keys: Sequence[AuditKey] | None) -> None:
+        """`keys` are all keys that the log was ever written with; None leaves the rows' macs unchecked."""
         self.verified_head = EMPTY_HEAD
         """The last row that was verified."""
-        self.authentic_from: int | None = None
-        """The first row from which on all have a mac; None when there is none. A mac also covers all rows before it, as
-        they were when it was written."""
-        self._required_from = required_from
         self._keys = None if keys is None else {each.id: each for each in keys}
 
     def verify(self, rows: Iterable[AuditRow]) -> str | None:
@@ -67,19 +62,13 @@ class AuditChainVerifier:
         return None
 
     def _verify_mac(self, row: AuditRow) -> str | None:
-        if self._keys is None or row.number < (self._required_from or 0):
+        if self._keys is None:
             return None
-        if row.key_id is None or row.mac is None:
-            if self.authentic_from is None and self._required_from is None:
-                return None
-            return f"row {row.number} isn't authenticated: it was written without the gateway's master key."
         key = self._keys.get(row.key_id)
         if key is None:
             return f"row {row.number} was authenticated with the key {row.key_id}, which this master key can't open."
         if not hmac.compare_digest(row.mac.encode(), row_mac(key, AuditHead(row.number, row.hash)).encode()):
             return f"row {row.number} was changed: it isn't authentic."
-        if self.authentic_from is None:
-            self.authentic_from = row.number
         return None
 
     def verify_end(self, head: AuditHead) -> str | None:
@@ -89,6 +78,4 @@ class AuditChainVerifier:
                 f"the log ends with row {self.verified_head.number}, and row {head.number} was written: its end is"
                 " missing."
             )
-        if self._keys is not None and self.authentic_from is None and head.number:
-            return "no row is authenticated: only an earlier version, or somebody without the master key, writes that."
         return None

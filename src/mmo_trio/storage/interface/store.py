@@ -118,8 +118,8 @@ class BatchStore(Protocol):
         ...
 
     async def held_until(self) -> Instant:
-        """Return the wall time before which nothing new may be dated, as records up to there were served, or as an
-        earlier version has stamped what it stored (R7); 0 when there is none."""
+        """Return the wall time before which nothing new may be dated, as records up to there were served (R7); 0 when
+        there is none."""
         ...
 
     async def release_held(self, now: Instant) -> None:

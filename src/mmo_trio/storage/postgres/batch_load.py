@@ -19,7 +19,6 @@ from mmo_trio.storage.postgres.brand_statements import BrandStatement, KnownBran
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, Row, execute_pipeline
 from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from mmo_trio.storage.sql.columns import UNSUMMED_USES_MAX
 from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction
 
 AnyStatement: TypeAlias = PreparedStatement | BrandStatement
@@ -52,16 +51,9 @@ _SELECT_DEPOSITS = PreparedStatement("""
     FROM unnest(%s::text[], %s::text[]) AS wanted (provider, provider_reference)
     JOIN deposits USING (provider, provider_reference)
 """)
-_SELECT_REFERENCE_USES = BrandStatement(f"""
-    SELECT wanted.brand, wanted.merchant_reference, newest.gateway_reference, at, nth, coalesce(earlier, (
-        SELECT CASE WHEN bool_or(status = 'pending') THEN 'pending'
-            WHEN bool_or(status = 'success') OR count(*) = {UNSUMMED_USES_MAX} THEN 'success' ELSE 'failed' END
-        FROM (SELECT coalesce(older.ended, status) AS status
-            FROM reference_uses AS older LEFT JOIN transactions USING (brand, gateway_reference)
-            WHERE older.brand = wanted.brand AND older.merchant_reference = wanted.merchant_reference
-                AND older.nth < newest.nth [AND older.brand = ($1)[1]]
-            ORDER BY older.nth DESC LIMIT {UNSUMMED_USES_MAX}) AS before)),
-        ended, order_row, progress
+_SELECT_REFERENCE_USES = BrandStatement("""
+    SELECT wanted.brand, wanted.merchant_reference, newest.gateway_reference, at, nth, earlier, ended, order_row,
+        progress
     FROM unnest(%s::text[], %s::text[]) AS wanted (brand, merchant_reference)
     CROSS JOIN LATERAL (
         SELECT gateway_reference, at, nth, earlier, ended FROM reference_uses AS used

@@ -32,7 +32,7 @@ _UPDATE_TRANSACTIONS = BrandStatement(
     FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::integer[], %s::bytea[], %s::bytea[])
         AS new (brand, gateway_reference, was, status, version, progress, object)
     WHERE t.brand = new.brand AND t.gateway_reference = new.gateway_reference
-        AND coalesce(t.version, t.version_before) = new.was [AND t.brand = ($1)[1]]
+        AND t.version = new.was [AND t.brand = ($1)[1]]
     RETURNING 1
     """,
     check="still_so({rows} = %s::bigint)",

@@ -32,8 +32,7 @@ DISTRIBUTED_TABLES: Sequence[str] = (
     "figure_deltas",
     "brand_usage",
 )
-"""All have a column `brand`, which is in each unique key of theirs. The first one exists; of the others, those that the
-schema has."""
+"""All have a column `brand`, which is in each unique key of theirs."""
 
 BRAND_BATCHES = "brand_batches"
 """The rows of commits that write only rows of brands."""
@@ -52,8 +51,7 @@ _HAS_CATALOG = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL"
 _IS_DISTRIBUTED = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('brand_batches'))"
 _SELECT_UNDISTRIBUTED = """
     SELECT wanted FROM unnest(%s::text[]) WITH ORDINALITY AS named (wanted, nth)
-    WHERE to_regclass(wanted) IS NOT NULL
-        AND NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(wanted))
+    WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(wanted))
     ORDER BY nth
 """
 _COUNT_SERVING = "SELECT count(*) FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()"

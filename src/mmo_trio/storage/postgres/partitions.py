@@ -134,9 +134,7 @@ async def ensure_partitions(connection: PostgresConnection, now: Instant) -> Seq
     made: list[Partition] = []
     for table in PARTITIONED_TABLES:
         existing = await list_partitions(connection, table.name)
-        rest = next((each for each in existing if each.is_default), None)
-        if rest is None:
-            continue  # The schema is older than the partitions.
+        rest = next(each for each in existing if each.is_default)
         for partition in missing_partitions(table, existing, now):
             try:
                 if await _make_partition(connection, partition, rest):

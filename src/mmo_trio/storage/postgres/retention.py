@@ -14,7 +14,7 @@ from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPaymen
 from mmo_trio.storage.postgres.partitions import Partition, drop_partition, list_partitions, partitions_before
 from mmo_trio.storage.postgres.queries import fetch_rows, run_statement
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from mmo_trio.storage.sql import aging, archivable
+from mmo_trio.storage.sql import archivable
 from mmo_trio.storage.sql.aging import Forget
 from mmo_trio.storage.sql.archivable import JOURNAL_COLUMNS, SUSPENSE_POSITION, without_payment
 from mmo_trio.storage.sql.retention_store import SqlRetentionStore
@@ -42,16 +42,12 @@ class PostgresRetentionStore(SqlRetentionStore):
 
     async def age(self, duty: RetentionDuty, before: Instant, position: str, *, limit: int) -> RetentionStep:
         """Drop the oldest partition of callbacks' bodies; what is not in one of its own is removed row by row, and so
-        is what somebody reads. Earlier versions recorded bodies in the table that has become the first partition of the
-        callbacks, if it is there still."""
-        if duty is not RetentionDuty.CALLBACK_BODIES:
-            return await super().age(duty, before, position, limit=limit)
-        dropped = await self.run(partial(_drop_oldest_bodies, before=before))
-        if dropped is not None:
-            return RetentionStep(dropped, position, is_last=False)
-        first = await self.run(_first_callbacks)
-        remove = partial(aging.remove_callback_bodies, before, position, limit=limit, recorded_in=first)
-        return await self.write(remove)
+        is what somebody reads."""
+        if duty is RetentionDuty.CALLBACK_BODIES:
+            dropped = await self.run(partial(_drop_oldest_bodies, before=before))
+            if dropped is not None:
+                return RetentionStep(dropped, position, is_last=False)
+        return await super().age(duty, before, position, limit=limit)
 
     async def remove_archived(
         self, payments: Sequence[ArchivedPayment], *, masks_claims: bool, is_durable: bool
@@ -95,12 +91,6 @@ async def _drop_oldest_bodies(connection: PostgresConnection, before: Instant) -
         if await drop_partition(connection, partition):
             return int(rows)
     return None
-
-
-async def _first_callbacks(connection: PostgresConnection) -> str | None:
-    """Return the partition of the callbacks that has no beginning."""
-    found = await list_partitions(connection, "callbacks")
-    return next((each.name for each in found if each.begin is None and not each.is_default), None)
 
 
 async def _archivable_lines(

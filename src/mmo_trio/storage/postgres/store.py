@@ -73,7 +73,6 @@ _READ_CLOCK = f"""
 
 POSTGRES_SCHEMA = SqlSchema(
     transaction_key=("brand", "gateway_reference"),
-    version_column="coalesce(version, version_before)",
     held_until=(("clock_records", "served_until"), ("horizon", "at"), ("batches", "stamp")),
     reference_suffix="right(gateway_reference, 12)",
     breaker_table="channels",

@@ -21,10 +21,6 @@ from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_ro
 Forget = Callable[[Iterable[str]], None]
 """Removes payments, by gatewayReference, from what a store remembers of them."""
 
-NUMBERS_A_ROW: Final = 40
-"""Among so many numbers of callbacks, for each row of its limit, one step looks for bodies that earlier versions
-recorded: there are few, and most steps only look."""
-
 _LAST_RUN: Final = "last_run"
 _ARCHIVE: Final = "archive"
 
@@ -177,41 +173,13 @@ def row_number(table: str, position: str) -> SqlQuery[int]:
     return number if number <= latest else 0
 
 
-def remove_callback_bodies(
-    before: Instant, position: str, *, limit: int, recorded_in: str | None = "callbacks"
-) -> SqlQuery[RetentionStep]:
-    """Remove the oldest bodies; when none is left, those that earlier versions recorded with their callbacks, whose
-    numbers grow with time, in this table; None where there is no such table."""
+def remove_callback_bodies(before: Instant, *, limit: int) -> SqlQuery[RetentionStep]:
+    """Remove the oldest bodies."""
     rows = yield from execute("SELECT at FROM callback_bodies WHERE at < ? ORDER BY at LIMIT ?", before, limit)
-    if rows:
-        removed = yield from execute("DELETE FROM callback_bodies WHERE at <= ? RETURNING 1", rows[-1][0])
-        return RetentionStep(len(removed), position, is_last=False)
-    if recorded_in is None:
-        return RetentionStep(0, position, is_last=True)
-    begun = yield from row_number(recorded_in, position)
-    rows = yield from execute(f"SELECT id, at FROM {recorded_in} WHERE id > ? ORDER BY id LIMIT 1", begun)
-    if not rows or rows[0][1] >= before:
-        return RetentionStep(0, str(begun), is_last=True)
-    first, end = rows[0][0], rows[0][0] + NUMBERS_A_ROW * limit
-    [(latest, newer)] = yield from execute(
-        f"SELECT max(id), min(CASE WHEN at >= ? THEN id END) FROM {recorded_in} WHERE id >= ? AND id < ?",
-        before,
-        first,
-        end,
-    )
-    end = latest + 1 if newer is None else newer
-    rows = yield from execute(
-        f"SELECT id, at, brand FROM {recorded_in} WHERE id >= ? AND id < ? AND coalesce(length(body), 0) > 0"
-        " ORDER BY id LIMIT ?",
-        first,
-        end,
-        limit,
-    )
-    for id, at, brand in rows:
-        yield from execute("UPDATE callbacks SET body = ? WHERE brand = ? AND id = ? AND at = ?", b"", brand, id, at)
-    is_whole = len(rows) < limit
-    came_to = end - 1 if is_whole else rows[-1][0]
-    return RetentionStep(len(rows), str(came_to), is_last=is_whole and newer is not None)
+    if not rows:
+        return RetentionStep(0, "", is_last=True)
+    removed = yield from execute("DELETE FROM callback_bodies WHERE at <= ? RETURNING 1", rows[-1][0])
+    return RetentionStep(len(removed), "", is_last=len(rows) < limit)
 
 
 def remove_bodies(schema: SqlSchema, callbacks: Iterable[tuple[str, str, Instant]]) -> SqlQuery[None]:

@@ -140,7 +140,7 @@ def remove_archived(
     removed: list[ArchivedPayment] = []
     for (brand, version), some in _groups(payments, lambda each: (_shard(schema, each), _version(each))):
         where = of_payments(schema, brand, [each.transaction.reference for each in some])
-        where.and_(f"{schema.version_column} = ?", version).and_("status <> ?", "pending")
+        where.and_("version = ?", version).and_("status <> ?", "pending")
         rows = yield from execute(f"DELETE FROM transactions {where} RETURNING gateway_reference", *where.values)
         gone = {reference for (reference,) in rows}
         removed += [each for each in some if each.transaction.reference in gone]

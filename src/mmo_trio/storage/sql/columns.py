@@ -15,13 +15,9 @@ from mmo_trio.storage.sql.object_rows import parse_object, serialize_object
 from mmo_trio.storage.sql.serialization import parse_transaction, serialize_order, serialize_progress
 
 CHECKED_COLUMNS = (
-    "gateway_reference, brand, type, method, status, created_at, {version}, page_token, order_row, progress, object"
+    "gateway_reference, brand, type, method, status, created_at, version, page_token, order_row, progress, object"
 )
-"""The columns that `transaction_row_error` checks, in its order; the schemas differ in that of the version."""
-
-UNSUMMED_USES_MAX = 1_000
-"""Uses of a merchantReference that are looked at where a version before `reference_uses.earlier` has written the
-newest; where there are more, one counts as paid."""
+"""The columns that `transaction_row_error` checks, in its order."""
 
 UPSERT_USAGE = """
     INSERT INTO brand_usage (brand, counter, day, amount) {source}

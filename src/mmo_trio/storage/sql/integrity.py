@@ -18,11 +18,10 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
     found: list[str] = []
     key = ", ".join(schema.transaction_key)
     marks = ", ".join("?" for _ in schema.transaction_key)
-    columns = CHECKED_COLUMNS.format(version=schema.version_column)
     at = ["" for _ in schema.transaction_key]
     while page := (
         yield from execute(
-            f"SELECT {key}, {columns} FROM transactions WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
+            f"SELECT {key}, {CHECKED_COLUMNS} FROM transactions WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
             *at,
             _PAGE_SIZE,
         )

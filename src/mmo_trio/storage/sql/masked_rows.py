@@ -38,7 +38,7 @@ EARLIEST_LINE_BEFORE: Final = DAY
 
 _NUMBERED_KEYS: Final = {"brand": "text", "gateway_reference": "text", "id": "bigint", "at": "bigint"}
 _JOURNAL: Final = RowUpdate("journal", _NUMBERED_KEYS, {"detail": "text"})
-_CALLBACKS: Final = RowUpdate("callbacks", _NUMBERED_KEYS, {"url": "text", "detail": "text", "body": "bytea"})
+_CALLBACKS: Final = RowUpdate("callbacks", _NUMBERED_KEYS, {"url": "text", "detail": "text"})
 
 
 def mask_payments(
@@ -78,7 +78,7 @@ def _replace(schema: SqlSchema, masked: Sequence[tuple[Transaction, Transaction]
     """Store the masked payments, but not those that have changed meanwhile; return those that were stored."""
     update = RowUpdate(
         "transactions",
-        {"brand": "text", "gateway_reference": "text", schema.version_column: "integer"},
+        {"brand": "text", "gateway_reference": "text", "version": "integer"},
         {"version": "integer", "order_row": "bytea", "progress": "bytea", "object": "bytea"},
         returned="gateway_reference",
         constants="msisdn = NULL",
@@ -110,16 +110,11 @@ def _mask_journal(schema: SqlSchema, where: Where) -> SqlQuery[None]:
 
 def _mask_callbacks(schema: SqlSchema, where: Where) -> SqlQuery[None]:
     rows = yield from execute(
-        f"SELECT brand, gateway_reference, id, at, url, detail, coalesce(length(body), 0) FROM callbacks {where}",
-        *where.values,
+        f"SELECT brand, gateway_reference, id, at, url, detail FROM callbacks {where}", *where.values
     )
     yield from remove_bodies(schema, [(brand, reference, at) for brand, reference, _, at, *_ in rows])
-    changed: list[Sequence[object]] = []
-    for *key, url, detail, body_bytes in rows:
-        masked = mask_url(url), mask_text(detail)
-        if masked != (url, detail) or body_bytes:
-            changed.append((*key, *masked, b""))
-    yield from _CALLBACKS.run(schema, changed)
+    masked = ((key, (url, detail), (mask_url(url), mask_text(detail))) for *key, url, detail in rows)
+    yield from _CALLBACKS.run(schema, [(*key, *after) for key, before, after in masked if after != before])
 
 
 def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:

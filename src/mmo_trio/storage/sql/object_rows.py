@@ -36,8 +36,6 @@ _DICTIONARY = (
 _COMPRESSION_LEVEL = 6
 _WINDOW_BITS = 12
 _MEMORY_LEVEL = 4
-_UNCOMPRESSED = b"{"
-"""How an object begins that an earlier version has stored."""
 
 
 def serialize_object(transaction: Transaction) -> bytes:
@@ -55,11 +53,8 @@ def compress_object(rendered: bytes) -> bytes:
 
 def parse_object(row: bytes) -> bytes:
     """Return the transaction object of a row that isn't empty. Raises StoreCorrupt."""
-    content = without_checksum(row)
-    if content.startswith(_UNCOMPRESSED):
-        return content
     try:
-        return zlib.decompressobj(_WINDOW_BITS, _DICTIONARY).decompress(content)
+        return zlib.decompressobj(_WINDOW_BITS, _DICTIONARY).decompress(without_checksum(row))
     except zlib.error as error:
         raise StoreCorrupt("a stored transaction object can't be read: run `mmo db check`") from error
 

@@ -21,12 +21,12 @@ def timeline(gateway_reference: str) -> SqlQuery[Sequence[JournalEntry]]:
     )
 
 
-_BODY = """coalesce((
-    SELECT later.body FROM callback_bodies AS later
-    WHERE later.at = callbacks.at AND later.brand = callbacks.brand
-        AND later.gateway_reference = callbacks.gateway_reference LIMIT 1
-), body)"""
-"""The body of a callback's response; earlier versions recorded it with the callback."""
+_BODY = """(
+    SELECT body FROM callback_bodies AS kept
+    WHERE kept.at = callbacks.at AND kept.brand = callbacks.brand
+        AND kept.gateway_reference = callbacks.gateway_reference LIMIT 1
+)"""
+"""The body of a callback's response, while it is kept."""
 
 
 def callbacks(

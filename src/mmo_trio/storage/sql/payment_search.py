@@ -62,7 +62,6 @@ def search_payments(
     for column, value in (
         ("gateway_reference", text.upper()),
         ("reconciliation_reference", text),
-        ("provider_receipt", text),
         *(("msisdn", each) for each in msisdns),
     ):
         rows = yield from execute(

@@ -64,7 +64,7 @@ class SqlRetentionStore:
     def _age(self, duty: RetentionDuty, before: Instant, position: str, limit: int) -> SqlQuery[RetentionStep]:
         match duty:
             case RetentionDuty.CALLBACK_BODIES:
-                return aging.remove_callback_bodies(before, position, limit=limit)
+                return aging.remove_callback_bodies(before, limit=limit)
             case RetentionDuty.PERSONAL_DATA:
                 return masked_rows.mask_payments(self.schema, before, position, limit=limit, forget=self.forget)
             case RetentionDuty.SUSPENSE_DATA:

@@ -18,8 +18,6 @@ class SqlSchema:
 
     transaction_key: Sequence[str]
     """The columns of other tables that name a transaction; they are its key."""
-    version_column: str
-    """The expression of a transaction's version."""
     held_until: Sequence[tuple[str, str]]
     """The tables and columns of wall times before which nothing new may be dated."""
     reference_suffix: str

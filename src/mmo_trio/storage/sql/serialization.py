@@ -1,7 +1,7 @@
 """Transactions, breakers and brands as the compact text that a store holds, most with a checksum of their own.
 
 A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises StoreCorrupt instead of giving wrong data.
-The arrays' order is the format: a new member goes to the end, and parsing fills in what an older row lacks.
+The arrays' order is the format.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from zlib import crc32
 from mmo_sansio.payments.back_test import OPERATIONS, RecordedRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
-from mmo_sansio.values.clock import Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money
@@ -145,9 +144,9 @@ def _parse_order(row: list[Any]) -> model.Order:
         display_qr_url=row[17],
         page=None if page is None else model.Page(*page),
         scenario=row[19],
-        api_key_id=row[20] if len(row) > 20 else None,
-        utc_offset=row[21] if len(row) > 21 else Span(0),
-        usage=tuple(model.UsageShare(*each) for each in row[22]) if len(row) > 22 else (),
+        api_key_id=row[20],
+        utc_offset=row[21],
+        usage=tuple(model.UsageShare(*each) for each in row[22]),
     )
 
 
@@ -165,10 +164,10 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         completion_source=None if source is None else model.Source(source),
         error_code=None if code is None else ErrorCode(code),
         error_message=row[10],
-        submitted_at=row[11] if len(row) > 11 else None,
-        hint=row[12] if len(row) > 12 else None,
-        qr=model.QrCode(*row[13]) if len(row) > 13 and row[13] else None,
-        submissions=row[14] if len(row) > 14 else 0,
+        submitted_at=row[11],
+        hint=row[12],
+        qr=None if row[13] is None else model.QrCode(*row[13]),
+        submissions=row[14],
     )
 
 
@@ -282,8 +281,7 @@ def serialize_brand(brand: model.Brand) -> str:
             "enabled": brand.enabled,
             "push_result_url": brand.push_result_url,
             "host": brand.host,
-            "reference_reuse": _legacy_reuse(brand.reference_reuse),
-            "reuse_policy": (brand.reference_reuse.payin, brand.reference_reuse.payout, brand.reference_reuse.tax),
+            "reference_reuse": (brand.reference_reuse.payin, brand.reference_reuse.payout, brand.reference_reuse.tax),
             "redirect_schemes": sorted(brand.redirect_schemes),
             "result_hosts": brand.result_hosts,
             "limits": (brand.limits.requests_per_second, brand.limits.requests_burst, brand.limits.pending_payments),
@@ -306,11 +304,11 @@ def parse_brand(row: str) -> model.Brand:
             enabled=fields["enabled"],
             push_result_url=fields["push_result_url"],
             host=fields["host"],
-            reference_reuse=_parse_reuse_policy(fields),
-            limits=model.BrandLimits(*fields.get("limits", ())),
+            reference_reuse=model.ReusePolicy(*map(model.ReferenceReuse, fields["reference_reuse"])),
+            limits=model.BrandLimits(*fields["limits"]),
             redirect_schemes=frozenset(fields["redirect_schemes"]),
-            result_hosts=tuple(fields.get("result_hosts", ())),
-            appearance=_parse_appearance(*fields.get("appearance", ())),
+            result_hosts=tuple(fields["result_hosts"]),
+            appearance=_parse_appearance(*fields["appearance"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorrupt("a stored brand can't be read: run `mmo brands apply` again") from error
@@ -323,28 +321,10 @@ def _serialize_appearance(look: model.PageAppearance) -> tuple[str | None, str |
 
 
 def _parse_appearance(
-    colour: str | None = None, order_label: str | None = None, media_type: str | None = None, content: str | None = None
+    colour: str | None, order_label: str | None, media_type: str | None, content: str | None
 ) -> model.PageAppearance:
-    """Return how a brand looks; those of earlier versions have nothing of it."""
     logo = None if media_type is None or content is None else model.Logo(media_type, b64decode(content))
     return model.PageAppearance(colour, logo, order_label)
-
-
-def _legacy_reuse(policy: model.ReusePolicy) -> str:
-    """Return the one choice for all types that versions before the policy read; they know no other two."""
-    choices = (policy.payin, policy.payout, policy.tax)
-    loose = all(each is model.ReferenceReuse.AFTER_WINDOW for each in choices)
-    return (model.ReferenceReuse.AFTER_WINDOW if loose else model.ReferenceReuse.NEVER).value
-
-
-def _parse_reuse_policy(fields: dict[str, Any]) -> model.ReusePolicy:
-    """Return a brand's policy. Before there was one, `after_window` was what every brand had that had chosen nothing,
-    and pay-outs could be paid twice under it: such a brand gets the default until it is applied again."""
-    if "reuse_policy" in fields:
-        return model.ReusePolicy(*map(model.ReferenceReuse, fields["reuse_policy"]))
-    if model.ReferenceReuse(fields["reference_reuse"]) is model.ReferenceReuse.NEVER:
-        return model.ReusePolicy.same_for_all(model.ReferenceReuse.NEVER)
-    return model.ReusePolicy()
 
 
 def _serialize_method(method: model.Method) -> dict[str, object]:
@@ -355,12 +335,12 @@ def _serialize_method(method: model.Method) -> dict[str, object]:
         "country": method.country,
         "operations": sorted(method.operations),
         "limits": {
-            currency: (limits.minimum.minor, limits.maximum.minor) for currency, limits in method.limits.items()
-        },
-        "daily": {
-            currency: {type.value: most.minor for type, most in limits.daily.items()}
+            currency: (
+                limits.minimum.minor,
+                limits.maximum.minor,
+                {type.value: most.minor for type, most in limits.daily.items()},
+            )
             for currency, limits in method.limits.items()
-            if limits.daily
         },
         "tax_authority_id": method.tax_authority_id,
         "tax_authority_account": method.tax_authority_account,
@@ -369,7 +349,6 @@ def _serialize_method(method: model.Method) -> dict[str, object]:
 
 
 def _parse_method(fields: dict[str, Any]) -> model.Method:
-    daily = fields.get("daily", {})
     return model.Method(
         key=fields["key"],
         provider=fields["provider"],
@@ -380,11 +359,11 @@ def _parse_method(fields: dict[str, Any]) -> model.Method:
             currency: model.Limits(
                 Money(minimum, currency),
                 Money(maximum, currency),
-                {model.Type(type): Money(most, currency) for type, most in daily.get(currency, {}).items()},
+                {model.Type(type): Money(most, currency) for type, most in daily.items()},
             )
-            for currency, (minimum, maximum) in fields["limits"].items()
+            for currency, (minimum, maximum, daily) in fields["limits"].items()
         },
         tax_authority_id=fields["tax_authority_id"],
         tax_authority_account=fields["tax_authority_account"],
-        push_accounts=tuple(fields.get("push_accounts", ())),
+        push_accounts=tuple(fields["push_accounts"]),
     )

@@ -20,7 +20,6 @@ from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts, sum_by_span
 from mmo_trio.storage.shared.payment_index import provider_receipt_key
 from mmo_trio.storage.sql.columns import (
-    UNSUMMED_USES_MAX,
     UPSERT_USAGE,
     callback_body_rows,
     journal_columns,
@@ -46,18 +45,12 @@ _SELECT_TRANSACTIONS = """
     CROSS JOIN transactions ON gateway_reference = wanted.column1
 """
 _SELECT_REFERENCE_USES = """
-    SELECT brand, merchant_reference, gateway_reference, at, coalesce(earlier, (
-        SELECT CASE WHEN max(status = 'pending') THEN 'pending'
-            WHEN max(status = 'success') OR count(*) = {uses_max} THEN 'success' ELSE 'failed' END
-        FROM (SELECT coalesce(older.ended, t.status) AS status FROM reference_uses AS older
-            LEFT JOIN transactions AS t USING (gateway_reference)
-            WHERE older.merchant_reference = used.merchant_reference AND older.brand = used.brand
-                AND older.at < used.at ORDER BY older.at DESC LIMIT {uses_max}))), ended
+    SELECT brand, merchant_reference, gateway_reference, at, earlier, ended
     FROM ({rows}) AS wanted CROSS JOIN reference_uses AS used
         ON used.merchant_reference = wanted.column2 AND used.brand = wanted.column1
         AND used.at = (SELECT max(at) FROM reference_uses AS each
             WHERE each.merchant_reference = wanted.column2 AND each.brand = wanted.column1)
-""".replace("{uses_max}", str(UNSUMMED_USES_MAX))
+"""
 _SELECT_DEPOSITS = """
     SELECT provider, provider_reference, gateway_reference FROM ({rows}) AS wanted
     CROSS JOIN deposits
@@ -232,8 +225,7 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
     if effect.callbacks:
         _run_for_rows(
             connection,
-            "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at, body)"
-            " {rows}",
+            "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at) {rows}",
             [*map(_callback_columns, effect.callbacks)],
         )
     if bodies := callback_body_rows(effect):
@@ -271,8 +263,7 @@ def _write_claim(connection: sqlite3.Connection, key: DepositKey, claim: Deposit
 
 
 def _callback_columns(callback: CallbackRecorded) -> tuple[object, ...]:
-    """Return gateway_reference, brand, outcome, url, status, duration_ms, detail, at and body, which has a table of its
-    own."""
+    """Return gateway_reference, brand, outcome, url, status, duration_ms, detail and at."""
     attempt = callback.attempt
     return (
         callback.gateway_reference,
@@ -283,7 +274,6 @@ def _callback_columns(callback: CallbackRecorded) -> tuple[object, ...]:
         attempt.duration_ms,
         attempt.detail,
         callback.at,
-        b"",
     )
 
 

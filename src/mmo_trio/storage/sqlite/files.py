@@ -47,7 +47,7 @@ class ServingLock:
     """Is held as long as this process serves the file; the system releases it with the process.
 
     The lock is on the database file itself, so it is found by every name of the file. `<database>.lock` is locked as
-    well: earlier versions look only there, and so does a system without locks of an open file (OFD)."""
+    well, for systems that have no locks of an open file (OFD)."""
 
     def __init__(self, path: Path) -> None:
         """Raises StoreUnusable when another process serves the file, StoreUnavailable when it can't be opened."""

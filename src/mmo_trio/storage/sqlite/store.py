@@ -32,7 +32,6 @@ T = TypeVar("T")
 
 SQLITE_SCHEMA = SqlSchema(
     transaction_key=("gateway_reference",),
-    version_column="version",
     held_until=(("clock_records", "served_until"), ("latest_stamp", "at")),
     reference_suffix="substr(gateway_reference, -12)",
     breaker_table="breakers",

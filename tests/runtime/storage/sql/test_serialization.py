@@ -6,12 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.values.clock import Span
 from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
@@ -144,16 +142,6 @@ def test_a_transaction_comes_back_as_it_was(transaction: Transaction) -> None:
     for each in (order, progress):
         content = serialization.without_checksum(each)
         assert content == json.dumps(json.loads(content), separators=(",", ":")).encode(), "other bytes than JSON's own"
-
-
-@pytest.mark.finding("security-2")
-@settings(max_examples=20)
-@given(transactions)
-def test_an_order_of_a_version_that_did_not_record_the_key_is_read(transaction: Transaction) -> None:
-    row = json.loads(serialization.without_checksum(serialization.serialize_order(transaction.order)))
-    older = serialization.with_checksum(json.dumps(row[:20]).encode())
-    back = serialization.parse_transaction(older, serialization.serialize_progress(transaction.progress))
-    assert back.order == evolve(transaction.order, api_key_id=None, usage=(), utc_offset=Span(0))
 
 
 @settings(max_examples=60)

