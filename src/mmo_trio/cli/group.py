@@ -30,7 +30,6 @@ from mmo_trio.cli.commands import (
     serve,
     simulate,
     suspense,
-    top,
     trigger,
     tx,
 )
@@ -107,7 +106,7 @@ for section, commands in (
         master_keys.keys, simulate.simulate,
     )),
     ("Look after payments", (
-        top.top, explain.explain, tx.tx, suspense.suspense, records.records, archive.archive, audit.audit,
+        explain.explain, tx.tx, suspense.suspense, records.records, archive.archive, audit.audit,
     )),
     ("Use the command", (completion.completion,)),
 ):  # fmt: skip

@@ -47,7 +47,7 @@ def test_bash_completes_commands_and_options(installed: Path) -> None:
     script = """
         export PATH="$1:$PATH"
         eval "$(mmo completion bash)"
-        for words in "mmo rec" "mmo records ex" "mmo top --onc"; do
+        for words in "mmo rec" "mmo records ex" "mmo demo --onc"; do
             COMP_WORDS=($words); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMPREPLY=()
             _mmo_completion mmo
             echo "${COMPREPLY[@]}"
@@ -62,7 +62,7 @@ def test_fish_completes_commands_and_options(installed: Path) -> None:
     script = """
         set -x PATH $argv[1] $PATH
         mmo completion fish | source
-        for words in "mmo rec" "mmo records ex" "mmo top --onc"
+        for words in "mmo rec" "mmo records ex" "mmo demo --onc"
             complete --do-complete $words
         end
     """
@@ -96,7 +96,7 @@ def test_zsh_completes_commands_and_options(installed: Path) -> None:
         type_in("eval \"$(mmo completion zsh)\"; echo regis''tered\n", "registered")
         type_in("mmo recor\t", "records")
         type_in("ex\t", "export")
-        type_in("\x15mmo top --onc\t", "--once")
+        type_in("\x15mmo demo --onc\t", "--once")
         type_in("\x15exit\n", "exit")
         assert zsh.wait(PATIENCE_S) == 0
     os.close(terminal)
