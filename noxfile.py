@@ -68,14 +68,13 @@ def install(session: nox.Session, group: str, *, core_only: bool = False) -> Non
 
 @nox.session(python=MAIN_PYTHON)
 def lint(session: nox.Session) -> None:
-    """Check format, style, types, unused definitions and retired words."""
+    """Check format, style, types and unused definitions."""
     install(session, "typing")
     install(session, "lint")
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
     session.run("mypy")
     session.run("python", "tests/unused.py")
-    session.run("python", "-m", "tests.sansio.structure.retired_words")
 
 
 @nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])
