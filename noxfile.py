@@ -74,7 +74,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
     session.run("mypy")
-    session.run("python", "tests/unused.py")
+    session.run("vulture")
 
 
 @nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])
