@@ -52,13 +52,13 @@ DRAIN_GRACE_S = 20.0
 """Seconds that active conversations have once the worker drains."""
 
 RETRY_DELAY_S = 0.5
-"""Seconds before the first retry; the delay doubles count time."""
+"""Seconds before the first retry; the delay doubles each time."""
 
 STORE_RETRY_DELAY_MAX_S = 15.0
 """The longest delay in seconds while the store is unavailable."""
 
 SUBMISSION_RETRY_DELAY_MAX_S = 300.0
-"""The longest delay in seconds before a payment that certainly did not reach its provider is submitted again: count
+"""The longest delay in seconds before a payment that certainly did not reach its provider is submitted again: each
 submission adds lines to its journal."""
 
 
