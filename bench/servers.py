@@ -17,6 +17,7 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 from tests.support.postgres_process import PostgresProcess, hand_over
+from tests.support.reserved_port import reserved_port
 
 from bench import machine
 from mmo_trio.brands.master_key import create_master_key
@@ -126,15 +127,16 @@ def postgres(folder: Path, *, is_spread: bool = False, settings: Mapping[str, st
     home = folder / "postgres"
     home.mkdir(exist_ok=True)
     hand_over(home)
-    server = PostgresProcess(home, settings=settings or {})
-    server.create()
-    server.start()
-    try:
-        database = Database(server.pid, server.socket_url, Path(server.programs.path("psql")).parent)
-        database.place(is_spread=is_spread)
-        yield database
-    finally:
-        server.stop()
+    with reserved_port() as port:
+        server = PostgresProcess(home, port, settings=settings or {})
+        server.create()
+        server.start()
+        try:
+            database = Database(server.pid, server.socket_url, Path(server.programs.path("psql")).parent)
+            database.place(is_spread=is_spread)
+            yield database
+        finally:
+            server.stop()
 
 
 @contextmanager
@@ -328,7 +330,7 @@ limits.KES = {{ min = "10", max = "150000" }}
 def fastapi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
     """Run the FastAPI rival."""
     name = "FastAPI + asyncpg, PostgreSQL"
-    with _rival("fastapi_asyncpg", 18091, folder, dsn, database, name, FASTAPI_DOES) as server:
+    with _rival("fastapi_asyncpg", folder, dsn, database, name, FASTAPI_DOES) as server:
         yield server
 
 
@@ -336,7 +338,7 @@ def fastapi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
 def raw_asgi(folder: Path, dsn: str, database: Database) -> Iterator[Server]:
     """Run the ASGI rival without a framework, a lower bound for asyncio."""
     name = "raw ASGI + msgspec + asyncpg, PostgreSQL"
-    with _rival("raw_asgi_asyncpg", 18092, folder, dsn, database, name, RAW_DOES) as server:
+    with _rival("raw_asgi_asyncpg", folder, dsn, database, name, RAW_DOES) as server:
         yield server
 
 
@@ -362,15 +364,18 @@ def rivals(folder: Path, dsn: str, database: Database) -> Iterator[list[Server]]
 
 
 @contextmanager
-def _rival(
-    module: str, port: int, folder: Path, dsn: str, database: Database, name: str, does: str
-) -> Iterator[Server]:
+def _rival(module: str, folder: Path, dsn: str, database: Database, name: str, does: str) -> Iterator[Server]:
     """Run a rival under uvicorn with uvloop and httptools."""
-    command = [sys.executable, "-m", "uvicorn", f"{module}:app", "--port", str(port)]
+    command = [sys.executable, "-m", "uvicorn", f"{module}:app"]
     quiet = ["--log-level", "critical", "--no-access-log", "--app-dir", str(RIVALS)]
     environment = {"RIVAL_DSN": dsn, "RIVAL_KEY": RIVAL_KEY}
     log, begin = folder / f"{module}.log", time.monotonic()
-    with process([*command, *quiet], log=log, core=machine.SERVER_CORE, environment=environment) as child:
+    with (
+        reserved_port() as port,
+        process(
+            [*command, *quiet, "--port", str(port)], log=log, core=machine.SERVER_CORE, environment=environment
+        ) as child,
+    ):
         url = f"http://127.0.0.1:{port}"
         while not _answers(url):
             if child.poll() is not None or time.monotonic() > begin + PATIENCE_S:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -25,6 +24,7 @@ from attrs import field, frozen
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.merchant import TIMEOUT_S
 from tests.support.mmo_process import environment_without_settings, serving_process
+from tests.support.reserved_port import reserved_port
 from tests.support.tls_proxy import tls_terminator
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -93,15 +93,21 @@ async def serving(transport: str, tmp_path: Path) -> AsyncIterator[Sandbox]:
         yield Sandbox(api, process.ready["api_key"], authority.certificate_file, authority.issue("localhost"))
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The port of the program's server for callbacks."""
+    with reserved_port() as reserved:
+        yield reserved
+
+
 @pytest.mark.finding("specification-A3")
 @pytest.mark.parametrize("transport", ["clear", "TLS"])
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 async def test_a_client_in_its_default_settings_pays_and_takes_the_callback(
-    transport: str, client: Client, tmp_path: Path
+    transport: str, client: Client, port: int, tmp_path: Path
 ) -> None:
     if shutil.which(client.command[0]) is None:
         pytest.fail(f"{client.command[0]} is missing. Debian: apt install {client.debian_package}")
-    port = free_port()
     async with (
         serving(transport, tmp_path) as sandbox,
         tls_terminator(port, sandbox.callback_tls) as tls_port,
@@ -179,10 +185,3 @@ def status_with_a_wrong_key(port: int) -> int:
     connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     connection.request("POST", "/", b"{}", {"Content-Type": "application/json", "X-API-KEY": "wrong"})
     return connection.getresponse().status
-
-
-def free_port() -> int:
-    """Return a port that nothing uses."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

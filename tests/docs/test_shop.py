@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.support.shop_process import check_shop
+from tests.support.shop_process import a_shop_process, check_shop
 
 LINES_MAX = 60
 
@@ -15,7 +15,8 @@ LINES_MAX = 60
 @pytest.mark.spec("C4", "K1", "K3")
 @pytest.mark.finding("new-users-client-library")
 def test_a_shop_on_flask_takes_each_result_once(tmp_path: Path) -> None:
-    trio.run(check_shop, "flask", tmp_path)
+    with a_shop_process("flask", tmp_path) as shop:
+        trio.run(check_shop, shop)
 
 
 def test_the_shop_has_less_than_sixty_lines(root: Path) -> None:

@@ -96,6 +96,6 @@ def test_each_planted_fault_is_named(fault: Fault, tmp_path: Path) -> None:
             found = trio.run(partial(receiver.shortcomings, names))
     else:
         (tmp_path / file).write_text(source, encoding="utf-8")
-        shop = evolve(a_shop_process(fault.example, tmp_path), source=tmp_path)
-        found = trio.run(shortcomings_of, shop, names)
+        with a_shop_process(fault.example, tmp_path) as shop:
+            found = trio.run(shortcomings_of, evolve(shop, source=tmp_path), names)
     assert fault.situation in found, found

@@ -16,10 +16,12 @@ KINDS = ["flask", "fastapi", "django"]
 @pytest.mark.finding("new-users-client-library")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shop_takes_each_result_once(kind: str, tmp_path: Path) -> None:
-    trio.run(check_shop, kind, tmp_path)
+    with a_shop_process(kind, tmp_path) as shop:
+        trio.run(check_shop, shop)
 
 
 @pytest.mark.finding("new-users-conform")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shop_passes_in_every_situation_of_the_check(kind: str, tmp_path: Path) -> None:
-    assert trio.run(shortcomings_of, a_shop_process(kind, tmp_path)) == {}
+    with a_shop_process(kind, tmp_path) as shop:
+        assert trio.run(shortcomings_of, shop) == {}

@@ -11,10 +11,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from socket import socket
 from urllib.parse import urlsplit, urlunsplit
 
 import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
@@ -27,6 +26,7 @@ from psycopg import sql
 
 from mmo_trio.storage.postgres.startup import distribute_postgres
 from tests.support.abandoned_servers import end_with_this_process
+from tests.support.reserved_port import reserved_port
 
 CITUS = "MMO_TEST_CITUS"
 SCRIPTS = Path(__file__).parents[2] / "deploy" / "citus"
@@ -154,18 +154,6 @@ async def _distribute(url: str) -> None:
     await distribute_postgres(url)
 
 
-def _free_ports() -> int:
-    """The first of three consecutive ports that nobody listens on."""
-    while True:
-        with closing(socket()) as first:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            with closing(socket()) as second, closing(socket()) as third, suppress(OSError, OverflowError):
-                second.bind(("127.0.0.1", port + 1))
-                third.bind(("127.0.0.1", port + 2))
-                return port
-
-
 def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the tests' databases are to be distributed."""
     return CITUS in environment
@@ -177,11 +165,12 @@ def citus_cluster() -> Iterator[CitusCluster]:
     folder = Path(tempfile.mkdtemp(prefix="mmo-citus-"))
     end_with_this_process(folder)
     folder.chmod(0o755)
-    cluster = CitusCluster(Path(os.environ[CITUS]), folder, _free_ports())
-    try:
-        cluster.start()
-        cluster.make_template()
-        yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with reserved_port(3) as port:
+        cluster = CitusCluster(Path(os.environ[CITUS]), folder, port)
+        try:
+            cluster.start()
+            cluster.make_template()
+            yield cluster
+        finally:
+            cluster.stop()
+            shutil.rmtree(folder, ignore_errors=True)

@@ -13,14 +13,8 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 # isort: split
 import psycopg
 
-from tests.support.postgres_process import (
-    SUPERUSER,
-    TIMEOUT_S,
-    PostgresProcess,
-    free_port,
-    postgres_folder,
-    spawn_server,
-)
+from tests.support.postgres_process import SUPERUSER, TIMEOUT_S, PostgresProcess, postgres_folder, spawn_server
+from tests.support.reserved_port import reserved_port
 
 CONFIGURATION = """
 [databases]
@@ -41,12 +35,11 @@ def pgbouncer(server: PostgresProcess, pool_mode: str, *, is_round_robin: bool =
     server's first database through it."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program is not None, "pgbouncer is not installed (Debian: apt install pgbouncer)"
-    port = free_port()
-    text = CONFIGURATION.format(
-        server_port=server.port, user=SUPERUSER, port=port, pool_mode=pool_mode, round_robin=int(is_round_robin)
-    )
-    url = f"postgresql://{SUPERUSER}@127.0.0.1:{port}/postgres"
-    with postgres_folder() as folder:
+    with postgres_folder() as folder, reserved_port() as port:
+        text = CONFIGURATION.format(
+            server_port=server.port, user=SUPERUSER, port=port, pool_mode=pool_mode, round_robin=int(is_round_robin)
+        )
+        url = f"postgresql://{SUPERUSER}@127.0.0.1:{port}/postgres"
         (folder / "pgbouncer.ini").write_text(text, encoding="utf-8")
         child = spawn_server(folder, program, "pgbouncer.ini")
         try:

@@ -18,6 +18,7 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 import psycopg
 
 from tests.support.postgres_process import SUPERUSER, TIMEOUT_S, PostgresProcess, hand_over, postgres_folder
+from tests.support.reserved_port import reserved_port
 
 
 @define(eq=False)
@@ -85,8 +86,8 @@ class Cluster:
 @contextmanager
 def postgres_cluster() -> Iterator[Cluster]:
     """Run both servers during the block."""
-    with postgres_folder() as folder:
-        cluster = Cluster(_server(folder / "primary"), _server(folder / "standby"))
+    with postgres_folder() as folder, reserved_port() as first, reserved_port() as second:
+        cluster = Cluster(_server(folder / "primary", first), _server(folder / "standby", second))
         try:
             cluster.begin()
             yield cluster
@@ -94,7 +95,7 @@ def postgres_cluster() -> Iterator[Cluster]:
             cluster.end()
 
 
-def _server(folder: Path) -> PostgresProcess:
+def _server(folder: Path, port: int) -> PostgresProcess:
     folder.mkdir()
     hand_over(folder)
-    return PostgresProcess(folder)
+    return PostgresProcess(folder, port)

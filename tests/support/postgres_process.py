@@ -8,13 +8,12 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attrs import Factory, define, field, frozen
@@ -26,6 +25,7 @@ import psycopg
 
 from tests.support.abandoned_servers import end_with_this_process
 from tests.support.postgres_programs import PostgresPrograms, chosen
+from tests.support.reserved_port import reserved_port
 
 TIMEOUT_S = 60.0
 SUPERUSER = "postgres"
@@ -43,10 +43,11 @@ class PostgresProcess:
     """
 
     folder: Path
+    port: int
+    """Reserved for it."""
     programs: PostgresPrograms = Factory(chosen)
     settings: Mapping[str, str] = field(factory=dict)
     """Settings that differ from the defaults."""
-    port: int = Factory(lambda: free_port())
     _child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -143,8 +144,8 @@ def postgres_process(
     programs: PostgresPrograms | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[PostgresProcess]:
     """Run a new server during the block. `programs`: others than the chosen ones."""
-    with postgres_folder() as folder:
-        server = PostgresProcess(folder, programs or chosen(), settings or {})
+    with postgres_folder() as folder, reserved_port() as port:
+        server = PostgresProcess(folder, port, programs or chosen(), settings or {})
         server.create()
         server.start()
         try:
@@ -217,11 +218,3 @@ def _make_reachable(folder: Path) -> None:
         mode = each.stat().st_mode
         if not mode & stat.S_IXOTH:
             each.chmod(mode | stat.S_IXGRP | stat.S_IXOTH)
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

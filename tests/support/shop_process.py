@@ -20,6 +20,7 @@ import trustme
 from attrs import define
 
 from tests.support.endpoint_verdicts import ALL_SITUATIONS, shortcomings
+from tests.support.reserved_port import reserved_port
 from tests.support.sandbox_gateway import serving
 
 ROOT = Path(__file__).parents[2]
@@ -122,8 +123,10 @@ class ShopProcess:
             database.execute("UPDATE mmo_gap_progress SET list_at = 0, version = version + 1")
 
 
-def a_shop_process(kind: str, directory: Path) -> ShopProcess:
-    """A shop with a certificate of the authority in `ca.pem`, not yet running."""
+@contextmanager
+def a_shop_process(kind: str, directory: Path) -> Iterator[ShopProcess]:
+    """A shop with a certificate of the authority in `ca.pem`, not yet running; its port is its own during the
+    block."""
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     for number, blob in enumerate(issued.cert_chain_pems):
@@ -132,15 +135,13 @@ def a_shop_process(kind: str, directory: Path) -> ShopProcess:
     authority.cert_pem.write_to_path(directory / "ca.pem")
     tls = ssl.create_default_context()
     authority.configure_trust(tls)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    return ShopProcess(kind, directory, port, tls)
+    with reserved_port() as port:
+        yield ShopProcess(kind, directory, port, tls)
 
 
-async def check_shop(kind: str, directory: Path) -> None:
+async def check_shop(shop: ShopProcess) -> None:
     """Two orders: one is paid while the shop runs, the other while it does not."""
-    shop = a_shop_process(kind, directory)
+    kind, directory = shop.kind, shop.directory
     environment = {"MMO_EGRESS_EXTRA_CA_FILE": str(directory / "ca.pem")}
     run = trio.to_thread.run_sync
     sandbox = directory / "sandbox"

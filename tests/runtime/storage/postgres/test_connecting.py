@@ -21,6 +21,7 @@ from tests.support.configured_database import execute, live_through_payments, op
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.pgbouncer import pgbouncer
 from tests.support.postgres_process import PostgresProcess, postgres_folder
+from tests.support.reserved_port import reserved_port
 from tests.support.tls_proxy import tls_proxy
 
 # isort: split
@@ -40,9 +41,9 @@ _numbers = count(1)
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresProcess]:
     """Run a server with rules who may connect."""
-    with postgres_folder() as folder:
+    with postgres_folder() as folder, reserved_port() as port:
         (folder / "rules").write_text(RULES, encoding="utf-8")
-        running = PostgresProcess(folder, settings={"hba_file": f"{folder / 'rules'}"})
+        running = PostgresProcess(folder, port, settings={"hba_file": f"{folder / 'rules'}"})
         running.create()
         running.start()
         try:
