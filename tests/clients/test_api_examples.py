@@ -18,7 +18,7 @@ from attrs import frozen
 
 from mmo_trio.pages.docs.code_samples import LANGUAGES
 from tests.support.merchant import TIMEOUT_S, ask
-from tests.support.mmo_process import environment_without_settings, serving_process
+from tests.support.mmo_process import FREE_PORTS, environment_without_settings, serving_process
 
 EXAMPLE_REFERENCE = "01KAJWT5RV3FX1QYP2Z4M0C9TB"
 """The payment of the example of a look-up; each test has another one."""
@@ -64,9 +64,8 @@ async def test_every_example_runs_as_it_is_served(language: str, tmp_path: Path)
         if shutil.which(needed) is None:
             pytest.fail(f"{needed} is missing. Debian: apt install {interpreter.debian_package}")
     (tmp_path / "data").mkdir()
-    places = [each for name in ("api", "pages", "console") for each in (f"--{name}", "127.0.0.1:0")]
     log = tmp_path / "log"
-    async with serving_process("sandbox", "--data", tmp_path / "data", *places, log=log) as process:
+    async with serving_process("sandbox", "--data", tmp_path / "data", *FREE_PORTS, log=log) as process:
         page = (await ask(f"{process.ready['pages']}/docs")).body.decode()
         run = runner(interpreter, page, language, tmp_path)
         references = {}

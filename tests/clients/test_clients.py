@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.merchant import TIMEOUT_S
-from tests.support.mmo_process import environment_without_settings, serving_process
+from tests.support.mmo_process import FREE_PORTS, environment_without_settings, serving_process
 from tests.support.reserved_port import reserved_port
 from tests.support.tls_proxy import tls_terminator
 
@@ -87,8 +87,7 @@ async def serving(transport: str, tmp_path: Path) -> AsyncIterator[Sandbox]:
         config = tmp_path / "mmo.toml"
         config.write_text(f'[listen]\ntls_certificate = "{tmp_path}/server.pem"\ntls_key = "{tmp_path}/server.pem"\n')
         options = ["--config", config]
-    places = [each for name in ("api", "pages", "console") for each in (f"--{name}", "127.0.0.1:0")]
-    async with serving_process("sandbox", "--data", data, *options, *places, log=log) as process:
+    async with serving_process("sandbox", "--data", data, *options, *FREE_PORTS, log=log) as process:
         api = process.ready["api"].replace("127.0.0.1", "localhost")
         yield Sandbox(api, process.ready["api_key"], authority.certificate_file, authority.issue("localhost"))
 

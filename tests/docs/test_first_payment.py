@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.mmo_process import FREE_PORTS
+
 START_WITHIN_S = 60.0
 END_WITHIN_S = 60.0
 CURL = re.compile(r"^curl -s http://127\.0\.0\.1:8080(\S+)(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -62,8 +64,7 @@ def test_the_first_payment_of_the_readme(root: Path, tmp_path: Path) -> None:
     (create, rest), (look_up, _) = CURL.findall((root / "README.md").read_text(encoding="utf-8"))
     [body] = re.findall(r"-d '(.*)'", rest, re.DOTALL)
     data = ["--data", str(tmp_path / "data")]
-    free = ["--api", "127.0.0.1:0", "--pages", "127.0.0.1:0", "--console", "127.0.0.1:0"]
-    with running(tmp_path / "sandbox", "sandbox", *data, *free) as sandbox_says:
+    with running(tmp_path / "sandbox", "sandbox", *data, *FREE_PORTS) as sandbox_says:
         ready = sandbox_says(r"READY api=http://(\S+) .* brand=demo api_key=(\S+)\n")
         api, key = ready[1], ready[2]
         with running(tmp_path / "listen", "listen", *data, "--port", "0") as receiver_says:

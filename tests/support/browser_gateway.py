@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 
 from attrs import Factory, field, frozen
 
+from tests.support.mmo_process import FREE_PORTS
+
 PATIENCE_S = 30.0
 """Seconds that a test waits for an event before it fails."""
 
@@ -120,9 +122,7 @@ def serving_sandbox(directory: Path, *options: str, **settings: str) -> Iterator
     Without its demo brand it knows no API key: give it one with `evolve`.
     """
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MMO_")}
-    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(directory)]
-    for door in ("api", "pages", "console"):
-        command += [f"--{door}", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(directory), *FREE_PORTS]
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "sandbox.log").open("ab") as log:
         process = subprocess.Popen(

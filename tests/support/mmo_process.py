@@ -28,6 +28,8 @@ from tests.support.connection_owner import PORTS, RecordingListener
 from tests.support.merchant import TIMEOUT_S
 
 COMMAND = (sys.executable, "-m", "mmo_trio.cli")
+FREE_PORTS = tuple(f"--{listener}=127.0.0.1:0" for listener in ("api", "pages", "console"))
+"""The options with which `mmo sandbox` and `mmo serve` take any ports; the READY line says which."""
 READY = re.compile(r"READY (.*)\n")
 BODY_LIMIT = 1024 * 1024
 

@@ -23,6 +23,7 @@ from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.storage.conformance.driver import after_noon, submit_batch
 from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.open_store import open_store
+from tests.support.mmo_process import FREE_PORTS
 
 BRANDS = """
 [[brand]]
@@ -269,8 +270,7 @@ def test_a_wrong_master_key_is_refused_and_no_other_is_made(data: Path, tmp_path
     listen = mmo("listen", "--port", "0", "--data", data)
     assert listen.exit_code == 2
     assert "keys.master_key_file" in listen.stderr
-    free = [word for each in ("api", "pages", "console") for word in (f"--{each}", "127.0.0.1:0")]
-    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(data), *free]
+    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(data), *FREE_PORTS]
     sandbox = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (sandbox.returncode, sandbox.stdout) == (2, "")
     assert remedy in sandbox.stderr

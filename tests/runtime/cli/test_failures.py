@@ -17,7 +17,7 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.runtime.cli.test_commands import fill
-from tests.support.mmo_process import COMMAND, environment_without_settings
+from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
 
 TURNED = "order \u202e051\u202c Zoë"
 TIMEOUT_S = 60
@@ -56,7 +56,7 @@ def fill_sandbox(folder: Path, inputs: list[Input]) -> None:
 
 @pytest.mark.finding("hostile-F13")
 def test_a_sandbox_on_a_disk_that_takes_nothing_says_so(tmp_path: Path) -> None:
-    code, _, said = run("sandbox", "--data", tmp_path, file_bytes_max=0)
+    code, _, said = run("sandbox", "--data", tmp_path, *FREE_PORTS, file_bytes_max=0)
     assert code in (2, 3)
     assert said.splitlines()[-1].startswith("Error: ")
     assert "File too large" in said
@@ -69,7 +69,7 @@ def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> 
     ensure_authority(tmp_path)
     (tmp_path / name).unlink(missing_ok=True)
     (tmp_path / name).mkdir()
-    code, _, said = run("sandbox", "--data", tmp_path)
+    code, _, said = run("sandbox", "--data", tmp_path, *FREE_PORTS)
     assert (code, "Traceback" in said) == (2, False), said
     assert f"{tmp_path / name}: Is a directory." in said
 
@@ -78,7 +78,7 @@ def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize("name", ["sandbox-provider.ndjson", "clock-offset", "ca-key.pem"])
 def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"nonsense \xff\n")
-    code, _, said = run("sandbox", "--data", tmp_path)
+    code, _, said = run("sandbox", "--data", tmp_path, *FREE_PORTS)
     assert (code, "Traceback" in said) == (2, False), said
     assert f"Error: {tmp_path / name}" in said
     assert "remove" in said

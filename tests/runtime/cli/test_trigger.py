@@ -19,7 +19,7 @@ from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_trio.cli import main
 from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT
 from mmo_trio.sandbox.played_scenarios import PLAYED_SCENARIOS, PlayedStep
-from tests.support.mmo_process import COMMAND, environment_without_settings
+from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
 
 START_WITHIN_S = 90.0
 FAILURES = [name for name, each in PLAYED_SCENARIOS.items() if each.title.startswith("A pay-in fails with")]
@@ -38,11 +38,10 @@ def trigger(*arguments: str | Path) -> Result:
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data directory of a sandbox that runs."""
     directory = tmp_path_factory.mktemp("sandbox")
-    free = [word for each in ("api", "pages", "console") for word in (f"--{each}", "127.0.0.1:0")]
     log = directory / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*COMMAND, "sandbox", "--data", directory / "data", *free],
+            [*COMMAND, "sandbox", "--data", directory / "data", *FREE_PORTS],
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment_without_settings(),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.console_browser import ConsoleBrowser, add_users
-from tests.support.mmo_process import COMMAND, mmo, serving_process
+from tests.support.mmo_process import COMMAND, FREE_PORTS, mmo, serving_process
 
 WITH_JSON = ("env", "MMO_LOG_FORMAT=json", *COMMAND)
 
@@ -16,8 +16,7 @@ WITH_JSON = ("env", "MMO_LOG_FORMAT=json", *COMMAND)
 @pytest.mark.finding("security-16")
 async def test_the_log_of_a_process_holds_the_end_of_the_audit_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    places = [word for listener in ("api", "pages", "console") for word in (f"--{listener}", "127.0.0.1:0")]
-    async with serving_process("sandbox", "--data", tmp_path, *places, log=log, command=WITH_JSON) as gateway:
+    async with serving_process("sandbox", "--data", tmp_path, *FREE_PORTS, log=log, command=WITH_JSON) as gateway:
         await add_users(tmp_path, ada="admin")
         person = ConsoleBrowser(gateway.ready["console"])
         await person.sign_in("ada")

@@ -11,7 +11,7 @@ import pytest
 
 from mmo_trio.settings import SettingsError, load_settings
 from tests.support.merchant import Merchant, ask
-from tests.support.mmo_process import COMMAND, serving_process
+from tests.support.mmo_process import COMMAND, FREE_PORTS, serving_process
 
 PRIVATE = ("Ada-Canary", "254799999101", "canary@shop.example", "order-canary", "label-canary")
 WITH_JSON = ("env", "MMO_LOG_FORMAT=json", *COMMAND)
@@ -25,8 +25,7 @@ def lines(log: Path) -> list[dict[str, Any]]:
 @pytest.mark.spec("G9", "P3")
 async def test_every_line_is_an_object_and_a_refusal_is_found_by_its_request_id(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    places = [word for door in ("api", "pages", "console") for word in (f"--{door}", "127.0.0.1:0")]
-    async with serving_process("sandbox", "--data", tmp_path, *places, log=log, command=WITH_JSON) as gateway:
+    async with serving_process("sandbox", "--data", tmp_path, *FREE_PORTS, log=log, command=WITH_JSON) as gateway:
         merchant = Merchant(gateway.ready["api"], gateway.ready["api_key"])
         payer = {"id": PRIVATE[0], "msisdn": PRIVATE[1], "firstName": PRIVATE[0], "email": PRIVATE[2]}
         given: dict[str, Any] = {"payer": payer, "merchantReference": PRIVATE[3]}
@@ -56,9 +55,8 @@ async def test_every_line_is_an_object_and_a_refusal_is_found_by_its_request_id(
 
 async def test_the_level_is_a_setting(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    places = [word for door in ("api", "pages", "console") for word in (f"--{door}", "127.0.0.1:0")]
     quiet = ("env", "MMO_LOG_LEVEL=error", *COMMAND)
-    async with serving_process("sandbox", "--data", tmp_path, *places, log=log, command=quiet) as g:
+    async with serving_process("sandbox", "--data", tmp_path, *FREE_PORTS, log=log, command=quiet) as g:
         assert (await ask(f"{g.ready['api']}/nowhere")).status == 404
     assert log.read_text(encoding="utf-8") == ""
 

@@ -18,9 +18,10 @@ from mmo_sansio.values.clock import MINUTE, SECOND
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.simulators.base import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
-from tests.support.mmo_process import CallbackRecorder, Process, recording_callbacks, serving_process
+from tests.support.mmo_process import FREE_PORTS, CallbackRecorder, Process, recording_callbacks, serving_process
 from tests.support.operator_gateway import API_KEY, FORM, RunningSimulator, run_simulator
 from tests.support.operator_matrix import AFTER_EXPIRY, NEVER, OPERATORS, Course, Operator, Way
+from tests.support.reserved_port import reserved_port
 
 LOST = ("lost answer", "lost request")
 HELD: Mapping[str, Fault] = {"lost answer": LoseAnswer(NEVER), "lost request": LoseRequest(NEVER)}
@@ -60,8 +61,7 @@ class Stage:
         """`mmo sandbox` with an account at every operator."""
         words: list[str | Path] = [
             "sandbox", "--data", self.directory, "--config", self.directory / "mmo.toml",
-            "--brands", self.directory / "brands.toml", "--api", f"127.0.0.1:{self.port}",
-            "--pages", "127.0.0.1:0", "--console", "127.0.0.1:0",
+            "--brands", self.directory / "brands.toml", *FREE_PORTS, "--api", f"127.0.0.1:{self.port}",
         ]  # fmt: skip
         log = self.directory / "gateway.log"
         async with serving_process(*words, log=log) as process:
@@ -110,9 +110,7 @@ async def staging(directory: Path) -> AsyncIterator[Stage]:
     ensure_authority(directory)
     async with AsyncExitStack() as stack:
         recorder = await stack.enter_async_context(recording_callbacks(directory))
-        [free] = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        stage = Stage(directory, recorder, free.socket.getsockname()[1])
-        await free.aclose()
+        stage = Stage(directory, recorder, stack.enter_context(reserved_port()))
         for operator in OPERATORS:
             played = await stack.enter_async_context(run_simulator(operator.make()))
             stage.played[operator.kind] = played

@@ -20,7 +20,7 @@ from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.emv_qr_reader import parse_objects, parse_payload
 from tests.support.hostile_receivers import Behaviour, only_accepts, resets_after_the_request, speaks_no_tls
 from tests.support.merchant import TIMEOUT_S, Merchant
-from tests.support.mmo_process import mmo, serving_process
+from tests.support.mmo_process import FREE_PORTS, mmo, serving_process
 from tests.support.qr_reader import read_qr_code
 from tests.support.receivers import Call, answers_status, calls_to, receiver, sort_requests, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
@@ -171,10 +171,7 @@ async def test_a_code_that_was_not_delivered_when_the_gateway_died_is_delivered_
     codes: list[ReceivedRequest] = []
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    sandbox = partial(
-        serving_process, "sandbox", "--data", tmp_path, "--api", "127.0.0.1:0",
-        "--pages", "127.0.0.1:0", "--console", "127.0.0.1:0", log=log,
-    )  # fmt: skip
+    sandbox = partial(serving_process, "sandbox", "--data", tmp_path, *FREE_PORTS, log=log)
     async with sandbox() as first:
         merchant = Merchant(first.ready["api"], first.ready["api_key"])
         made = await merchant.accepted("qr/payin", scenario="never", displayQrUrl=f"https://localhost:{port}/qr")

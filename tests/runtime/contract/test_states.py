@@ -23,6 +23,7 @@ from mmo_trio.sandbox.operator_journal import read_operator_journal
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import read_offset, write_offset
 from tests.support.merchant import Merchant
+from tests.support.mmo_process import FREE_PORTS
 from tests.support.receivers import calls_to, receiver, url_of, wait_for_requests
 from tests.support.sandbox_gateway import Running, Serve
 
@@ -192,10 +193,9 @@ async def test_a_kill_between_submission_and_result_submits_nothing_twice(serve:
 @contextmanager
 def _a_process(directory: Path) -> Iterator[subprocess.Popen[str]]:
     """`mmo sandbox` as a process of its own, which is dead at the end."""
-    doors = [f"--{name}=127.0.0.1:0" for name in ("api", "pages", "console")]
     paths = [str(Path(__file__).parents[3] / "src"), os.environ.get("PYTHONPATH", "")]
     with subprocess.Popen(
-        [sys.executable, "-m", "mmo_trio.cli", "sandbox", f"--data={directory}", *doors],
+        [sys.executable, "-m", "mmo_trio.cli", "sandbox", f"--data={directory}", *FREE_PORTS],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

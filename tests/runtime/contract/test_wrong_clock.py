@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from tests.support.merchant import Merchant
-from tests.support.mmo_process import mmo, serving_process
+from tests.support.mmo_process import FREE_PORTS, mmo, serving_process
 from tests.support.wrong_clock import ClockError
 
 pytestmark = pytest.mark.own_store
 
-FREE_PORTS = [word for listener in ("api", "pages", "console") for word in (f"--{listener}", "127.0.0.1:0")]
 FOUR_DAYS, HOUR = timedelta(days=4), timedelta(hours=1)
 SOON = timedelta(seconds=50)
 """More than a test takes to notice something, and less than a minute, after which a wrong clock would be accepted."""

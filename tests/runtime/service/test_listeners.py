@@ -15,7 +15,7 @@ from mmo_trio.http.streams import LingeringStream
 from mmo_trio.service.listeners import Http2Listener, http2_listener
 from mmo_trio.settings import SettingsError
 from tests.support.http_listener import Client, get
-from tests.support.mmo_process import serving_process
+from tests.support.mmo_process import FREE_PORTS, serving_process
 from tests.support.sandbox_gateway import Running, serving
 
 SOON = "200ms"
@@ -180,8 +180,7 @@ def write_certificate(authority: trustme.CA, directory: Path) -> dict[str, str]:
 
 @pytest.mark.finding("hostile-F12")
 async def test_however_often_it_is_asked_to_end_it_ends_cleanly(tmp_path: Path) -> None:
-    free = [f"--{name}=127.0.0.1:0" for name in LISTENERS]
-    async with serving_process("sandbox", "--data", tmp_path, *free, log=tmp_path / "log") as running:
+    async with serving_process("sandbox", "--data", tmp_path, *FREE_PORTS, log=tmp_path / "log") as running:
         with trio.fail_after(30):
             while running.process.poll() is None:
                 running.process.terminate()

@@ -16,7 +16,7 @@ import trio
 
 from mmo_trio.system.log_output import ATOMIC_BYTES, FLUSH_TIMEOUT_S, LogOutput
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
-from tests.support.mmo_process import COMMAND, READY, environment_without_settings
+from tests.support.mmo_process import COMMAND, FREE_PORTS, READY, environment_without_settings
 
 PIPE_BYTES = 4096
 pytestmark = pytest.mark.finding("hostile-F7")
@@ -116,9 +116,8 @@ async def test_a_gateway_whose_log_nobody_reads_serves_on_and_ends_when_asked(
     tmp_path: Path, pipe: tuple[int, int]
 ) -> None:
     _, writing = pipe
-    listeners = [word for name in ("api", "pages", "console") for word in (f"--{name}", "127.0.0.1:0")]
     process = await trio.lowlevel.open_process(
-        [*COMMAND, "sandbox", "--data", str(tmp_path), *listeners],
+        [*COMMAND, "sandbox", "--data", str(tmp_path), *FREE_PORTS],
         env=environment_without_settings(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

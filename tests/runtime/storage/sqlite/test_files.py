@@ -17,9 +17,7 @@ from mmo_trio.storage.conformance.inputs import reference
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.sqlite import open_sqlite
 from tests.support.merchant import Merchant, ask
-from tests.support.mmo_process import COMMAND, environment_without_settings, serving_process
-
-LISTENERS = [word for name in ("api", "pages", "console") for word in (f"--{name}", "127.0.0.1:0")]
+from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings, serving_process
 
 
 def by_symbolic_link(path: Path) -> Path:
@@ -55,13 +53,13 @@ async def test_one_process_serves_a_file_whatever_leads_to_it(tmp_path: Path, le
 @pytest.mark.finding("hostile-F9")
 async def test_a_second_process_through_a_link_ends_with_exit_code_3(tmp_path: Path) -> None:
     data, log = tmp_path / "data", tmp_path / "log"
-    async with serving_process("sandbox", "--data", data, *LISTENERS, log=log):
+    async with serving_process("sandbox", "--data", data, *FREE_PORTS, log=log):
         other = tmp_path / "other"
         other.mkdir()
         for name in ("gateway.db", "master.key"):
             (other / name).symlink_to(data / name)
         second = await trio.run_process(
-            [*COMMAND, "sandbox", "--data", str(other), *LISTENERS],
+            [*COMMAND, "sandbox", "--data", str(other), *FREE_PORTS],
             env=environment_without_settings(),
             capture_stdout=True,
             capture_stderr=True,
@@ -146,7 +144,7 @@ async def test_readiness_alone_notices_a_file_that_is_gone(tmp_path: Path) -> No
 @pytest.mark.finding("hostile-F8")
 async def test_a_gateway_whose_files_were_removed_takes_no_payment(tmp_path: Path) -> None:
     data, log = tmp_path / "data", tmp_path / "log"
-    async with serving_process("sandbox", "--data", data, *LISTENERS, log=log) as gateway:
+    async with serving_process("sandbox", "--data", data, *FREE_PORTS, log=log) as gateway:
         merchant = Merchant(gateway.ready["api"], gateway.ready["api_key"])
         await merchant.accepted()
         for each in data.glob("gateway.db*"):
@@ -196,7 +194,7 @@ async def test_readiness_writes_nothing(tmp_path: Path) -> None:
 async def test_a_gateway_that_cannot_write_says_so_at_once_and_recovers(tmp_path: Path) -> None:
     """The limit on the size of a file stands for a full disk: no number of free bytes shows it."""
     log = tmp_path / "log"
-    async with serving_process("sandbox", "--data", tmp_path / "data", *LISTENERS, log=log) as gateway:
+    async with serving_process("sandbox", "--data", tmp_path / "data", *FREE_PORTS, log=log) as gateway:
         merchant = Merchant(gateway.ready["api"], gateway.ready["api_key"])
         readyz = f"{gateway.ready['api']}/readyz"
         await merchant.accepted()
