@@ -1,8 +1,26 @@
-"""For every test: no example of Hypothesis fails because the machine stalls."""
+"""For every test: no example of Hypothesis fails because the machine stalls, and nothing finds a default port free."""
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+DEFAULT_PORTS = (8080, 8081, 8082)
+"""The ports that a gateway serves on unless it is told others."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _default_ports_in_use() -> Iterator[None]:
+    """Hold the default ports without listening: a test that needs one fails everywhere, not only beside a sandbox."""
+    with ExitStack() as held:
+        for port in DEFAULT_PORTS:
+            with suppress(OSError):  # Others have it.
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+        yield
