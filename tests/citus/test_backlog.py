@@ -15,6 +15,7 @@ from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.citus.test_shards import Recorder
+from tests.support.time_limits import HANGS_AFTER_S
 
 BACKLOG = 3_000
 READ = re.compile(r"Scan[^\n]* on intents_\d+[^\n]*\(actual rows=(\d+) loops=(\d+)\)|Rows Removed by [^\n]*: (\d+)")
@@ -50,7 +51,7 @@ async def test_callbacks_of_a_channel_with_an_owner_are_not_read_in_search_of_ot
 ) -> None:
     for brand in ("fifth", "second"):
         insert_callbacks(distributed, brand, BACKLOG)
-    with trio.fail_after(120):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(distributed, serving=True) as store, open_postgres(distributed, serving=True) as other:
             assert store.ownership is not None
             assert other.ownership is not None
@@ -77,7 +78,7 @@ async def test_a_search_for_callbacks_is_one_statement_for_one_server(
     """What joins the coordinator's tables is planned in parts, whose rows are sent to the worker: with 64 merchants it
     took longer than the deadline, and no callback was sent."""
     recorder = Recorder()
-    with trio.fail_after(120):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(distributed, serving=True) as store:
             for number in range(20):
                 brand = f"brand-{number}"

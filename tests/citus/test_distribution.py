@@ -25,6 +25,8 @@ from tests.support.citus_cluster import SHARDS
 # isort: split
 import psycopg
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 pytestmark = pytest.mark.finding("postgres-F7")
 
 BRANDS = [f"brand-{number}" for number in range(16)]
@@ -44,7 +46,7 @@ async def all_found(store: Store, first: int = 0) -> bool:
 
 
 async def test_rows_of_before_are_distributed_and_found(undistributed: str) -> None:
-    with trio.fail_after(180):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(undistributed, serving=True) as store:
             await create_one_each(store)
             with pytest.raises(StoreUnusable, match=r"processes that serve this database: 1: stop them"):
@@ -59,7 +61,7 @@ async def test_rows_of_before_are_distributed_and_found(undistributed: str) -> N
 
 
 async def test_brands_are_spread_over_both_workers(distributed: str) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(distributed, serving=True) as store:
             await create_one_each(store)
     with closing(psycopg.connect(distributed)) as connection:
@@ -86,7 +88,7 @@ async def test_every_table_has_the_same_shards_in_the_same_places(distributed: s
 
 
 async def test_partitions_that_are_made_later_are_distributed(distributed: str) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with await open_connection(distributed) as connection:
             partitions = await connection.execute(
                 "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'callback_bodies'::regclass"
@@ -104,7 +106,7 @@ async def test_partitions_that_are_made_later_are_distributed(distributed: str) 
 
 
 async def test_a_commit_of_several_brands_is_atomic(distributed: str) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(distributed, serving=True) as store:
             await create_one_each(store)
             assert await all_found(store)
@@ -128,7 +130,7 @@ async def test_a_commit_that_was_given_up_never_takes_place(distributed: str) ->
 
 async def test_counts_are_added_up_and_old_rows_of_commits_purged(distributed: str) -> None:
     query = CountQuery(HOUR, Instant(0), after_noon(HOUR))
-    with trio.fail_after(120):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(distributed, serving=True) as store:
             await create_one_each(store)
             counted = await store.admin.count_payments(query, by=CountDimension.BRAND)
@@ -156,11 +158,11 @@ async def test_counts_are_added_up_and_old_rows_of_commits_purged(distributed: s
 async def test_a_migration_of_later_sets_what_the_shards_need(
     undistributed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with trio.fail_after(180):
+    with trio.fail_after(HANGS_AFTER_S):
         await distribute_store(undistributed)
     later = scripts() | {2: "ALTER TABLE transactions SET (autovacuum_vacuum_scale_factor = 0.03);\n"}
     monkeypatch.setattr(migrations, "scripts", lambda: later)
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(undistributed, serving=True) as store:
             await create_one_each(store)
             assert await all_found(store)

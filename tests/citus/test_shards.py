@@ -24,6 +24,7 @@ from mmo_trio.storage.postgres import batch_load, commits, open_postgres, querie
 from mmo_trio.storage.postgres.pipeline import BoundStatement, Row, execute_pipeline
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.support.citus_cluster import SHARDS
+from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.finding("postgres-F7")
 
@@ -156,7 +157,7 @@ async def test_what_is_about_a_payment_goes_to_one_shard(distributed: str, monke
     for module in (batch_load, commits, queries):
         monkeypatch.setattr(module, "execute_pipeline", recorder.execute_pipeline)
     monkeypatch.setattr(PostgresConnection, "execute", recorder.recording(PostgresConnection.execute))
-    with trio.fail_after(120):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(distributed, serving=True) as store:
             await use_everything(store)
         async with open_postgres(distributed, serving=True) as another:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 
 @pytest.mark.spec("S6", "S2", "K3")
 def test_a_payout_whose_response_is_lost_is_polled_and_never_sent_again(root: Path) -> None:
@@ -16,7 +18,7 @@ def test_a_payout_whose_response_is_lost_is_polled_and_never_sent_again(root: Pa
         [sys.executable, str(root / "examples/drive_without_io.py")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS_AFTER_S,
         check=False,
         env=os.environ | {"PYTHONIOENCODING": "utf-8"},
     )

@@ -33,6 +33,7 @@ from mmo_trio.system.ids import request_id_generator
 from tests.support.merchant import Merchant, ask
 from tests.support.mmo_process import mmo, serving_process
 from tests.support.operator_gateway import API_KEY, BRANDS, METHOD
+from tests.support.time_limits import HANGS_AFTER_S
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TOKEN = "token-of-pesaplus"
@@ -123,7 +124,7 @@ def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(root / "examples" / name, copy)
         options = ("--quiet", "--no-compile", "--no-deps", "--no-build-isolation", "--no-index", "--target")
         command = [sys.executable, "-m", "pip", "install", *options, str(folder), str(copy)]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=HANGS_AFTER_S)
     return folder
 
 
@@ -157,7 +158,7 @@ async def test_a_provider_and_a_store_of_other_packages_serve_a_payment(installe
             merchant = Merchant(gateway.ready["api"], API_KEY, method=METHOD)
             made = await merchant.accepted("direct/payin")
             reference = made["gatewayReference"]
-            with trio.fail_after(30):
+            with trio.fail_after(HANGS_AFTER_S):
                 while True:
                     if (await merchant.status(reference))["providerData"] is not None:
                         break

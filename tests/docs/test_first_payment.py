@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from tests.support.mmo_process import FREE_PORTS
+from tests.support.time_limits import HANGS_AFTER_S
 
-START_WITHIN_S = 60.0
-END_WITHIN_S = 60.0
 CURL = re.compile(r"^curl -s http://127\.0\.0\.1:8080(\S+)(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -32,7 +31,7 @@ def running(log: Path, *arguments: str) -> Iterator[Callable[[str], re.Match[str
         process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
 
     def wait_for(pattern: str) -> re.Match[str]:
-        end = time.monotonic() + START_WITHIN_S
+        end = time.monotonic() + HANGS_AFTER_S
         while (found := re.search(pattern, log.read_text(encoding="utf-8"))) is None:
             output_so_far = log.read_text() + log.with_suffix(".err").read_text()
             assert process.poll() is None, output_so_far
@@ -44,12 +43,12 @@ def running(log: Path, *arguments: str) -> Iterator[Callable[[str], re.Match[str
         yield wait_for
     finally:
         process.terminate()
-        process.wait(END_WITHIN_S)
+        process.wait(HANGS_AFTER_S)
 
 
 def call(api: str, path: str, key: str, body: str | None = None) -> dict[str, Any]:
     """Send a request and return the JSON object of the response."""
-    connection = HTTPConnection(api, timeout=START_WITHIN_S)
+    connection = HTTPConnection(api, timeout=HANGS_AFTER_S)
     headers = {"X-Api-Key": key} | ({"Content-Type": "application/json"} if body else {})
     try:
         connection.request("POST" if body else "GET", path, body, headers)

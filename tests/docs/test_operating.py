@@ -20,6 +20,7 @@ from mmo_trio.brands.file import parse_brands
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.load import section_keys
 from mmo_trio.settings.sections import SECTIONS
+from tests.support.time_limits import HANGS_AFTER_S
 
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(rf"`({'|'.join(SECTIONS)})\.([a-z_]+)`")
@@ -99,7 +100,7 @@ def test_the_start_of_the_page_leads_up_to_serving(page: str, tmp_path: Path) ->
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=HANGS_AFTER_S,
             check=False,
         )
         assert done.returncode == 0, f"{line}\n{done.stderr}"

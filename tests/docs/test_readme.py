@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 TESTS = re.compile(r"<!-- the tests -->\n```sh\n(.*?)```\n<!-- /the tests -->", re.DOTALL)
 
 
@@ -48,5 +50,7 @@ def test_its_answer_has_the_members_of_the_specification(readme: str) -> None:
 def test_shell_blocks_are_shell(root: Path) -> None:
     for page in (root / "README.md", *(root / "docs").glob("*.md")):
         for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
-            done = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, timeout=60, check=False)
+            done = subprocess.run(
+                ["bash", "-n"], input=block, text=True, capture_output=True, timeout=HANGS_AFTER_S, check=False
+            )
             assert done.returncode == 0, f"{page.name}: {done.stderr}"

@@ -28,15 +28,8 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Flow, Order, Party, Progress, QrCode, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.http.client.client import HttpClient
-from tests.support.receiver_process import (
-    ANSWER_WITHIN_S,
-    FILES,
-    KEY,
-    NEW_KEY,
-    START_WITHIN_S,
-    Receiver,
-    running_receiver,
-)
+from tests.support.receiver_process import FILES, KEY, NEW_KEY, Receiver, running_receiver
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 @pytest.fixture(scope="module", params=list(FILES))
@@ -220,7 +213,7 @@ def test_it_passes_in_every_situation_of_the_check(receiver: Receiver) -> None:
 
 
 def test_who_says_nothing_keeps_nobody_waiting(receiver: Receiver) -> None:
-    with socket.create_connection(("127.0.0.1", receiver.port), ANSWER_WITHIN_S):
+    with socket.create_connection(("127.0.0.1", receiver.port), HANGS_AFTER_S):
         assert receiver.call(result("01JDQ0ET000000000000000001")) == 204
 
 
@@ -230,7 +223,7 @@ def test_without_a_key_it_does_not_start(root: Path, tmp_path: Path) -> None:
         env={name: value for name, value in os.environ.items() if name != "API_KEY"},
         cwd=tmp_path,
         capture_output=True,
-        timeout=START_WITHIN_S,
+        timeout=HANGS_AFTER_S,
         check=False,
     )
     assert done.returncode != 0

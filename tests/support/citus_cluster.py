@@ -27,12 +27,12 @@ from psycopg import sql
 from mmo_trio.storage.postgres.startup import distribute_postgres
 from tests.support.abandoned_servers import end_with_this_process
 from tests.support.reserved_port import reserved_port
+from tests.support.time_limits import HANGS_AFTER_S
 
 CITUS = "MMO_TEST_CITUS"
 SCRIPTS = Path(__file__).parents[2] / "deploy" / "citus"
 SHARDS = 8
 """Shards of each table: fewer than the 32 of a real cluster, as each is a table that every database of a test has."""
-TIMEOUT_S = 120.0
 _TEMPLATE = "mmo_distributed"
 _numbers = count(1)
 
@@ -56,7 +56,7 @@ class CitusCluster:
 
     def start(self) -> None:
         """Start the servers that do not run; a killed one, when its last process has ended."""
-        until = time.monotonic() + TIMEOUT_S
+        until = time.monotonic() + HANGS_AFTER_S
         while True:
             try:
                 self._script("start")
@@ -134,7 +134,7 @@ class CitusCluster:
         for pid in (postmaster, *map(int, found.stdout.split())):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        until = time.monotonic() + TIMEOUT_S
+        until = time.monotonic() + HANGS_AFTER_S
         while Path(f"/proc/{postmaster}").exists():
             assert time.monotonic() < until, "a killed server goes on"
             time.sleep(0.02)
@@ -146,7 +146,7 @@ class CitusCluster:
             check=True,
             env=environment,
             stdout=subprocess.DEVNULL,
-            timeout=TIMEOUT_S,
+            timeout=HANGS_AFTER_S,
         )
 
 

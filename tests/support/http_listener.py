@@ -23,6 +23,9 @@ from mmo_trio.http.server.listener import serve_http
 
 ERROR_DOCS = "https://docs.example/errors"
 BODY_LIMIT = 64 * 1024
+PATIENCE_S = 25.0
+"""Seconds after which a test of a listener fails: before the listener's own limits, unless it has shorter ones, end
+what should have ended by itself."""
 SECRET = "a value that no log and no answer may hold"
 KEY = b"X-Api-Key: right\r\n"
 JSON_TYPE = (b"content-type", b"application/json")
@@ -195,7 +198,7 @@ async def listening(
     limits: ListenerLimits | None = None,
     tls: Callable[[], ssl.SSLContext] | None = None,
     service: SmallService | None = None,
-    patience_s: float = 10,
+    patience_s: float = PATIENCE_S,
 ) -> AsyncIterator[RunningListener]:
     """A listener that serves as long as the block lasts, which fails after so long."""
     sockets = await trio.open_tcp_listeners(0, host="127.0.0.1")

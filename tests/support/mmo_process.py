@@ -25,7 +25,7 @@ from mmo_trio.http.server.listener import serve_http
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.ids import request_id_generator
 from tests.support.connection_owner import PORTS, RecordingListener
-from tests.support.merchant import TIMEOUT_S
+from tests.support.time_limits import HANGS_AFTER_S
 
 COMMAND = (sys.executable, "-m", "mmo_trio.cli")
 FREE_PORTS = tuple(f"--{listener}=127.0.0.1:0" for listener in ("api", "pages", "console"))
@@ -41,7 +41,7 @@ def environment_without_settings() -> dict[str, str]:
 
 async def mmo(*arguments: str | Path, exit_code: int = 0) -> str:
     """What a command prints on standard output; it must end with this exit code."""
-    with trio.fail_after(3 * TIMEOUT_S):
+    with trio.fail_after(HANGS_AFTER_S):
         done = await trio.run_process(
             [*COMMAND, *map(str, arguments)],
             env=environment_without_settings(),
@@ -93,7 +93,7 @@ async def serving_process(
     assert process.stdout is not None
     try:
         said = b""
-        with trio.fail_after(3 * TIMEOUT_S):
+        with trio.fail_after(HANGS_AFTER_S):
             while (line := READY.search(said.decode())) is None:
                 more = await process.stdout.receive_some()
                 assert more, _text(log)
@@ -102,7 +102,7 @@ async def serving_process(
         yield Process(process, {name: value for name, _, value in words})
         if process.returncode is None:
             process.terminate()
-            with trio.fail_after(2 * TIMEOUT_S):
+            with trio.fail_after(HANGS_AFTER_S):
                 assert await process.wait() == 0, _text(log)
     finally:
         if process.returncode is None:

@@ -24,6 +24,7 @@ from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.system.clock import GatewayClock
+from tests.support.time_limits import HANGS_AFTER_S
 
 STAMP = "20261121120000"
 PUSH = {
@@ -110,7 +111,7 @@ class Stage:
             f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json", **headers}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=HANGS_AFTER_S) as answer:
                 body = answer.read()
                 return answer.status, json.loads(body) if body[:1] in (b"{", b"[") else body.decode()
         except urllib.error.HTTPError as error:
@@ -122,7 +123,7 @@ async def staged() -> AsyncIterator[Stage]:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     clock = GatewayClock()
     stage = Stage(open_mpesa(), listeners[0].socket.getsockname()[1], clock)
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with trio.open_nursery() as nursery:
             await nursery.start(
                 partial(serve_simulator, stage.simulator, listeners, send_callback=stage.tell, now=clock.now)

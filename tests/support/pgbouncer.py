@@ -13,8 +13,9 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 # isort: split
 import psycopg
 
-from tests.support.postgres_process import SUPERUSER, TIMEOUT_S, PostgresProcess, postgres_folder, spawn_server
+from tests.support.postgres_process import SUPERUSER, PostgresProcess, postgres_folder, spawn_server
 from tests.support.reserved_port import reserved_port
+from tests.support.time_limits import HANGS_AFTER_S
 
 CONFIGURATION = """
 [databases]
@@ -43,7 +44,7 @@ def pgbouncer(server: PostgresProcess, pool_mode: str, *, is_round_robin: bool =
         (folder / "pgbouncer.ini").write_text(text, encoding="utf-8")
         child = spawn_server(folder, program, "pgbouncer.ini")
         try:
-            until = time.monotonic() + TIMEOUT_S
+            until = time.monotonic() + HANGS_AFTER_S
             while True:
                 with suppress(psycopg.OperationalError):
                     psycopg.connect(url).close()
@@ -54,4 +55,4 @@ def pgbouncer(server: PostgresProcess, pool_mode: str, *, is_round_robin: bool =
             yield url
         finally:
             child.terminate()
-            child.wait(TIMEOUT_S)
+            child.wait(HANGS_AFTER_S)

@@ -17,8 +17,9 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 # isort: split
 import psycopg
 
-from tests.support.postgres_process import SUPERUSER, TIMEOUT_S, PostgresProcess, hand_over, postgres_folder
+from tests.support.postgres_process import SUPERUSER, PostgresProcess, hand_over, postgres_folder
 from tests.support.reserved_port import reserved_port
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 @define(eq=False)
@@ -52,7 +53,7 @@ class Cluster:
 
     def wait_for_standby(self) -> None:
         """Wait until commits are on the standby before they are answered."""
-        until = time.monotonic() + TIMEOUT_S
+        until = time.monotonic() + HANGS_AFTER_S
         with psycopg.connect(self.primary.tcp_url, autocommit=True) as connection:
             while not connection.execute("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone():
                 assert time.monotonic() < until, "the standby doesn't follow"

@@ -26,8 +26,8 @@ import psycopg
 from tests.support.abandoned_servers import end_with_this_process
 from tests.support.postgres_programs import PostgresPrograms, chosen
 from tests.support.reserved_port import reserved_port
+from tests.support.time_limits import HANGS_AFTER_S
 
-TIMEOUT_S = 60.0
 SUPERUSER = "postgres"
 _ACCOUNTS = ("postgres", "pgserver")
 """Users that may run PostgreSQL when the tests run as root: the one of Debian's package, and the one that the wheel
@@ -88,7 +88,7 @@ class PostgresProcess:
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         self._child = spawn_server(self.folder, self.programs.path("postgres"), "-D", f"{self.data}", *arguments)
-        until = time.monotonic() + TIMEOUT_S
+        until = time.monotonic() + HANGS_AFTER_S
         while True:
             try:
                 psycopg.connect(self.tcp_url).close()
@@ -106,10 +106,10 @@ class PostgresProcess:
         with suppress(ProcessLookupError):
             os.kill(self.pid, how)
         try:
-            self._child.wait(TIMEOUT_S)
+            self._child.wait(HANGS_AFTER_S)
         except subprocess.TimeoutExpired:
             self._child.kill()
-            self._child.wait(TIMEOUT_S)
+            self._child.wait(HANGS_AFTER_S)
 
     def restart(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End it, as `stop` does, and start it again."""
@@ -132,7 +132,7 @@ class PostgresProcess:
             check=True,
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
-            timeout=TIMEOUT_S,
+            timeout=HANGS_AFTER_S,
             user=account.user,
             group=account.group,
             extra_groups=account.groups,

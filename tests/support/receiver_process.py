@@ -17,13 +17,12 @@ import trustme
 from attrs import field, frozen
 
 from tests.support.endpoint_verdicts import ALL_SITUATIONS, shortcomings
+from tests.support.time_limits import HANGS_AFTER_S
 from tests.support.tls_proxy import tls_terminator
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = {"python": "callback_receiver.py", "node": "callback_receiver.mjs", "php": "callback_receiver.php"}
 KEY, NEW_KEY = "old-key-0123456789abcdef", "new-key-0123456789abcdef"
-START_WITHIN_S = 60.0
-ANSWER_WITHIN_S = 30.0
 PORT = re.compile(r"listening on port (\d+)|http://127\.0\.0\.1:(\d+)\) started")
 
 
@@ -59,9 +58,9 @@ class Receiver:
     def call(self, body: bytes, key: bytes | None = KEY.encode()) -> int:
         """The status that a callback is answered with; without a key the header is left out."""
         connection = (
-            HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_WITHIN_S)
+            HTTPConnection("127.0.0.1", self.port, timeout=HANGS_AFTER_S)
             if self.tls is None
-            else HTTPSConnection("127.0.0.1", self.port, timeout=ANSWER_WITHIN_S, context=self.tls)
+            else HTTPSConnection("127.0.0.1", self.port, timeout=HANGS_AFTER_S, context=self.tls)
         )
         headers: dict[str, str | bytes] = {"Content-Type": "application/json"}
         if key is not None:
@@ -78,7 +77,7 @@ class Receiver:
 
     def wait_for_lines(self, word: str, reference: str, count: int) -> None:
         """Wait until its output has that many lines with this word about this reference."""
-        end = time.monotonic() + ANSWER_WITHIN_S
+        end = time.monotonic() + HANGS_AFTER_S
         while self.log.read_text().count(f"{word} {reference}") < count:
             assert time.monotonic() < end, self.log.read_text()
             time.sleep(0.01)
@@ -115,11 +114,11 @@ def running_receiver(language: str, place: Path, source: str | None = None) -> I
         yield Receiver(_port(process, log), tls, certificates, results, log, process)
     finally:
         process.terminate()
-        process.wait(START_WITHIN_S)
+        process.wait(HANGS_AFTER_S)
 
 
 def _port(process: subprocess.Popen[bytes], log: Path) -> int:
-    end = time.monotonic() + START_WITHIN_S
+    end = time.monotonic() + HANGS_AFTER_S
     while (found := PORT.search(log.read_text())) is None:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < end, log.read_text()

@@ -22,9 +22,9 @@ from attrs import define
 from tests.support.endpoint_verdicts import ALL_SITUATIONS, shortcomings
 from tests.support.reserved_port import reserved_port
 from tests.support.sandbox_gateway import serving
+from tests.support.time_limits import HANGS_AFTER_S
 
 ROOT = Path(__file__).parents[2]
-WITHIN_S = 60.0
 GUNICORN = (
     *("gunicorn", "--bind", "127.0.0.1:{port}", "--threads", "16", "--no-control-socket"),
     *("--certfile", "{directory}/certificate.pem", "--keyfile", "{directory}/key.pem"),
@@ -77,7 +77,7 @@ class ShopProcess:
             yield
         finally:
             os.killpg(process.pid, signal.SIGKILL)  # Its workers, too.
-            process.wait(WITHIN_S)
+            process.wait(HANGS_AFTER_S)
 
     async def times_handled(self, reference: str) -> str:
         """How often it has taken the result with this gatewayReference."""
@@ -94,7 +94,7 @@ class ShopProcess:
     def wait_for(self, is_so: object) -> None:
         """Wait until this is so."""
         assert callable(is_so)
-        end = time.monotonic() + WITHIN_S
+        end = time.monotonic() + HANGS_AFTER_S
         while not is_so():
             assert time.monotonic() < end, (self.directory / "shop.log").read_text()
             time.sleep(0.05)
@@ -104,18 +104,18 @@ class ShopProcess:
         customer = {"customer": "customer-1", "phone": "254700000200"}
         with httpx.Client(verify=self.tls) as http:
             body = {"json": customer} if self.kind == "fastapi" else {"data": customer}
-            return http.post(f"{self.url}/orders/{order}/pay", timeout=WITHIN_S, **body)  # type: ignore[arg-type]
+            return http.post(f"{self.url}/orders/{order}/pay", timeout=HANGS_AFTER_S, **body)  # type: ignore[arg-type]
 
     def status_of(self, order: str) -> str:
         """What the shop's page of an order says."""
         with httpx.Client(verify=self.tls) as http:
-            return http.get(f"{self.url}/orders/{order}", timeout=WITHIN_S).text
+            return http.get(f"{self.url}/orders/{order}", timeout=HANGS_AFTER_S).text
 
     def call_back(self, body: bytes, key: str) -> int:
         """Send a callback of one's own."""
         with httpx.Client(verify=self.tls) as http:
             headers = {"X-API-KEY": key, "Content-Type": "application/json"}
-            return http.post(f"{self.url}/results", content=body, headers=headers, timeout=WITHIN_S).status_code
+            return http.post(f"{self.url}/results", content=body, headers=headers, timeout=HANGS_AFTER_S).status_code
 
     def let_five_minutes_pass(self) -> None:
         """Make the next listing due, as it is five minutes later."""

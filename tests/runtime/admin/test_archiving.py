@@ -41,6 +41,8 @@ from tests.support.aged_payments import NOW, pay, places, retention_section
 # isort: split
 import psycopg
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 PAYMENTS = 12
 IN_THE_ARCHIVE = dict.fromkeys(range(1, PAYMENTS + 1), (False, 1))
@@ -65,7 +67,7 @@ def run_process(path: Path, archive: Path, killed_at: int) -> subprocess.Complet
     command = [sys.executable, str(script), str(path), str(archive), str(killed_at)]
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root), *sys.path))}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=HANGS_AFTER_S)
 
 
 @pytest.mark.finding("postgres-F9")

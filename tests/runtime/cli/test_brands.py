@@ -24,6 +24,7 @@ from mmo_trio.storage.conformance.driver import after_noon, submit_batch
 from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.open_store import open_store
 from tests.support.mmo_process import FREE_PORTS
+from tests.support.time_limits import HANGS_AFTER_S
 
 BRANDS = """
 [[brand]]
@@ -292,7 +293,7 @@ def listening(*arguments: object) -> Iterator[tuple[str, Iterator[Any]]]:
         yield next(printed)["listening"], printed
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANGS_AFTER_S)
     assert process.returncode == 0
 
 

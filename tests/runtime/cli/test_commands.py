@@ -32,6 +32,7 @@ from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sqlite.migrations import scripts
 from mmo_trio.system.clock import GatewayClock, read_offset
+from tests.support.time_limits import HANGS_AFTER_S
 
 SECRET = "sk-a-very-secret-key"
 PAID, LATE, WAITING, OTHERS = (a.numbered_reference(number) for number in range(1, 5))
@@ -379,7 +380,7 @@ def test_a_sandbox_says_where_a_person_begins_and_where_the_data_are(capsys: pyt
 def test_the_command_is_a_process_of_its_own(data: Path) -> None:
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "mmo_trio.cli", *map(str, arguments)]
-        return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(words, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False)
 
     shown = run("tx", "show", PAID, "--data", data, "--json")
     assert shown.returncode == 0

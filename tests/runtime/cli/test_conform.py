@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
 from mmo_trio.cli import main
+from tests.support.time_limits import HANGS_AFTER_S
 
 EXAMPLE = Path(__file__).parents[3] / "examples/callback_receiver.py"
 KEY = "The-key-0123456789abcdef"
@@ -50,7 +51,7 @@ def example(directory: Path, key: str) -> Iterator[tuple[str, Path]]:
             cwd=directory,
         )
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANGS_AFTER_S
         while (found := re.search(r"listening on port (\d+)", log.read_text())) is None:
             assert process.poll() is None
             assert time.monotonic() < end

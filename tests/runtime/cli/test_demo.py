@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 STEPS = (
     "READY api=http://127.0.0.1:",
     "1. A payment is taken",
@@ -23,7 +25,7 @@ def test_the_demo_shows_a_whole_payment() -> None:
         [sys.executable, "-m", "mmo_trio.cli", "demo", "--once"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_AFTER_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -18,9 +18,9 @@ from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.runtime.cli.test_commands import fill
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
+from tests.support.time_limits import HANGS_AFTER_S
 
 TURNED = "order \u202e051\u202c Zoë"
-TIMEOUT_S = 60
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
             stderr=subprocess.PIPE,
             env={**environment_without_settings(), **variables},
             preexec_fn=limit_files,
-            timeout=TIMEOUT_S,
+            timeout=HANGS_AFTER_S,
             check=False,
         )
     encoding = variables.get("PYTHONIOENCODING", "utf-8")

@@ -15,9 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from mmo_trio.cli import main
-
-PATIENCE_S = 30.0
-"""Seconds that a shell may take for one line."""
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 def test_without_arguments_it_names_three_first_steps_that_exist() -> None:
@@ -88,7 +86,7 @@ def test_zsh_completes_commands_and_options(installed: Path) -> None:
             seen = ""
             os.write(terminal, text.encode())
             while wanted not in seen:
-                ready, _, _ = select.select([terminal], [], [], PATIENCE_S)
+                ready, _, _ = select.select([terminal], [], [], HANGS_AFTER_S)
                 assert ready, seen
                 seen += os.read(terminal, 4096).decode()
 
@@ -98,5 +96,5 @@ def test_zsh_completes_commands_and_options(installed: Path) -> None:
         type_in("ex\t", "export")
         type_in("\x15mmo demo --onc\t", "--once")
         type_in("\x15exit\n", "exit")
-        assert zsh.wait(PATIENCE_S) == 0
+        assert zsh.wait(HANGS_AFTER_S) == 0
     os.close(terminal)

@@ -17,6 +17,7 @@ import pytest
 
 from mmo_trio.cli.support.http_client import send_request
 from tests.support.mmo_process import COMMAND, environment_without_settings
+from tests.support.time_limits import HANGS_AFTER_S
 
 KEY = "the-key-of-the-shop"
 REFERENCE = "01K5TESTTESTTESTTESTTEST00"
@@ -48,7 +49,7 @@ def listening(directory: Path, *arguments: str) -> Iterator[tuple[str, Iterator[
         yield address[0], process.stdout
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANGS_AFTER_S)
     assert process.returncode == 0
 
 
@@ -149,7 +150,7 @@ def test_an_address_that_nobody_can_call_is_named(tmp_path: Path) -> None:
         env=environment_without_settings(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS_AFTER_S,
         check=False,
     )
     assert done.returncode == 2

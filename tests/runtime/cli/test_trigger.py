@@ -20,8 +20,8 @@ from mmo_trio.cli import main
 from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT
 from mmo_trio.sandbox.played_scenarios import PLAYED_SCENARIOS, PlayedStep
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
+from tests.support.time_limits import HANGS_AFTER_S
 
-START_WITHIN_S = 90.0
 FAILURES = [name for name, each in PLAYED_SCENARIOS.items() if each.title.startswith("A pay-in fails with")]
 NAMES = [name for name in PLAYED_SCENARIOS if name not in FAILURES[2 if os.environ.get("MMO_TEST_QUICK") else None :]]
 """Failures differ in their code only, so two of them are enough for a quick run."""
@@ -47,7 +47,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             env=environment_without_settings(),
         )
     try:
-        end = time.monotonic() + START_WITHIN_S
+        end = time.monotonic() + HANGS_AFTER_S
         while re.search(r"READY .*\n", log.read_text(encoding="utf-8")) is None:
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < end, log.read_text()
@@ -55,7 +55,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield directory / "data"
     finally:
         process.terminate()
-        process.wait(START_WITHIN_S)
+        process.wait(HANGS_AFTER_S)
 
 
 @pytest.mark.finding("new-users-trigger")

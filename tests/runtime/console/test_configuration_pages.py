@@ -13,6 +13,7 @@ from tests.runtime.console.conftest import SignedIn
 from tests.runtime.console.test_resolutions import audit_events
 from tests.support.console_browser import ConsoleBrowser, open_store_of
 from tests.support.sandbox_gateway import Running
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 async def first_brand(sandbox: Running) -> Brand:
@@ -96,7 +97,7 @@ async def test_a_back_test_tells_which_refused_requests_a_wider_limit_accepts(
     assert (await ann.post(f"/brands/{before.id}/configuration", **(form | minimums))).status == 303
     assert (await sandbox.merchant.create("direct/payin", amount={"value": 0.5, "currency": "KES"})).status == 400
     row = r"Accepted, though refused then</th><td class=\"num\">(\d+)</td><td class=\"num\">(\d+)</td>"
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         while True:
             shown = (await ann.get("/configuration/1?day=today")).body.decode()
             if "and 1 requests that" in shown:

@@ -24,6 +24,7 @@ from tests.runtime.console.conftest import STAFF, SignedIn
 from tests.runtime.console.test_sign_in import ACTS
 from tests.support.console_browser import ConsoleBrowser, add_users, open_store_of
 from tests.support.sandbox_gateway import Running, Serve
+from tests.support.time_limits import HANGS_AFTER_S
 
 NEVER = "254700000130"
 CONFLICTING = "254700000160"
@@ -36,7 +37,7 @@ async def submitted_payment(sandbox: Running, number: str = NEVER) -> str:
     answer = await sandbox.merchant.create("direct/payin", payer=payer)
     reference = str(answer.json["gatewayReference"])
     async with open_store_of(sandbox.directory) as store:
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS_AFTER_S):
             while True:
                 found = await store.transaction(reference)
                 if found is not None and found.progress.submitted_at is not None:
@@ -191,7 +192,7 @@ async def test_a_suspense_entry_is_closed_with_a_note(sandbox: Running, signed_i
     reference = await submitted_payment(sandbox, CONFLICTING)
     await sandbox.advance("1m")
     sam, vera = await signed_in("sam"), await signed_in("vera")
-    with trio.fail_after(10):
+    with trio.fail_after(HANGS_AFTER_S):
         while not await sandbox.seen("suspense"):
             await sandbox.advance("1s")
     assert b"Entry 1: conflicting result" in (await sam.get("/suspense")).body

@@ -27,6 +27,7 @@ from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, creation
 from tests.runtime.contract.test_processes import served
 from tests.support.http_listener import Client
 from tests.support.mmo_process import Process, serving_process
+from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.own_store
 
@@ -107,7 +108,7 @@ async def two_gateways(directory: Path, url: str) -> AsyncIterator[tuple[Process
 @asynccontextmanager
 async def scene(directory: Path, database: str) -> AsyncIterator[tuple[Receiver, tuple[Process, Process], Store]]:
     """The merchant's server, both gateways, and what they store; for two minutes at most."""
-    with trio.fail_after(120):
+    with trio.fail_after(HANGS_AFTER_S):
         async with (
             receiving(directory) as receiver,
             two_gateways(directory, database) as both,

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.merchant import ask
 from tests.support.sandbox_gateway import Serve
+from tests.support.time_limits import HANGS_AFTER_S
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 NAME = re.compile(r"\bmmo_[a-z_]+")
@@ -129,9 +130,9 @@ def test_prometheus_can_read_them(tmp_path: Path) -> None:
     made = [{"record": f"drawn:{number}", "expr": each.replace("$job", ".*")} for number, each in enumerate(drawn())]
     (tmp_path / "drawn.yml").write_text(yaml.safe_dump({"groups": [{"name": "drawn", "rules": made}]}))
     for file in (DEPLOY / "prometheus-alerts.yml", tmp_path / "drawn.yml"):
-        subprocess.run(["promtool", "check", "rules", str(file)], check=True, timeout=60)
+        subprocess.run(["promtool", "check", "rules", str(file)], check=True, timeout=HANGS_AFTER_S)
     played = DEPLOY / "prometheus-alerts.test.yml"
-    subprocess.run(["promtool", "test", "rules", str(played)], check=True, timeout=60)
+    subprocess.run(["promtool", "test", "rules", str(played)], check=True, timeout=HANGS_AFTER_S)
 
 
 def test_the_unit_waits_for_what_draining_may_take() -> None:

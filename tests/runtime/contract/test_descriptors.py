@@ -25,6 +25,7 @@ from mmo_trio.storage.sqlite.store import READERS_MAX
 from tests.support.http_listener import Client, NoAnswerError
 from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.sandbox_gateway import Running, Serve
+from tests.support.time_limits import HANGS_AFTER_S
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
 STORE_FILES = 2 + 2 * (1 + READERS_MAX)
@@ -33,8 +34,6 @@ reader."""
 VISITORS = 16
 SHORT_S = 5
 """So short that a crowd is soon gone, and so long that a machine that stalls cuts nobody off."""
-CROWD_WITHIN_S = 240.0
-"""Usually a tenth of this."""
 LIMITS = [f"MMO_LIMITS_{each}_TIMEOUT" for each in ("IDLE", "HEAD", "BODY", "WRITE")]
 SHORT = dict.fromkeys(LIMITS, f"{SHORT_S}s")
 PATIENT = dict.fromkeys(LIMITS, "1m")
@@ -146,7 +145,7 @@ async def visit(crowd: Crowd, requests: int) -> None:
             if crowd.sent >= enough:
                 break
 
-    with trio.fail_after(CROWD_WITHIN_S):
+    with trio.fail_after(HANGS_AFTER_S):
         async with trio.open_nursery() as nursery:
             for _ in range(VISITORS):
                 nursery.start_soon(keep_visiting)

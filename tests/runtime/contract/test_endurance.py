@@ -18,7 +18,7 @@ from attrs import define, frozen
 
 from mmo_sansio.values.clock import HOUR, Span
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, WRITER_CONNECTIONS
-from tests.runtime.contract.test_kill import ENOUGH_S, Log
+from tests.runtime.contract.test_kill import Log
 from tests.runtime.contract.test_nodes import NODES, Cluster, all_is_well, cluster, loaded
 from tests.runtime.contract.test_processes import stopped, until
 from tests.support.connection_owner import children_of
@@ -28,6 +28,8 @@ from tests.support.postgres_cluster import postgres_cluster
 
 # isort: split
 import psycopg
+
+from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.own_store
 
@@ -141,7 +143,7 @@ class Course:
         left = math.inf
         while left:
             before = left
-            with trio.fail_after(ENOUGH_S):
+            with trio.fail_after(HANGS_AFTER_S):
                 while left >= before:
                     await trio.sleep(0.5)
                     ((left,),) = await self.ask("SELECT count(*) FROM intents")

@@ -31,6 +31,7 @@ from mmo_trio.storage.open_store import open_store
 from tests.support.http_listener import Client, NoAnswerError
 from tests.support.merchant import ROOT, Merchant
 from tests.support.mmo_process import CallbackRecorder, Process, mmo, recording_callbacks, serving_process
+from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.own_store
 
@@ -42,8 +43,6 @@ CREATES_PER_S = 160
 """How many are sent; at least LOAD_PER_S must be answered in the last moment before each kill."""
 LOAD_PER_S = 100
 MOMENT_S = 0.5
-ENOUGH_S = 60.0
-"""Longer than a payment whose submission was cut off is left alone before it is asked about."""
 
 CONFIGURATION = """
 [database]
@@ -152,7 +151,7 @@ async def load_and_kill(gateway: Process, log: Log, result_url: str, after: int)
     load."""
     enough = len(log.answered) + after
     log.recent.clear()
-    with trio.fail_after(ENOUGH_S):
+    with trio.fail_after(HANGS_AFTER_S):
         async with trio.open_nursery() as nursery:
             for _ in range(CONNECTIONS):
                 nursery.start_soon(create_without_end, gateway.port, log, result_url)
@@ -174,14 +173,14 @@ async def all_ended(gateway: Process) -> None:
     """Wait until no payment is pending."""
     merchant = Merchant(gateway.ready["api"], KEY)
     window = {"begin": "2020-01-01", "to": "2100-01-01", "status": "pending", "pageSize": 1}
-    with trio.fail_after(ENOUGH_S):
+    with trio.fail_after(HANGS_AFTER_S):
         while (await merchant.records(**window)).json["data"]:  # noqa: ASYNC110
             await trio.sleep(0.2)
 
 
 async def all_called(store: Store, count: int) -> Sequence[CallbackRecorded]:
     """The outcomes of all callbacks, once so many are recorded."""
-    with trio.fail_after(ENOUGH_S):
+    with trio.fail_after(HANGS_AFTER_S):
         while len(recorded := await store.admin.callbacks(limit=2 * count)) < count:  # noqa: ASYNC110
             await trio.sleep(0.2)
     return recorded

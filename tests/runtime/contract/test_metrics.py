@@ -16,6 +16,7 @@ from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.workers.providers.counters import REPORT_LABELS
 from tests.support.merchant import ask
 from tests.support.sandbox_gateway import Running, Serve
+from tests.support.time_limits import HANGS_AFTER_S
 
 LABELS: dict[str, set[str]] = {
     "route": {*ROUTE_NAMES, "none"},
@@ -121,7 +122,7 @@ async def test_the_request_id_of_a_problem_is_its_header_and_new_each_time(sandb
 @pytest.mark.own_store
 async def test_the_difference_from_the_clock_of_postgresql_is_told(serve: Serve, migrated_database: str) -> None:
     async with serve(environment={"MMO_DATABASE_URL": migrated_database}) as sandbox:
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             while ("mmo_store_clock_seconds_ahead", ()) not in (found := await figures(sandbox)):
                 pass  # Each look waits for the gateway.
     assert abs(found["mmo_store_clock_seconds_ahead", ()]) < 1

@@ -47,6 +47,7 @@ from tests.support.mmo_process import (
     recording_callbacks,
     serving_process,
 )
+from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.own_store
 
@@ -308,7 +309,7 @@ async def at_once(questions: Sequence[Callable[[], Awaitable[Answer]]]) -> list[
     async def ask(question: Callable[[], Awaitable[Answer]]) -> None:
         answers.append(await question())
 
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with trio.open_nursery() as nursery:
             for question in questions:
                 nursery.start_soon(ask, question)

@@ -30,6 +30,7 @@ from mmo_trio.storage.conformance.inputs import reference as check_reference
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.system.clock import RESUMING, GatewayClock
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 class Watched:
@@ -94,7 +95,7 @@ async def with_engine(act: Any, *, queue_max: int = 4_096, machine: GatewayClock
             queue_max=queue_max,
         )
         await nursery.start(engine.run)
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS_AFTER_S):
             await act(engine, store, acted)
         nursery.cancel_scope.cancel()
 
@@ -244,7 +245,7 @@ async def test_who_waits_when_the_engine_ends_is_told_that_nothing_was_stored() 
     async with open_memory() as memory:
         engine = Engine(memory, GatewayClock(), Outbox())
         callers = Callers(engine)
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS_AFTER_S):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(callers.ask, 1)
                 await trio.testing.wait_all_tasks_blocked()
@@ -356,7 +357,7 @@ async def unsteady_engine(seed: int) -> AsyncIterator[tuple[Engine, Unsteady]]:
             active_per_waiting=10,
         )
         await nursery.start(engine.run)
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             yield engine, store
         nursery.cancel_scope.cancel()
 
@@ -435,7 +436,7 @@ async def test_a_batch_begins_beside_another_that_is_at_most_twice_as_large(firs
             Outbox(),
         )
         await nursery.start(engine.run)
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS_AFTER_S):
             calls = [engine.enqueue(a_payment(number)) for number in range(first)]
             await trio.testing.wait_all_tasks_blocked()
             for number, expected in enumerate(later, first):
@@ -466,7 +467,7 @@ async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
             batch_max=1,
         )
         await nursery.start(engine.run)
-        with trio.fail_after(10):
+        with trio.fail_after(HANGS_AFTER_S):
             failing, other = engine.enqueue(a_payment(1)), engine.enqueue(a_payment(2))
             assert isinstance(await other.reply(), Accepted)
             with pytest.raises(StoreUnavailable):

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from mmo_trio.http.streams import LingeringStream
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 async def accepted_from(family: socket.AddressFamily, listen: str, dial: str) -> LingeringStream:
@@ -44,7 +45,7 @@ async def test_a_unix_socket_has_no_address() -> None:
 
 
 async def test_the_kernel_tells_since_when_what_has_arrived_waits() -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(HANGS_AFTER_S):
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         client = await trio.open_tcp_stream("127.0.0.1", listener.socket.getsockname()[1])
         async with listener, client:

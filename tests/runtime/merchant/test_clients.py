@@ -34,6 +34,7 @@ from mmo_trio.merchant import AsyncMerchantClient, MerchantClient
 from tests.support.merchant_orders import a_pay_in, one_of_each
 from tests.support.sandbox_gateway import Running, serving
 from tests.support.simulated_api import BASE_URL, KEY, SimulatedApi
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 def changes_for(gateway: Running) -> dict[str, Any]:
@@ -188,4 +189,4 @@ assert not loaded & {"trio", "hypercorn", "quart", "psycopg", "structlog"}, load
 
 @pytest.mark.parametrize("program", [CORE_ALONE, BLOCKING_ALONE], ids=["core", "blocking"])
 def test_a_merchants_program_loads_nothing_of_the_gateway(program: str) -> None:
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS_AFTER_S)

@@ -18,9 +18,9 @@ from attrs import evolve
 from mmo_sansio.merchant import GapProgress, Inbox, WatchedPayment
 from mmo_sansio.values.clock import from_datetime
 from mmo_trio.merchant import PostgresInbox, SqliteInbox, sql_inbox
+from tests.support.time_limits import HANGS_AFTER_S
 
 NOW = datetime(2026, 11, 22, 9, 30, 0, 123_456, tzinfo=UTC)
-WAIT_S = 20.0
 AnyInbox = Inbox[Any]
 
 
@@ -93,7 +93,7 @@ def test_of_two_at_the_same_time_one_waits_for_the_other(open_inbox: Callable[[]
     began, outcomes = threading.Event(), list[bool]()
 
     def second() -> None:
-        began.wait(WAIT_S)
+        began.wait(HANGS_AFTER_S)
         outcomes.append(take(open_inbox(), "A"))
 
     thread = threading.Thread(target=second)
@@ -102,7 +102,7 @@ def test_of_two_at_the_same_time_one_waits_for_the_other(open_inbox: Callable[[]
         began.set()
         if first_fails:
             raise RuntimeError
-    thread.join(WAIT_S)
+    thread.join(HANGS_AFTER_S)
     assert outcomes == [first_fails]
 
 
@@ -112,7 +112,7 @@ def test_of_many_at_once_one_takes_it(open_inbox: Callable[[], AnyInbox]) -> Non
     for each in threads:
         each.start()
     for each in threads:
-        each.join(WAIT_S)
+        each.join(HANGS_AFTER_S)
     assert sorted(outcomes) == [False] * 7 + [True]
     assert paid(open_inbox()) == ["A"]
 

@@ -19,6 +19,7 @@ from mmo_trio.http.client.client import HttpClient
 from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from tests.support.hostile_receivers import HOST, PRIVATE, FixedResolver, server_context, trusting_context
 from tests.support.receivers import sort_requests
+from tests.support.time_limits import HANGS_AFTER_S
 
 KEY = b"key-of-acme"
 
@@ -46,7 +47,7 @@ class Endpoint:
 
     async def send(self, request: HttpRequest) -> DeliveryAttempt:
         client = HttpClient(rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             return await client.deliver(request)
 
 

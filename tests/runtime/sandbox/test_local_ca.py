@@ -18,6 +18,7 @@ from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.fault_report import DamagedFile
 from tests.support.hostile_receivers import PRIVATE, FixedResolver, answers, callback_to, running_receiver
+from tests.support.time_limits import HANGS_AFTER_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -31,7 +32,7 @@ async def test_a_client_with_its_file_believes_the_servers_it_issued_for(host: s
     )
     context = authority.issue("localhost", "shop.localhost", "127.0.0.1", "::1")
     async with running_receiver(answers(OK), context) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client.deliver(callback_to(f"https://{host}:{receiver.port}/"))
             stranger = await client.deliver(callback_to(f"https://other.localhost:{receiver.port}/"))
     assert attempt.outcome is DeliveryOutcome.DELIVERED
@@ -42,7 +43,7 @@ async def test_a_client_without_its_file_believes_none(tmp_path: Path) -> None:
     context = ensure_authority(tmp_path).issue("localhost")
     client = HttpClient(rules=PRIVATE, context=tls_context(), resolver=FixedResolver(["127.0.0.1"]))
     async with running_receiver(answers(OK), context) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client.deliver(callback_to(f"https://localhost:{receiver.port}/"))
     assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
 

@@ -20,6 +20,7 @@ from mmo_sansio.testing import KES, REFERENCE, START
 from mmo_sansio.values.clock import Span, later
 from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_journal
 from mmo_trio.system.fault_report import DamagedFile
+from tests.support.time_limits import HANGS_AFTER_S
 
 WRITER = """
 import sys
@@ -55,7 +56,7 @@ def test_written_entries_survive_a_kill(tmp_path: Path) -> None:
             confirmed = int(writer.stdout.readline())
         writer.send_signal(signal.SIGKILL)
         confirmed = max(confirmed, *(int(each) for each in writer.stdout.read().split()[:-1]), 0)
-        writer.wait(timeout=30)
+        writer.wait(timeout=HANGS_AFTER_S)
     entries = read_operator_journal(path)
     assert len(entries) >= confirmed
     assert [each.at for each in entries] == list(range(1, len(entries) + 1))

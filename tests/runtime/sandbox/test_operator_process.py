@@ -20,8 +20,8 @@ from mmo_trio.sandbox.operator_journal import read_operator_journal
 from mmo_trio.sandbox.operator_process import OperatorClient, OperatorProcess, operator_socket_path
 from mmo_trio.storage.interface.store import StoreUnavailable
 from tests.support.engine_double import now
+from tests.support.time_limits import HANGS_AFTER_S
 
-TIMEOUT_S = 30
 PROVIDER = SandboxProvider("test", "Test Money")
 
 
@@ -34,7 +34,7 @@ async def running_operator(journal_path: Path) -> AsyncIterator[trio.CancelScope
         with scope:
             await OperatorProcess(journal_path, now).run()
 
-    with trio.fail_after(TIMEOUT_S):
+    with trio.fail_after(HANGS_AFTER_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(operate)
             yield scope

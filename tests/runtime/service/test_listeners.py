@@ -17,6 +17,7 @@ from mmo_trio.settings import SettingsError
 from tests.support.http_listener import Client, get
 from tests.support.mmo_process import FREE_PORTS, serving_process
 from tests.support.sandbox_gateway import Running, serving
+from tests.support.time_limits import HANGS_AFTER_S
 
 SOON = "200ms"
 LISTENERS = ("api", "pages", "console")
@@ -181,7 +182,7 @@ def write_certificate(authority: trustme.CA, directory: Path) -> dict[str, str]:
 @pytest.mark.finding("hostile-F12")
 async def test_however_often_it_is_asked_to_end_it_ends_cleanly(tmp_path: Path) -> None:
     async with serving_process("sandbox", "--data", tmp_path, *FREE_PORTS, log=tmp_path / "log") as running:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             while running.process.poll() is None:
                 running.process.terminate()
                 await trio.sleep(0.002)

@@ -20,6 +20,7 @@ from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.store import open_memory
 from tests.support.hostile_receivers import answers_and_closes, authority, callback_to, running_receiver, server_context
+from tests.support.time_limits import HANGS_AFTER_S
 
 ADDRESSES = ServiceAddresses("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3")
 
@@ -80,7 +81,7 @@ async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(t
         resources = await resources_of(tmp_path, store, environment)
         request = callback_to(f"https://127.0.0.1:{receiver.port}/")
         for client in (resources.delivery_client, resources.provider_client):
-            with trio.fail_after(60):
+            with trio.fail_after(HANGS_AFTER_S):
                 attempt = await client.exchange(request, skip_egress_rules=True)
             trusted.append(isinstance(attempt, ResponseReceived))
             assert trusted[-1] or "the certificate is not accepted" in str(attempt)

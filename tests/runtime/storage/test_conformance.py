@@ -14,6 +14,7 @@ from mmo_trio.storage.conformance.driver import OpenStore
 from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 def memory(folder: Path) -> OpenStore:
@@ -39,7 +40,7 @@ def sqlite(folder: Path) -> OpenStore:
 async def test_a_store_keeps_its_promises(
     check: StoreCheck, fresh: Callable[[Path], OpenStore], tmp_path: Path
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         await check(fresh(tmp_path))
 
 
@@ -49,19 +50,19 @@ async def test_a_store_keeps_its_promises(
 async def test_a_shared_store_keeps_its_promises(
     check: StoreCheck, fresh: Callable[[Path], OpenStore], tmp_path: Path
 ) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         await check(fresh(tmp_path))
 
 
 @pytest.mark.spec("A4", "C6", "C12", "L1", "L2", "R1", "R6", "S3", "S5")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_postgresql_keeps_its_promises(check: StoreCheck, migrated_database: str) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         await check(lambda: open_postgres(migrated_database, serving=True))
 
 
 @pytest.mark.spec("K3", "K5", "S3", "S6")
 @pytest.mark.parametrize("check", SHARED_CHECKS, ids=lambda check: check.__name__)
 async def test_postgresql_is_shared(check: StoreCheck, migrated_database: str) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         await check(lambda: open_postgres(migrated_database, serving=True))

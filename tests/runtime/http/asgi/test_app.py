@@ -19,6 +19,7 @@ from mmo_trio.http.asgi.hypercorn_server import serve_app
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import (
     ERROR_DOCS,
+    PATIENCE_S,
     SECRET,
     RunningListener,
     SmallService,
@@ -47,7 +48,7 @@ async def http2_app(
         await serve_app(app, listener, limits=limits, drain=here.drain, tls=tls, task_status=task_status)
         here.ended.set()
 
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
             await nursery.start(serve)
             yield here

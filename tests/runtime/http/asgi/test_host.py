@@ -19,6 +19,7 @@ from mmo_trio.http.asgi.host import AsgiHost
 from mmo_trio.http.server.listener import serve_http
 from tests.support.http_listener import (
     ERROR_DOCS,
+    PATIENCE_S,
     SECRET,
     Client,
     RunningListener,
@@ -108,7 +109,7 @@ async def hosting(app: Any, limits: ListenerLimits = PATIENT) -> AsyncIterator[R
         )
         here.ended.set()
 
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
             await nursery.start(serve)
             yield here

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from mmo_trio.http.client.connect import connect, interleave_families
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 def test_families_take_turns() -> None:
@@ -19,5 +20,5 @@ def test_families_take_turns() -> None:
 async def test_dialling_nobody_says_the_first_reason() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        with trio.fail_after(30), pytest.raises(ConnectionRefusedError):
+        with trio.fail_after(HANGS_AFTER_S), pytest.raises(ConnectionRefusedError):
             await connect([IPv4Address("127.0.0.1")], unused.getsockname()[1])

@@ -30,6 +30,7 @@ from tests.support.hostile_receivers import (
     server_with_certificate,
     trusting_context,
 )
+from tests.support.time_limits import HANGS_AFTER_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PUBLIC = EgressRules()
@@ -51,7 +52,7 @@ def client_with(resolver: Resolver, rules: EgressRules = PRIVATE) -> HttpClient:
 @pytest.mark.spec("K1", "K2", "K3")
 async def test_a_delivery_has_exactly_these_fields_and_this_body() -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             await client_with(FixedResolver(["127.0.0.1"])).deliver(callback_to(receiver.url + "?a=%2F"))
         (request,) = receiver.requests
     head, _, body = request.partition(b"\r\n\r\n")
@@ -73,7 +74,7 @@ async def test_a_cookie_is_not_sent_back_with_the_next_delivery() -> None:
     cookie = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 0\r\n\r\n"
     async with running_receiver(answers(cookie), server_context()) as receiver:
         client = client_with(FixedResolver(["127.0.0.1"]))
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             await client.deliver(callback_to(receiver.url))
             await client.deliver(callback_to(receiver.url))
         first, second = receiver.requests
@@ -89,7 +90,7 @@ async def test_the_receiver_is_named_to_it_and_hosts_are_sent_as_a_labels() -> N
     async with running_receiver(answers(OK), context) as receiver:
         names = FixedResolver(["127.0.0.1"])
         url = f"https://Bücher.merchant.example.:{receiver.port}/ü"
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client_with(names).deliver(callback_to(url))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert names.asked == named == ["xn--bcher-kva.merchant.example"]
@@ -101,7 +102,7 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPat
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(callback_to(receiver.url))
     assert attempt.outcome is DeliveryOutcome.DELIVERED
 
@@ -110,7 +111,7 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPat
 async def test_a_redirect_to_itself_is_one_request() -> None:
     redirect = b"HTTP/1.1 308 X\r\nLocation: /callbacks\r\nContent-Length: 0\r\n\r\n"
     async with running_receiver(answers(redirect), server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client_with(FixedResolver(["127.0.0.1"])).deliver(callback_to(receiver.url))
         assert (attempt.outcome, attempt.status) == (DeliveryOutcome.NON_2XX, 308)
         await trio.testing.wait_all_tasks_blocked()
@@ -138,7 +139,7 @@ DIALLED = {
 @pytest.mark.parametrize("name", DIALLED)
 async def test_any_forbidden_address_behind_a_name_refuses_the_delivery(name: str) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client_with(FixedResolver(DIALLED[name]), PUBLIC).deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert attempt.detail.endswith(".")
@@ -149,7 +150,7 @@ async def test_any_forbidden_address_behind_a_name_refuses_the_delivery(name: st
 @pytest.mark.parametrize("bad", ["169.254.169.254", "fd00:ec2::254", "100.100.100.200"])
 async def test_allow_private_still_refuses_metadata_behind_a_name(bad: str) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client_with(FixedResolver(["127.0.0.1", bad])).deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert receiver.connections == 0
@@ -159,7 +160,7 @@ async def test_allow_private_still_refuses_metadata_behind_a_name(bad: str) -> N
 @pytest.mark.parametrize("url", ["http://merchant.example/", "https://localhost/", "https://10.0.0.1/", "nonsense"])
 async def test_a_url_the_rules_refuse_is_refused_again_when_it_is_due(url: str) -> None:
     nobody = FixedResolver()
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         attempt = await client_with(nobody, PUBLIC).deliver(callback_to(url))
     assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
     assert nobody.asked == []
@@ -169,7 +170,7 @@ async def test_a_url_the_rules_refuse_is_refused_again_when_it_is_due(url: str) 
 async def test_row_51_a_name_is_looked_up_once_and_the_checked_address_dialled() -> None:
     rebinding = FixedResolver(["127.0.0.1"], ["169.254.169.254"])
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client_with(rebinding).deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert rebinding.asked == [HOST]
@@ -183,7 +184,7 @@ async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPa
             return await connect([IPv4Address("127.0.0.1")], port)
 
         monkeypatch.setattr(exchange, "connect", elsewhere)
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client_with(FixedResolver(["127.0.0.2"])).deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
         assert receiver.requests == []

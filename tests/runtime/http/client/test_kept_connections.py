@@ -21,6 +21,7 @@ from tests.support.hostile_receivers import (
     server_context,
     trusting_context,
 )
+from tests.support.time_limits import HANGS_AFTER_S
 
 KEEPS = b"HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=5, max=100\r\n\r\n"
 
@@ -45,7 +46,7 @@ def a_client() -> HttpClient:
 
 
 async def delivered(client: HttpClient, url: str, *, brand: str = "acme") -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         attempt = await client.deliver(callback_to(url), brand=brand)
     assert attempt.outcome is DeliveryOutcome.DELIVERED, attempt
 
@@ -85,7 +86,7 @@ async def test_no_connection_is_kept_whose_receiver_does_not_promise_it(answer: 
 async def test_no_connection_is_kept_after_another_answer_than_2xx() -> None:
     client, keeper = a_client(), Keeper(KEEPS.replace(b"204 No Content", b"503 Busy\r\nContent-Length: 0"), KEEPS)
     async with running_receiver(keeper.behave, server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client.deliver(callback_to(receiver.url), brand="acme")
         assert attempt.outcome is DeliveryOutcome.NON_2XX
         await delivered(client, receiver.url)
@@ -145,7 +146,7 @@ async def test_a_request_that_meets_the_close_is_not_sent_again() -> None:
     client = a_client()
     async with running_receiver(leaves_the_second, server_context()) as receiver:
         await delivered(client, receiver.url)
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client.deliver(callback_to(receiver.url), brand="acme")
         assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
         assert "had served an earlier request" in attempt.detail
@@ -157,7 +158,7 @@ async def test_sending_on_a_kept_connection_needs_permission_too() -> None:
     client, keeper = a_client(), Keeper()
     async with running_receiver(keeper.behave, server_context()) as receiver:
         await delivered(client, receiver.url)
-        with trio.fail_after(30), pytest.raises(SendForbidden):
+        with trio.fail_after(HANGS_AFTER_S), pytest.raises(SendForbidden):
             await client.deliver(callback_to(receiver.url), brand="acme", may_send=lambda: False)
         assert len(receiver.requests) == 1
 
@@ -228,7 +229,7 @@ async def test_idle_connections_are_closed_by_themselves(monkeypatch: pytest.Mon
 
     async with running_receiver(waits_for_the_end, server_context()) as receiver:
         await delivered(client, receiver.url)
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             await ended.wait()
 
 

@@ -25,6 +25,7 @@ from tests.support.hostile_receivers import (
     server_context,
     trusting_context,
 )
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 class HangingNames:
@@ -171,7 +172,7 @@ async def test_the_systems_resolver_knows_localhost_while_other_threads_are_busy
     for number in range(int(everyone.total_tokens)):
         everyone.acquire_on_behalf_of_nowait(number)
     try:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             assert "127.0.0.1" in await SystemResolver()("localhost", 443)
     finally:
         for number in range(int(everyone.total_tokens)):

@@ -42,6 +42,7 @@ from tests.support.hostile_receivers import (
     trusting_context,
 )
 from tests.support.invalid_certificates import self_signed
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def submission(url: str) -> HttpRequest:
 async def test_a_providers_answer_comes_back_whatever_its_status(status: int) -> None:
     raw = b"HTTP/1.1 %d X\r\nLocation: /x\r\nContent-Length: 2\r\n\r\n{}" % status
     async with running_receiver(answers(raw), server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             response = await client().call_provider(submission(receiver.url))
     headers = ((b"location", b"/x"), (b"content-length", b"2"))
     assert response == HttpResponse(status, headers, b"{}")
@@ -79,7 +80,7 @@ async def test_a_provider_may_be_reached_in_the_clear_and_at_any_address() -> No
 
     async with running_receiver(behave, server_context()) as receiver:
         request = HttpRequest("GET", f"http://127.0.0.1:{receiver.port}/a?b=c".encode())
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             response = await client().call_provider(request)
         assert response.body == b"fine"
         (head,) = receiver.requests
@@ -89,7 +90,7 @@ async def test_a_provider_may_be_reached_in_the_clear_and_at_any_address() -> No
 
 async def test_an_answer_may_end_where_the_connection_ends() -> None:
     async with running_receiver(closes_tls_without_notice, server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             response = await client().call_provider(submission(receiver.url))
     assert response.body == b"all of it"
 
@@ -133,7 +134,7 @@ async def test_a_failure_says_whether_the_request_may_have_been_received(
 @pytest.mark.spec("S6")
 async def test_nothing_is_sent_to_a_provider_without_a_good_certificate() -> None:
     async with running_receiver(answers(), self_signed(HOST)) as receiver:
-        with trio.fail_after(30), pytest.raises(ExchangeFailed) as failure:
+        with trio.fail_after(HANGS_AFTER_S), pytest.raises(ExchangeFailed) as failure:
             await client().call_provider(submission(receiver.url))
     assert not failure.value.may_have_arrived
 
@@ -143,7 +144,7 @@ async def test_nothing_is_sent_when_nobody_listens() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         request = submission(f"https://{HOST}:{unused.getsockname()[1]}/")
-        with trio.fail_after(30), pytest.raises(ExchangeFailed, match="Connecting failed") as failure:
+        with trio.fail_after(HANGS_AFTER_S), pytest.raises(ExchangeFailed, match="Connecting failed") as failure:
             await client().call_provider(request)
     assert not failure.value.may_have_arrived
 
@@ -151,7 +152,7 @@ async def test_nothing_is_sent_when_nobody_listens() -> None:
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("url", ["ftp://provider.example/", "nonsense", "https://a b/"])
 async def test_a_url_that_is_none_fails_before_anything_is_sent(url: str) -> None:
-    with trio.fail_after(30), pytest.raises(ExchangeFailed) as failure:
+    with trio.fail_after(HANGS_AFTER_S), pytest.raises(ExchangeFailed) as failure:
         await client().call_provider(submission(url))
     assert not failure.value.may_have_arrived
 
@@ -159,7 +160,7 @@ async def test_a_url_that_is_none_fails_before_anything_is_sent(url: str) -> Non
 @pytest.mark.spec("S6")
 async def test_a_field_that_cant_be_written_fails_before_anything_is_sent() -> None:
     request = HttpRequest("POST", b"https://provider.example/", ((b"x-key", b"a\r\nb: c"),), b"")
-    with trio.fail_after(30), pytest.raises(ExchangeFailed, match="Writing the request") as failure:
+    with trio.fail_after(HANGS_AFTER_S), pytest.raises(ExchangeFailed, match="Writing the request") as failure:
         await client().call_provider(request)
     assert not failure.value.may_have_arrived
 
@@ -194,7 +195,7 @@ async def test_a_process_that_was_stopped_and_goes_on_sends_nothing_too_late(tmp
     async with running_receiver(behave, context) as receiver, trio.open_nursery() as nursery:
         command = [sys.executable, program, f"https://127.0.0.1:{receiver.port}/"]
         command.append(str(tmp_path / "ca.pem"))
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             process: trio.Process = await nursery.start(
                 partial(trio.run_process, command, stdout=subprocess.PIPE, check=False)
             )
@@ -222,7 +223,7 @@ async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
     begun = trio.Event()
     async with running_receiver(behave, server_context()) as receiver, trio.open_nursery() as nursery:
         nursery.start_soon(client().call_provider, submission(receiver.url))
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             await begun.wait()
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):
@@ -236,7 +237,7 @@ async def test_a_call_that_is_cancelled_leaves_no_connection_behind() -> None:
 async def test_an_answer_that_is_parsed_has_at_most_256_kib(size: int, is_read: bool) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
     async with running_receiver(answers_and_closes(answer), server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             if is_read:
                 assert len((await client().call_provider(submission(receiver.url))).body) == size
             else:

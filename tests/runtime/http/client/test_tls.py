@@ -20,6 +20,7 @@ from tests.support.hostile_receivers import (
     server_context,
     trusting_context,
 )
+from tests.support.time_limits import HANGS_AFTER_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -38,7 +39,7 @@ async def test_the_end_of_the_handshake_and_the_request_leave_in_one_write(monke
 
     monkeypatch.setattr(PlainStream, "try_send", recorded)
     async with running_receiver(answers(OK), server_context()) as receiver:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await a_client().deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         (request,) = receiver.requests
@@ -57,7 +58,7 @@ async def test_a_request_larger_than_every_buffer_arrives_whole() -> None:
     body = bytes(range(256)) * 16 * 1024
     async with running_receiver(behave, server_context()) as receiver:
         request = evolve(callback_to(receiver.url), body=body)
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await a_client().deliver(request)
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         (arrived,) = receiver.requests

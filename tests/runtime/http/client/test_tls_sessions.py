@@ -21,6 +21,7 @@ from tests.support.hostile_receivers import (
     server_with_certificate,
     trusting_context,
 )
+from tests.support.time_limits import HANGS_AFTER_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
@@ -55,7 +56,7 @@ async def test_the_next_callback_goes_on_with_the_session(version: ssl.TLSVersio
     client, receiver = a_client(), Receiver()
     async with running_receiver(receiver.behave, shown_by(version)) as here:
         for _ in range(3):
-            with trio.fail_after(30):
+            with trio.fail_after(HANGS_AFTER_S):
                 attempt = await client.deliver(callback_to(here.url))
             assert attempt.outcome is DeliveryOutcome.DELIVERED
     assert receiver.resumed == [False, True, True]
@@ -67,7 +68,7 @@ async def test_a_certificate_is_looked_at_again_after_a_while(monkeypatch: pytes
     client, receiver = a_client(), Receiver()
     async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
         for _ in range(2):
-            with trio.fail_after(30):
+            with trio.fail_after(HANGS_AFTER_S):
                 await client.deliver(callback_to(here.url))
     assert receiver.resumed == [False, False]
 
@@ -76,12 +77,12 @@ async def test_a_certificate_is_looked_at_again_after_a_while(monkeypatch: pytes
 async def test_another_server_in_its_place_must_prove_itself() -> None:
     client, receiver = a_client(), Receiver()
     async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             await client.deliver(callback_to(here.url))
         port, url = here.port, here.url
     other_server = server_with_certificate(authority().issue_cert("merchant.example"))
     async with running_receiver(receiver.behave, other_server, port=port):
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             attempt = await client.deliver(callback_to(url))
     assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
     assert "Hostname mismatch" in attempt.detail

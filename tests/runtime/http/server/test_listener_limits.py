@@ -34,6 +34,7 @@ from tests.support.http_listener import (
     open_descriptors,
     post,
 )
+from tests.support.time_limits import HANGS_AFTER_S
 
 PATIENT = ListenerLimits(idle_timeout_s=9, head_timeout_s=9, body_timeout_s=9, write_timeout_s=9, linger_timeout_s=9)
 """Limits that no test reaches but those it shortens."""
@@ -284,7 +285,7 @@ SCARCE = """
     from tests.support.http_listener import get, listening
 
     async def main():
-        limits = ListenerLimits(idle_timeout_s=60, short_idle_timeout_s=1)
+        limits = ListenerLimits(idle_timeout_s=3600, short_idle_timeout_s=1)
         async with listening(limits) as here:
             print(here.port, flush=True)
             resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
@@ -309,7 +310,7 @@ async def test_a_process_out_of_descriptors_sends_the_idle_away_and_serves_on(tm
         )
     try:
         assert process.stdout is not None
-        with trio.fail_after(20):
+        with trio.fail_after(HANGS_AFTER_S):
             port = int(await process.stdout.receive_some())
             crowd = [Client(await trio.open_tcp_stream("127.0.0.1", port)) for _ in range(60)]
             latecomer = Client(await trio.open_tcp_stream("127.0.0.1", port))
@@ -328,7 +329,7 @@ async def test_a_listener_leaves_descriptors_to_what_is_more_important() -> None
     service = SmallService()
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
-    with trio.fail_after(10), ExitStack() as others:
+    with trio.fail_after(HANGS_AFTER_S), ExitStack() as others:
         rules = AcceptRules(descriptors_max=open_descriptors() + 20)
         async with trio.open_nursery() as nursery:
             serve = partial(

@@ -20,6 +20,7 @@ from mmo_sansio.values.clock import MINUTE, Instant, later
 from mmo_trio.simulators.airtel.api import AirtelSimulator
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support.airtel_account import PAYER, a_simulator
+from tests.support.time_limits import HANGS_AFTER_S
 
 SAMPLE: dict[str, Any] = {
     "reference": "Testing transaction",
@@ -107,7 +108,7 @@ def test_the_switch_leaves_one_padding(padding: str) -> None:
 @pytest.mark.finding("operators-L1")
 def test_the_switch_is_airtels_alone() -> None:
     command = [sys.executable, "-m", "mmo_trio.cli", "simulate", "mpesa", "--pin-padding", "pkcs1v15"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False)
     assert done.returncode == 2
     assert "--pin-padding is for airtel" in done.stderr
 

@@ -19,6 +19,7 @@ from mmo_sansio.values.clock import HOUR
 from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.system.clock import GatewayClock
 from tests.support.mpesa_stage import DEPOSIT, PUSH, REGISTRATION, Stage, payout, plan, staged, told
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 async def test_a_push_moves_the_money_and_is_called_back() -> None:
@@ -202,7 +203,7 @@ async def test_a_script_that_makes_no_sense_is_refused(fault: dict[str, Any]) ->
 
 async def test_the_command_serves_it_until_it_is_told_to_end() -> None:
     command = [sys.executable, "-m", "mmo_trio.cli", "simulate", "mpesa", "--port", "0"]
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
         assert process.stdout is not None
         line = b""

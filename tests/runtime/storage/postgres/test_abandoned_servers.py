@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres_process import TIMEOUT_S
+from tests.support.time_limits import HANGS_AFTER_S
 
 SERVE = """
 import os, signal, sys
@@ -42,7 +42,7 @@ def kill_tests_that(what: str) -> tuple[int, Path]:
 @pytest.mark.parametrize("what", ["serve", "pause"])
 def test_a_server_ends_when_its_tests_are_killed(what: str) -> None:
     port, folder = kill_tests_that(what)
-    until = time.monotonic() + TIMEOUT_S
+    until = time.monotonic() + HANGS_AFTER_S
     while folder.exists():
         assert time.monotonic() < until, f"{folder} is still there"
         time.sleep(0.02)

@@ -27,6 +27,8 @@ from tests.support.tls_proxy import tls_proxy
 # isort: split
 import psycopg
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 pytestmark = pytest.mark.finding("postgres-F11")
 
 RULES = """
@@ -214,7 +216,7 @@ async def _is_refused(url: str, folder: Path, command: tuple[str, ...]) -> None:
         """,
         encoding="utf-8",
     )
-    with trio.fail_after(120):
+    with trio.fail_after(HANGS_AFTER_S):
         done = await trio.run_process(
             [*COMMAND, *command, "--config", f"{config}"],
             env=environment_without_settings(),

@@ -30,6 +30,8 @@ from tests.support.postgres_process import PostgresProcess, postgres_process
 # isort: split
 import psycopg
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 CONNECTIONS_MAX = 7
 """As docs/operating.md says it."""
 
@@ -85,7 +87,7 @@ class Load:
     async def more(self, answer: str, number: int) -> None:
         """Wait for so many more of these answers."""
         wanted = self.counts[answer] + number
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             while self.counts[answer] < wanted:  # noqa: ASYNC110  (simpler than an event for each)
                 await trio.sleep(0.01)
 
@@ -112,7 +114,7 @@ async def loaded(url: str, timeout_s: float) -> AsyncIterator[Load]:
                 await load.more("Accepted", 20)
                 yield load
                 callers.cancel_scope.cancel()
-            with trio.fail_after(20):  # Readers have a pool of their own, which finds the server by itself.
+            with trio.fail_after(HANGS_AFTER_S):  # Readers have a pool of their own, which finds the server by itself.
                 while not await load.is_answered():  # noqa: ASYNC110  (simpler than an event for each)
                     await trio.sleep(0.01)
             await load.assert_stored()
@@ -141,7 +143,7 @@ async def sessions_counted(server: PostgresProcess) -> AsyncIterator[Callable[[]
 @pytest.mark.spec("P5")
 @pytest.mark.finding("postgres-F4")
 async def test_a_standby_that_is_away_does_not_fill_the_server_with_sessions() -> None:
-    with postgres_cluster() as cluster, trio.fail_after(150):
+    with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
         async with sessions_counted(cluster.primary) as most, loaded(cluster.url, timeout_s=1) as load:
             await trio.to_thread.run_sync(cluster.kill_standby)
             await load.more("StoreUnavailable", 100)
@@ -166,7 +168,7 @@ async def pause_sessions(server: PostgresProcess, paused: set[int]) -> None:
 @pytest.mark.spec("P5")
 @pytest.mark.finding("postgres-F4")
 async def test_paused_sessions_are_not_replaced_by_others() -> None:
-    with postgres_process() as server, trio.fail_after(120):
+    with postgres_process() as server, trio.fail_after(HANGS_AFTER_S):
         async with sessions_counted(server) as most, loaded(server.tcp_url, timeout_s=1) as load:
             paused = set[int]()
             async with trio.open_nursery() as nursery:
@@ -184,7 +186,7 @@ async def test_paused_sessions_are_not_replaced_by_others() -> None:
 @pytest.mark.finding("postgres-F4")
 async def test_reads_that_were_given_up_do_not_wait_on() -> None:
     """Their sessions are asked to cancel; a lock would keep them for as long as it lasts."""
-    with postgres_process() as server, trio.fail_after(120):
+    with postgres_process() as server, trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(server.tcp_url, serving=False, timeout_s=1) as store:
             with psycopg.connect(server.tcp_url, application_name="observer") as other:
                 other.execute("LOCK TABLE transactions IN ACCESS EXCLUSIVE MODE")
@@ -198,7 +200,7 @@ async def test_reads_that_were_given_up_do_not_wait_on() -> None:
 
 @pytest.mark.finding("postgres-F4")
 async def test_sessions_of_a_machine_that_vanished_do_not_stay_for_hours() -> None:
-    with postgres_process() as server, trio.fail_after(60):
+    with postgres_process() as server, trio.fail_after(HANGS_AFTER_S):
         pool = ConnectionPool(
             PrimaryFinder(split_servers(build_conninfo(server.tcp_url))), 1, WRITER_SETUP, suspect_after_s=5
         )
@@ -213,7 +215,7 @@ async def test_sessions_of_a_machine_that_vanished_do_not_stay_for_hours() -> No
 @pytest.mark.spec("P5")
 @pytest.mark.finding("postgres-F11")
 async def test_a_server_that_is_down_refuses_at_once_and_serves_as_soon_as_it_is_up() -> None:
-    with postgres_process() as server, capture_logs() as logged, trio.fail_after(120):
+    with postgres_process() as server, capture_logs() as logged, trio.fail_after(HANGS_AFTER_S):
         async with loaded(server.tcp_url, timeout_s=2) as load:
             await trio.to_thread.run_sync(server.stop, signal.SIGQUIT)
             await load.more("StoreUnavailable", 1)

@@ -19,6 +19,7 @@ from mmo_trio.storage.postgres.queries import run_statement
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import Row, SqlStatement
 from tests.support.configured_database import operating_row
+from tests.support.time_limits import HANGS_AFTER_S
 
 _CHANGED = "SELECT name FROM pg_settings WHERE source = 'session' AND category LIKE 'Query Tuning%'"
 _PREPARED = "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements WHERE starts_with(name, 'mmo_')"
@@ -36,7 +37,7 @@ async def open_pool(url: str, setup: str) -> AsyncIterator[ConnectionPool]:
     """A pool of one connection, to a database with tables."""
     async with open_postgres(url, serving=False):
         pass
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         found = ConnectionPool(PrimaryFinder([build_conninfo(url)]), 1, setup, suspect_after_s=6)
         async with found.serve():
             yield found

@@ -12,6 +12,7 @@ from mmo_trio.storage.open_store import distribute_store
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.distribution import commit_brand
 from mmo_trio.storage.shared.net_effect import NetEffect
+from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.finding("postgres-F7")
 
@@ -19,7 +20,7 @@ _LINE = changes.JournalEntry(Instant(1), "C2bConfirmed", "provider:mtn", None, N
 
 
 async def test_a_server_without_citus_is_named_with_the_remedy(database: str) -> None:
-    with trio.fail_after(60), pytest.raises(StoreUnusable, match="CREATE EXTENSION citus"):
+    with trio.fail_after(HANGS_AFTER_S), pytest.raises(StoreUnusable, match="CREATE EXTENSION citus"):
         await distribute_store(database)
     async with open_postgres(database, serving=True, create=False) as store:
         await store.check()

@@ -22,6 +22,7 @@ from mmo_trio.system.clock import GatewayClock
 from tests.support.merchant import ask
 from tests.support.mmo_process import mmo, serving_process
 from tests.support.postgres_cluster import Cluster, postgres_cluster
+from tests.support.time_limits import HANGS_AFTER_S
 
 BACK_WITHIN_S = 10.0
 
@@ -33,7 +34,7 @@ async def test_a_promoted_standby_has_everything_that_was_answered() -> None:
             engine = Engine(store, GatewayClock(), Outbox())
             async with trio.open_nursery() as nursery:
                 await nursery.start(engine.run)
-                with trio.fail_after(90):
+                with trio.fail_after(HANGS_AFTER_S):
                     answers = await _load(engine, cluster)
                 nursery.cancel_scope.cancel()
             for number, answer in answers.items():
@@ -113,14 +114,14 @@ async def test_a_gateway_says_that_its_database_is_gone_and_does_not_fill_the_lo
             readyz = f"{gateway.ready['api']}/readyz"
             assert (await ask(readyz)).status == 200
             cluster.kill_primary()
-            with trio.fail_after(60):
+            with trio.fail_after(HANGS_AFTER_S):
                 while (await ask(readyz)).status != 503:
                     pass
             asked_until = trio.current_time() + 3  # Long enough for more lines than one a second.
             while trio.current_time() < asked_until:
                 assert (await ask(readyz)).status == 503
             cluster.promote()
-            with trio.fail_after(60):
+            with trio.fail_after(HANGS_AFTER_S):
                 while (await ask(readyz)).status != 200:  # noqa: ASYNC110
                     await trio.sleep(0.1)
     assert ANSWER_TTL_S + CHECK_TIMEOUT_S < 2, "an answer holds a second, and the next takes less than another"

@@ -20,6 +20,8 @@ from mmo_trio.storage.postgres.commits import first_commit_id, make_commit_id
 # isort: split
 import psycopg
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 PAYMENTS = range(3)
 """As many as have room on one page."""
 
@@ -49,7 +51,7 @@ def updates(database: str, table: str) -> tuple[int, int]:
 
 @pytest.mark.finding("postgres-F9")
 async def test_every_step_of_a_payment_is_a_hot_update(database: str) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(database, serving=True) as store:
             await live(store)
             assert not await store.integrity_errors()
@@ -61,7 +63,7 @@ async def test_every_step_of_a_payment_is_a_hot_update(database: str) -> None:
 @pytest.mark.finding("postgres-F8")
 async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll_up(database: str) -> None:
     """No commit updates a row that another one updates, so a long snapshot makes none slower."""
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(database, serving=True) as store:
             await live(store)
 
@@ -92,7 +94,7 @@ async def test_commits_count_by_inserting_and_the_sum_is_the_same_after_the_roll
 async def test_the_object_of_a_pending_payment_is_rendered_and_that_of_one_that_has_ended_is_kept(
     database: str,
 ) -> None:
-    with trio.fail_after(60), psycopg.connect(database, autocommit=True) as connection:
+    with trio.fail_after(HANGS_AFTER_S), psycopg.connect(database, autocommit=True) as connection:
         async with open_postgres(database, serving=True) as store:
             begin = (BeginSubmission(reference(2)), later(NOON, Span(1)))
             await submit_batch(store, (creation(1), NOON), (creation(2), NOON), begin)
@@ -115,7 +117,7 @@ def test_ids_of_commits_are_in_the_order_of_time() -> None:
 
 
 async def test_rows_of_commits_are_deleted_when_nobody_asks_and_the_latest_stamp_stays(database: str) -> None:
-    with trio.fail_after(60), psycopg.connect(database, autocommit=True) as connection:
+    with trio.fail_after(HANGS_AFTER_S), psycopg.connect(database, autocommit=True) as connection:
         async with open_postgres(database, serving=True) as store:
             for number in range(3):
                 await submit_batch(store, (creation(number), later(NOON, Span(9 - number))))

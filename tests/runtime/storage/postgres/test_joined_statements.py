@@ -26,6 +26,7 @@ from mmo_trio.storage.postgres.joined_statements import SHAPES_MAX, JoinableStat
 from mmo_trio.storage.postgres.new_references import LOADS_BEFORE_ASSUMPTION
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, Row, execute_pipeline
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from tests.support.time_limits import HANGS_AFTER_S
 
 _INSERT = JoinableStatement.of("INSERT INTO a (x) VALUES (%s::text)")
 _UPDATE = JoinableStatement.of(
@@ -91,7 +92,7 @@ async def test_creates_with_new_references_are_one_statement(
     def creations(first: int) -> list[tuple[CreatePayment, Instant]]:
         return [(creation(number), after_noon(number)) for number in range(first, first + count)]
 
-    with trio.fail_after(60), psycopg.connect(database, autocommit=True) as connection:
+    with trio.fail_after(HANGS_AFTER_S), psycopg.connect(database, autocommit=True) as connection:
         async with open_postgres(database, serving=True) as store:
             for turn in range(LOADS_BEFORE_ASSUMPTION):
                 await submit_batch(store, *creations(10 * turn))
@@ -122,7 +123,7 @@ async def test_each_step_of_a_payment_is_written_as_one_statement(
         ProviderAccepted(reference(1), "sandbox", Source.WEBHOOK),
         succeeded(1),
     ]
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(database, serving=True) as store:
             await submit_batch(store, (creation(1), after_noon(0)))
             monkeypatch.setattr(commits, "execute_pipeline", record)
@@ -148,7 +149,7 @@ async def test_each_step_of_a_payment_is_written_as_one_statement(
 @pytest.mark.spec("C6")
 async def test_a_step_whose_payment_has_moved_meanwhile_is_not_written(database: str) -> None:
     """The check counts the rows of its own part."""
-    with trio.fail_after(60), psycopg.connect(database, autocommit=True) as connection:
+    with trio.fail_after(HANGS_AFTER_S), psycopg.connect(database, autocommit=True) as connection:
         async with open_postgres(database, serving=True) as store:
             await submit_batch(store, (creation(1), after_noon(0)))
             attempts = 0

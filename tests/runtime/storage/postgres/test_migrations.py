@@ -11,6 +11,7 @@ from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.open_store import migrate_store
 from mmo_trio.storage.postgres import migrations, open_postgres
+from tests.support.time_limits import HANGS_AFTER_S
 
 # isort: split
 import psycopg
@@ -36,7 +37,7 @@ async def test_a_later_version_adds_to_a_database_that_keeps_its_rows(
 ) -> None:
     """Each step is reported before it is applied, and applied once."""
     steps: list[tuple[int, int]] = []
-    with trio.fail_after(120):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(database, serving=True) as store:
             inputs: list[Input] = [creation(1), BeginSubmission(reference(1)), succeeded(1), creation(2)]
             await submit_batch(store, *((each, after_noon(at)) for at, each in enumerate(inputs)))
@@ -59,13 +60,13 @@ async def test_tables_are_moved_only_while_no_process_serves(database: str, monk
         for _ in range(2):
             connection.execute("INSERT INTO holders (alive_until) VALUES (now() + interval '1 hour')")
         with (
-            trio.fail_after(60),
+            trio.fail_after(HANGS_AFTER_S),
             pytest.raises(StoreUnusable, match=r"^2 processes serve .*stop them, run .mmo db migrate"),
         ):
             await migrate_store(database, lambda number, last: None)
         assert connection.execute("SELECT max(version) FROM mmo_schema").fetchone() == (1,)
         connection.execute("UPDATE holders SET alive_until = now()")
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             await migrate_store(database, lambda number, last: None)
         assert connection.execute("SELECT max(version), max(needs) FROM mmo_schema").fetchone() == (2, 2)
 

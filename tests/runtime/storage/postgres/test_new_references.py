@@ -26,6 +26,7 @@ from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
 from mmo_trio.storage.postgres.new_references import LOADS_BEFORE_ASSUMPTION
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 @define
@@ -45,7 +46,7 @@ class Loads:
 async def open_used_store(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[PostgresStore, Loads]]:
     """A store that has loaded new references of late, and no others."""
     loads = Loads()
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(url, serving=True) as store:
             monkeypatch.setattr(store_module, "load_batch", loads.load_batch)
             for number in range(LOADS_BEFORE_ASSUMPTION):

@@ -26,6 +26,8 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection, open_c
 # isort: split
 import psycopg
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 pytestmark = pytest.mark.finding("postgres-F9")
 T = TypeVar("T")
 JOURNAL, CALLBACKS, BODIES = PARTITIONED_TABLES
@@ -39,7 +41,7 @@ def instant(year: int, month: int, day: int, hour: int = 0) -> Instant:
 async def call(database: str, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
     """Call a function of the store with a connection of its own."""
 
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with await open_connection(database) as connection:
             return await work(connection, *arguments)
 

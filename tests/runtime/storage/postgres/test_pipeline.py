@@ -17,6 +17,8 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection, open_c
 # isort: split
 import psycopg
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 _UNNEST = PreparedStatement("""
     SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[], %s::bytea[]) WITH ORDINALITY
 """)
@@ -39,7 +41,7 @@ class Session:
 
 @asynccontextmanager
 async def session(url: str) -> AsyncIterator[Session]:
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         connection = await open_connection(url)
         await connection.execute("CREATE TEMPORARY TABLE kept (what text PRIMARY KEY)")
         yield Session(connection)

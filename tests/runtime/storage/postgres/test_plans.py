@@ -32,6 +32,8 @@ from tests.support.statement_log import EXPLAINING, LoggedStatement, logged_stat
 # isort: split
 import psycopg
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 ROWS = 1_000_000
 ROWS_READ_MAX = 1_000
@@ -109,7 +111,7 @@ def run_checks(checks: Iterable[StoreCheck], choose: Callable[[], str], clean: C
 
 
 async def _run_tolerantly(check: StoreCheck, opened: Callable[[], AbstractAsyncContextManager[Store]]) -> None:
-    with trio.fail_after(120):
+    with trio.fail_after(HANGS_AFTER_S):
         try:
             await check(opened)
         except (AssertionError, ValueError, StoreCorrupt):
@@ -129,7 +131,7 @@ def test_what_the_server_does_not_know_of_tables_is_gathered(large: LargeStore) 
     """As after an upgrade of PostgreSQL, and after a dump was restored."""
 
     async def maintain() -> None:
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             async with open_postgres(large.url, serving=True) as store:
                 await store.purge()
 
@@ -252,7 +254,7 @@ async def _create(url: str, turn: int) -> None:
         for number in numbers:
             assert isinstance(await engine.submit(creation(number)), Accepted)
 
-    with trio.fail_after(120):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(url, serving=True) as store, trio.open_nursery() as serving:
             engine = Engine(store, GatewayClock(), Outbox())
             await serving.start(engine.run)

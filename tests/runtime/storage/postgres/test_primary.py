@@ -16,6 +16,7 @@ from mmo_trio.storage.postgres.primary import server_name, split_servers
 from tests.support.configured_database import execute, operating_row
 from tests.support.postgres_cluster import Cluster, postgres_cluster
 from tests.support.postgres_process import PostgresProcess
+from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.finding("postgres-F11")
 
@@ -54,7 +55,7 @@ async def test_a_process_leaves_a_primary_that_was_replaced_for_good(
     that is away, no other."""
     monkeypatch.setattr(primary, "LOOK_INTERVAL_S", 0.1)
     numbers = iter(range(100_000))
-    with trio.fail_after(180), capture_logs() as logged:
+    with trio.fail_after(HANGS_AFTER_S), capture_logs() as logged:
         async with open_postgres(cluster.url, serving=True, timeout_s=3) as store:
             await create_payments(store, [next(numbers)])
             assert reference(0) in references(cluster.primary)

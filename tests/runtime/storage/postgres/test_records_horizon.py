@@ -23,6 +23,7 @@ from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_trio.storage.conformance.inputs import creation
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.system.clock import GatewayClock
+from tests.support.time_limits import HANGS_AFTER_S
 
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 POLLERS = 8
@@ -61,7 +62,7 @@ async def test_a_reader_that_is_always_quicker_costs_one_more_attempt(database: 
                 reader.execute("UPDATE horizon SET at = greatest(at, %s) + 1000", (now,))
                 return decide_creation(ledger, 1, now)
 
-            with trio.fail_after(30):
+            with trio.fail_after(HANGS_AFTER_S):
                 (decision,) = await store.transact(reads(creation(1)), decide_while_the_horizon_moves)
     assert isinstance(decision.reply, Accepted)
     assert attempts == 2
@@ -84,7 +85,7 @@ async def test_a_node_whose_clock_lags_creates_payments_while_records_are_polled
                 if not is_future:
                     walks.append((end, len(page.objects)))
 
-        with trio.fail_after(120):
+        with trio.fail_after(HANGS_AFTER_S):
             async with trio.open_nursery() as nursery:
                 for nth in range(POLLERS):
                     nursery.start_soon(poll, bool(nth % 2))

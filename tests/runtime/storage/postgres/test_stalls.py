@@ -23,6 +23,8 @@ from tests.support.postgres_process import PostgresProcess, postgres_process
 # isort: split
 import psycopg
 
+from tests.support.time_limits import HANGS_AFTER_S
+
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 TABLES = ("transactions", "intents", "channels", "holders", "batches", "horizon")
 STALLS_S = [float(1 + nth) for nth in range(9)]
@@ -60,7 +62,7 @@ async def loaded_nodes(database: str) -> AsyncIterator[None]:
                 number += 1
                 await trio.sleep(1 / PAYMENTS_PER_S)
 
-        with trio.fail_after(120):
+        with trio.fail_after(HANGS_AFTER_S):
             async with running_nodes(*nodes):
                 async with trio.open_nursery() as payments:
                     payments.start_soon(load, payments)

@@ -21,6 +21,7 @@ from tests.support.postgres_cluster import Cluster, postgres_cluster
 import psycopg
 
 from mmo_sansio.values.clock import Span, later
+from tests.support.time_limits import HANGS_AFTER_S
 
 WAITS_FOR_STANDBY = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
@@ -55,7 +56,7 @@ async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered
     """The primary has it, and says so, also to a role whose sessions hide warnings; after a failover it would be
     gone."""
     answers = dict[int, str]()
-    with postgres_cluster() as cluster, trio.fail_after(120):
+    with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
         with psycopg.connect(cluster.primary.tcp_url, autocommit=True) as connection:
             connection.execute("ALTER ROLE postgres SET client_min_messages = error")
         async with open_postgres(cluster.url, serving=True, timeout_s=1) as store:
@@ -83,7 +84,7 @@ async def test_a_commit_whose_wait_for_the_standby_was_cancelled_is_not_answered
 @pytest.mark.finding("postgres-F3")
 async def test_a_commit_whose_wait_was_cancelled_is_answered_when_the_standby_has_it() -> None:
     """The standby comes back while it is asked whether the commit is safe."""
-    with postgres_cluster() as cluster, trio.fail_after(120):
+    with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(cluster.url, serving=True, timeout_s=60) as store:
             cluster.kill_standby()
             async with trio.open_nursery() as nursery:
@@ -104,7 +105,7 @@ async def test_a_commit_whose_wait_was_cancelled_is_answered_when_the_standby_ha
 @pytest.mark.finding("postgres-F3")
 async def test_records_are_not_listed_up_to_a_horizon_that_only_the_primary_has() -> None:
     """After a failover a node could create below that horizon, behind a page that was answered as complete."""
-    with postgres_cluster() as cluster, trio.fail_after(120):
+    with postgres_cluster() as cluster, trio.fail_after(HANGS_AFTER_S):
         async with open_postgres(cluster.url, serving=True, timeout_s=2) as store:
             await submit_batch(store, (creation(1), NOON))
             page = ListRecords("acme", NOON, GatewayClock().now(), page_size=10)

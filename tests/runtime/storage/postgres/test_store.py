@@ -47,6 +47,7 @@ from tests.support.postgres_server import PostgresServer
 import psycopg
 
 from mmo_sansio.values.clock import Instant, Span, earlier, later
+from tests.support.time_limits import HANGS_AFTER_S
 
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 
@@ -86,7 +87,7 @@ async def test_of_fifty_creates_with_one_reference_on_two_nodes_one_is_accepted(
                 given = creation(turn * 50 + number, merchant_reference=f"order-{turn}")
                 replies.append(await both[number % 2].engine.submit(given))
 
-            with trio.fail_after(30):
+            with trio.fail_after(HANGS_AFTER_S):
                 async with trio.open_nursery() as nursery:
                     for number in range(50):
                         nursery.start_soon(create, number)
@@ -113,7 +114,7 @@ async def test_what_two_nodes_are_told_at_once_happens_once(database: str) -> No
                 for each in inputs:
                     nursery.start_soon(node.engine.submit, each)
 
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             first = both[0]
             await tell(first, [creation(n) for n in range(payments)])
             await tell(first, [BeginSubmission(reference(n)) for n in range(payments)])
@@ -150,7 +151,7 @@ async def test_batches_beside_each_other_race_as_nodes_do_and_keep_the_order_of_
     async with nodes(database, Span(0), Span(0)) as both:
         for node in both:
             node.engine.batch_max = 4
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             calls = []
             for number in range(80):
                 given = creation(number, merchant_reference=f"order-{random.randrange(wanted)}")
@@ -223,7 +224,7 @@ async def test_a_walk_over_the_past_is_complete_whatever_is_being_written(databa
             return found
 
         walks: list[tuple[Instant, Instant, list[bytes]]] = []
-        with trio.fail_after(120):
+        with trio.fail_after(HANGS_AFTER_S):
             async with trio.open_nursery() as nursery:
                 for node in both:
                     for _ in range(6):
@@ -271,7 +272,7 @@ async def test_what_a_dead_process_held_is_handed_to_one_other(database: str) ->
                 works = await store.claim_abandoned(limit=3)
                 found.extend(each.transaction.reference for each in works)
 
-        with trio.fail_after(30):
+        with trio.fail_after(HANGS_AFTER_S):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(take, one.store)
                 nursery.start_soon(take, two.store)
@@ -354,7 +355,7 @@ async def test_a_dump_under_load_restores_to_a_sound_database(
                 await node.engine.submit(creation(number))
                 answered.append(reference(number))
 
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             async with trio.open_nursery() as nursery:
                 for begin in range(0, 4_000_000, 1_000_000):
                     nursery.start_soon(write, begin)
@@ -416,7 +417,7 @@ async def test_a_later_version_migrates_under_load_while_the_earlier_one_goes_on
             while len(replies) < wanted:  # noqa: ASYNC110  (simpler than an event for each)
                 await trio.sleep(0.01)
 
-        with trio.fail_after(90):
+        with trio.fail_after(HANGS_AFTER_S):
             async with trio.open_nursery() as nursery:
                 for begin in range(0, 8_000_000, 1_000_000):
                     nursery.start_soon(write, both[begin // 1_000_000 % 2], begin)
@@ -451,7 +452,7 @@ main()
     async with open_postgres(database, serving=True):
         pass
     waits = "SELECT count(*) FROM pg_locks WHERE relation = 'holders'::regclass AND NOT granted"
-    with trio.fail_after(180), psycopg.connect(database) as reader:
+    with trio.fail_after(HANGS_AFTER_S), psycopg.connect(database) as reader:
         reader.execute("LOCK TABLE holders IN ACCESS SHARE MODE")
         # Whoever runs the tests in the background may have them ignore Ctrl-C.
         heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -471,7 +472,7 @@ async def test_any_number_of_processes_may_migrate_at_once(database: str) -> Non
         async with open_postgres(database, serving=True) as store:
             await store.check()
 
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with trio.open_nursery() as nursery:
             for _ in range(6):
                 nursery.start_soon(serve)

@@ -12,6 +12,7 @@ from mmo_trio.storage.conformance.driver import after_noon, submit_batch
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.sqlite import migrations, open_sqlite, startup
+from tests.support.time_limits import HANGS_AFTER_S
 
 LATER = {2: "CREATE TABLE colours (name TEXT PRIMARY KEY);\nALTER TABLE transactions ADD COLUMN colour TEXT;\n"}
 """What a later version might bring."""
@@ -25,7 +26,7 @@ async def test_a_later_version_adds_to_a_file_that_keeps_its_rows(
     def report(number: int, last: int) -> None:
         steps.append((number, last))
 
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(file, serving=True) as store:
             inputs: list[Input] = [creation(1), BeginSubmission(reference(1)), succeeded(1), creation(2)]
             await submit_batch(store, *((each, after_noon(at)) for at, each in enumerate(inputs)))

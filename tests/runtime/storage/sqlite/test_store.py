@@ -27,6 +27,7 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, Store
 from mmo_trio.storage.sqlite import SqliteStore, connection, migrations, open_sqlite
 from mmo_trio.storage.sqlite.batches import ROWS_PER_STATEMENT
 from mmo_trio.storage.sqlite.writer import SqliteWriter
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 def _grant(store: SqliteStore, *, timeout_s: float) -> None:
@@ -63,7 +64,7 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
     )
     assert victim.stdout is not None
-    with trio.fail_after(60):
+    with trio.fail_after(HANGS_AFTER_S):
         lines = b""
         while lines.count(b"\n") < 30:
             lines += await victim.stdout.receive_some()
@@ -83,7 +84,7 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
 
 @pytest.mark.spec("P5")
 async def test_a_full_disk_is_unavailable_and_service_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(tmp_path / "gateway.db", serving=True) as store:
             await creates(store, 0)
             writer = store._writer.connection
@@ -107,7 +108,7 @@ async def test_a_file_locked_by_somebody_else_is_unavailable_until_it_is_let_go(
 ) -> None:
     monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.05)
     path = tmp_path / "gateway.db"
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(path, serving=True) as store:
             await creates(store, 0)
             other = sqlite3.connect(path, isolation_level=None)
@@ -126,7 +127,7 @@ async def test_a_file_locked_by_somebody_else_is_unavailable_until_it_is_let_go(
 @pytest.mark.spec("P5")
 async def test_a_file_that_is_gone_is_unavailable_and_never_replaced_by_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(path, serving=True) as store:
             await creates(store, 0)
             assert store._writer.connection is not None
@@ -168,7 +169,7 @@ async def test_an_io_error_while_committing_leaves_the_outcome_unknown_and_servi
             return super().execute(sql, *values)
 
     path = tmp_path / "gateway.db"
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(path, serving=True) as store:
             await creates(store, 0)
             before, store._writer.connection = (
@@ -196,7 +197,7 @@ async def test_a_long_page_does_not_hold_up_commits(tmp_path: Path) -> None:
         assert before == after, "a question sees one snapshot"
         return int(after)
 
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(tmp_path / "gateway.db", serving=True) as store, trio.open_nursery() as nursery:
             nursery.start_soon(store._read, slow)
             await trio.to_thread.run_sync(reading.wait, 20)
@@ -223,7 +224,7 @@ async def test_records_wait_for_a_commit_that_has_dated_payments_in_their_window
 
     monkeypatch.setattr(SqliteWriter, "_commit", slow_commit)
     created = later(NOON, Span(1))
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(tmp_path / "gateway.db", serving=True) as store, trio.open_nursery() as nursery:
             nursery.start_soon(creates, store, 1)
             await trio.to_thread.run_sync(reached.wait, 20)
@@ -235,7 +236,7 @@ async def test_records_wait_for_a_commit_that_has_dated_payments_in_their_window
 
 async def test_a_second_server_is_refused_and_administration_is_not(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(path, serving=True) as store:
             with pytest.raises(StoreUnusable, match=r"stop it first.*PostgreSQL"):
                 async with open_sqlite(path, serving=True):
@@ -280,7 +281,7 @@ async def test_a_commit_that_takes_too_long_is_unknown_and_what_it_wanted_is_not
         commit(writer, connection)
 
     monkeypatch.setattr(SqliteWriter, "_commit", slow_commit)
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(tmp_path / "gateway.db", serving=True, timeout_s=1) as store:
             with pytest.raises(OutcomeUnknown):
                 await creates(store, 1)
@@ -306,7 +307,7 @@ async def test_a_batch_that_was_given_up_before_its_commit_is_not_stored(tmp_pat
         assert may_go_on.wait(20)
         return ()
 
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(tmp_path / "gateway.db", serving=True, timeout_s=0.2) as store:
             with pytest.raises(StoreUnavailable):
                 await store.transact(Reads(), slow_decide)
@@ -396,7 +397,7 @@ async def test_a_question_that_takes_too_long_is_unavailable(tmp_path: Path) -> 
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
         ).fetchone()
 
-    with trio.fail_after(30):
+    with trio.fail_after(HANGS_AFTER_S):
         async with open_sqlite(tmp_path / "gateway.db", serving=True, timeout_s=0.2) as store:
             with pytest.raises(StoreUnavailable):
                 await store._read(endless)
