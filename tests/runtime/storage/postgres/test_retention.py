@@ -22,12 +22,15 @@ from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from tests.support.aged_payments import NOW, pay, places, retention_section
 from tests.support.postgres_process import PostgresProcess, postgres_process
 from tests.support.postgres_server import PostgresServer
+from tests.support.time_limits import HANGS_AFTER_S
 
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 PAYMENTS = 12
 IN_THE_ARCHIVE = dict.fromkeys(range(1, PAYMENTS + 1), (False, 1))
 WRITING_LATE = {"wal_writer_delay": "10s", "wal_writer_flush_after": "0", "autovacuum": "off"}
 """Settings with which only a commit that waits for the disk brings anything to it for some seconds."""
+WAITS_S = 2 * HANGS_AFTER_S
+"""How long the store waits for the server: it gives no call up, however long a restart takes."""
 CALLS = ("advance_archive", "remove_archived", "remove_history", "remove_audit", "save_run")
 
 
@@ -106,8 +109,8 @@ async def _run_with(
 ) -> int:
     """Archive all payments of a new store, with a restart; return how many points the run had."""
     url = databases.migrated()
-    with trio.fail_after(120):
-        async with open_postgres(url, serving=True) as store:
+    with trio.fail_after(HANGS_AFTER_S):
+        async with open_postgres(url, serving=True, timeout_s=WAITS_S) as store:
             await pay(store, 1, PAYMENTS)
             with monkeypatch.context() as patched:
                 for name in CALLS:
@@ -154,8 +157,8 @@ async def _die_and_run_again(server: PostgresProcess, url: str, archive: Path, m
             raise InterruptedError
         return 0
 
-    with trio.fail_after(120):
-        async with open_postgres(url, serving=False) as store:
+    with trio.fail_after(HANGS_AFTER_S):
+        async with open_postgres(url, serving=False, timeout_s=WAITS_S) as store:
             await pay(store, 1, PAYMENTS)
             with monkeypatch.context() as patched:
                 patched.setattr(PostgresRetentionStore, "remove_archived", remove)
