@@ -3,6 +3,7 @@ decided in vain (S1, S2)."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -21,8 +22,10 @@ from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.postgres import open_postgres, startup
+from mmo_trio.storage.postgres.connections import WRITER_SETUP
 from mmo_trio.system.clock import GatewayClock
+from tests.support.time_limits import HANGS_AFTER_S
 
 # isort: split
 import psycopg
@@ -30,20 +33,31 @@ import psycopg
 CONTENDED = 1
 OTHERS = range(2, 6)
 OF_ANOTHER_BRAND = 9
+WAITS_S = 2 * HANGS_AFTER_S
+"""How long gateways wait for a lock: who waits for the one that a test holds is not answered while the test lasts."""
+
+
+@pytest.fixture(autouse=True)
+def _patient_gateways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no commit be given up because the machine is busy while it waits for the test's lock."""
+    patient = WRITER_SETUP.replace("SET lock_timeout = '5s'", f"SET lock_timeout = '{WAITS_S:.0f}s'")
+    assert patient != WRITER_SETUP
+    monkeypatch.setattr(startup, "WRITER_SETUP", patient)
+    monkeypatch.setattr(batch_module, "DEFERRALS_MAX", sys.maxsize)
 
 
 @asynccontextmanager
 async def two_gateways(database: str) -> AsyncIterator[tuple[Engine, Engine]]:
     """Two engines on one database, and payments that are with their provider."""
     async with (
-        open_postgres(database, serving=True) as one,
-        open_postgres(database, serving=True) as other,
+        open_postgres(database, serving=True, timeout_s=WAITS_S) as one,
+        open_postgres(database, serving=True, timeout_s=WAITS_S) as other,
         trio.open_nursery() as nursery,
     ):
         engines = [Engine(store, GatewayClock(), Outbox()) for store in (one, other)]
         for engine in engines:
             await nursery.start(engine.run)
-        with trio.fail_after(60):
+        with trio.fail_after(HANGS_AFTER_S):
             for number in (CONTENDED, *OTHERS):
                 await engines[0].submit(creation(number))
                 await engines[0].submit(BeginSubmission(reference(number)))
@@ -105,9 +119,8 @@ async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(d
             await a_commit_waits(database)
             contended = other.enqueue(succeeded(CONTENDED))
             replies = [other.enqueue(succeeded(number)) for number in OTHERS]
-            with trio.fail_after(4):
-                for each in replies:
-                    assert isinstance(await each.reply(), Applied)
+            for each in replies:
+                assert isinstance(await each.reply(), Applied)
             assert other.statistics().deferred > 0
             locking.commit()
         reply = await contended.reply()
@@ -148,8 +161,7 @@ async def test_the_polls_of_other_payments_do_not_wait_for_a_locked_one(database
             await a_commit_waits(database)
             due = await other.store.due(other.clock.now(), limit=9)
             woken = [other.enqueue(TransactionWoke(each)) for each in {reference(CONTENDED), *due}]
-            with trio.fail_after(4):
-                replies = [await each.reply() for each in woken]
+            replies = [await each.reply() for each in woken]
             assert [type(each) for each in replies].count(Ignored) == 1
             assert other.statistics().deferred == 0
             locking.commit()
