@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
+from time import process_time
 from typing import TypeVar
 
 from attrs import define
@@ -18,7 +18,7 @@ NEGLIGIBLE_S = 100e-6
 """Below it the fixed costs of a call and the clock itself outweigh what the text costs."""
 ROUNDS_MIN = 3
 PATIENCE_S = 2.0
-"""How long a ratio that is too large is measured again: a machine that is shared may be slow for a second."""
+"""CPU time for which a ratio that is too large is measured again: a machine that is shared may be slow for a second."""
 
 
 @define
@@ -45,8 +45,8 @@ def measure(
     """Return what both texts cost, in turn and as often as needed until the ratio is small enough, so that what else
     the machine does has no part in it."""
     cost = Cost(float("inf"), float("inf"))
-    ends_at, rounds = monotonic() + patience_s, 0
-    while rounds < ROUNDS_MIN or (cost.ratio > enough and monotonic() < ends_at):
+    ends_at, rounds = process_time() + patience_s, 0
+    while rounds < ROUNDS_MIN or (cost.ratio > enough and process_time() < ends_at):
         cost.harmless_s = min(cost.harmless_s, best_time(lambda: parse(harmless), rounds=1))
         cost.hostile_s = min(cost.hostile_s, best_time(lambda: parse(hostile), rounds=1))
         rounds += 1
