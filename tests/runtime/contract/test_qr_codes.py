@@ -26,7 +26,7 @@ from tests.support.receivers import Call, answers_status, calls_to, receiver, so
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.storages import storages
 
-SOON = {"MMO_LIMITS_CALLBACK_TIMEOUT": "300ms"}
+SOON = {"MMO_LIMITS_CALLBACK_TIMEOUT": "1s"}
 
 
 async def outcome_of(sandbox: Running, reference: str) -> dict[str, Any]:
