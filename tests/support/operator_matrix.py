@@ -42,6 +42,10 @@ SUCCESS = "success"
 NEVER: Span = HOUR
 """Longer than any client waits for an answer."""
 AFTER_EXPIRY = Span(3 * DAY + HOUR)
+EXPIRED = "transaction_expired"
+LATE_STEPS_MAX = 60
+"""Further steps of 900 s, all long before the expiry, for a machine that is so busy that a gateway is behind its
+clock."""
 
 
 @frozen
@@ -76,7 +80,7 @@ CALLED_BACK = (
 )
 UNCALLED = Course("no callback", (SOON, CallBack(())))
 LATE_RESULT = Course(
-    "result after the expiry", (EndAfter(AFTER_EXPIRY),), ends="transaction_expired", is_paid=True, is_suspended=True
+    "result after the expiry", (EndAfter(AFTER_EXPIRY),), ends=EXPIRED, is_paid=True, is_suspended=True
 )
 
 

@@ -20,8 +20,9 @@ from mmo_trio.simulators.base import EndAfter, Fault, LoseAnswer, LoseRequest, P
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import FREE_PORTS, CallbackRecorder, Process, recording_callbacks, serving_process
 from tests.support.operator_gateway import API_KEY, FORM, RunningSimulator, run_simulator
-from tests.support.operator_matrix import AFTER_EXPIRY, NEVER, OPERATORS, Course, Operator, Way
+from tests.support.operator_matrix import AFTER_EXPIRY, EXPIRED, LATE_STEPS_MAX, NEVER, OPERATORS, Course, Operator, Way
 from tests.support.reserved_port import reserved_port
+from tests.support.time_limits import HANGS_AFTER_S
 
 LOST = ("lost answer", "lost request")
 HELD: Mapping[str, Fault] = {"lost answer": LoseAnswer(NEVER), "lost request": LoseRequest(NEVER)}
@@ -180,12 +181,22 @@ async def ended(
 ) -> dict[str, dict[str, Any]]:
     """What has become of each, in the end."""
     found: dict[str, dict[str, Any]] = {}
-    for seconds in (*[40] * 8, *[900] * 9, AFTER_EXPIRY // SECOND, 1, 1, 1):
-        for each in begun:
-            if each.reference not in found:
-                now = await merchant.status(each.reference)
-                found |= {} if now["status"] == "pending" else {each.reference: now}
-        if len(found) == len(begun):
-            break
-        await stage.advance(process, seconds)
+
+    async def advance(references: set[str], *steps_s: int) -> None:
+        """Let so much time pass, step by step, while one of these has not ended."""
+        for seconds in steps_s:
+            for each in references - found.keys():
+                now = await merchant.status(each)
+                found.update({} if now["status"] == "pending" else {each: now})
+            if references <= found.keys():
+                break
+            await stage.advance(process, seconds)
+
+    every = {each.reference for each in begun}
+    await advance(every, *[40] * 8, *[900] * 9)
+    await advance({each.reference for each in begun if each.course.ends != EXPIRED}, *[900] * LATE_STEPS_MAX)
+    await advance(every, AFTER_EXPIRY // SECOND)
+    with trio.fail_after(HANGS_AFTER_S):
+        while not every <= found.keys():
+            await advance(every, 1)
     return found
