@@ -20,6 +20,7 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.testing.machine_clock import MachineClocks, MachineGatewayClock
 from mmo_trio.testing.simulated_run import Simulation, SimulationStalled, run_simulated
 from mmo_trio.testing.virtual_clock import TRUE_TIME_AT_START
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 async def _race(simulation: Simulation, *, runners: int = 6) -> list[str]:
@@ -73,7 +74,7 @@ def test_years_pass_at_once_and_every_clock_shows_them() -> None:
 
     real = time.time()
     assert run_simulated(sleep, seed=0) == (3 * 365 * DAY,) * 5
-    assert time.time() - real < 60
+    assert time.time() - real < HANGS_AFTER_S
 
 
 def test_events_happen_in_their_order_before_tasks_that_wake_at_the_same_time() -> None:
