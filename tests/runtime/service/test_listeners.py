@@ -46,7 +46,7 @@ async def test_pages_and_console_count_their_connections(tmp_path: Path) -> None
         for name in PEOPLE:
             idle = [await connect(running, name) for _ in range(3)]
             one_more = await connect(running, name)
-            with trio.fail_after(5):
+            with trio.fail_after(HANGS_AFTER_S):
                 assert (await one_more.answer()).status == 503
             assert (await idle[0].ask(visit(name))).status == 200
             for client in (*idle, one_more):
@@ -59,7 +59,7 @@ async def test_one_address_may_have_half_of_the_console(tmp_path: Path) -> None:
     async with serving(tmp_path, environment=limits) as running:
         for name, most in (("console", 2), ("pages", 3)):
             clients = [await connect(running, name) for _ in range(most + 1)]
-            with trio.fail_after(5):
+            with trio.fail_after(HANGS_AFTER_S):
                 assert (await clients[-1].answer()).status == 503
             for client in clients:
                 await trio.aclose_forcefully(client.stream)
@@ -82,7 +82,7 @@ async def test_no_listener_speaks_http2(tmp_path: Path, name: str) -> None:
     async with serving(tmp_path) as running:
         client = await connect(running, name)
         await client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
-        with trio.fail_after(5):
+        with trio.fail_after(HANGS_AFTER_S):
             assert (await client.answer()).status == 400
             await client.stream.aclose()
 
@@ -133,7 +133,7 @@ async def test_behind_a_proxy_nobody_else_is_served_in_the_clear(
             with monkeypatch.context() as patch, capture_logs() as lines:
                 patch.setattr(LingeringStream, "peer_address", lambda _, peer=peer: peer)
                 client = await connect(running, name)
-                with trio.fail_after(5):
+                with trio.fail_after(HANGS_AFTER_S):
                     if is_served:
                         assert (await client.ask(visit(name))).status == 200
                     else:

@@ -14,6 +14,7 @@ from mmo_trio.http.asgi.hypercorn_server import STREAMS_MAX
 from tests.runtime.http.asgi.test_app import RIGHT, http2_app
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import get
+from tests.support.time_limits import HANGS_AFTER_S
 
 LARGE = 20_000_000
 """What the service answers to `/large`."""
@@ -36,7 +37,7 @@ async def test_connections_are_counted() -> None:
         assert (await second.ask(get())).status == 200
         assert await (await app.connect()).is_closed()
         await trio.aclose_forcefully(second.stream)
-        with trio.fail_after(5):
+        with trio.fail_after(HANGS_AFTER_S):
             while True:
                 client = await app.connect()
                 await client.send(get())

@@ -7,6 +7,7 @@ import trio
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from tests.support.http_listener import Client, RunningListener, get, listening, post
+from tests.support.time_limits import HANGS_AFTER_S
 
 LIMITS = ListenerLimits(idle_timeout_s=9, linger_timeout_s=9, drain_timeout_s=9)
 
@@ -113,6 +114,6 @@ async def test_a_cancelled_listener_leaves_no_connection_open() -> None:
         stream = await trio.open_tcp_stream("127.0.0.1", here.port)
         client = Client(stream)
         assert (await client.ask(get())).status == 200
-    with trio.fail_after(5):
+    with trio.fail_after(HANGS_AFTER_S):
         assert await client.is_closed()
     await stream.aclose()
