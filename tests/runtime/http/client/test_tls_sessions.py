@@ -21,6 +21,7 @@ from tests.support.hostile_receivers import (
     server_with_certificate,
     trusting_context,
 )
+from tests.support.reserved_port import reserved_port
 from tests.support.time_limits import HANGS_AFTER_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -76,14 +77,12 @@ async def test_a_certificate_is_looked_at_again_after_a_while(monkeypatch: pytes
 @pytest.mark.spec("K7")
 async def test_another_server_in_its_place_must_prove_itself() -> None:
     client, receiver = a_client(), Receiver()
-    async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
-        with trio.fail_after(HANGS_AFTER_S):
-            await client.deliver(callback_to(here.url))
-        port, url = here.port, here.url
     other_server = server_with_certificate(authority().issue_cert("merchant.example"))
-    async with running_receiver(receiver.behave, other_server, port=port):
-        with trio.fail_after(HANGS_AFTER_S):
-            attempt = await client.deliver(callback_to(url))
+    with reserved_port() as port, trio.fail_after(HANGS_AFTER_S):
+        async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3), port=port) as here:
+            await client.deliver(callback_to(here.url))
+        async with running_receiver(receiver.behave, other_server, port=port) as here:
+            attempt = await client.deliver(callback_to(here.url))
     assert attempt.outcome is DeliveryOutcome.TRANSPORT_ERROR
     assert "Hostname mismatch" in attempt.detail
     assert receiver.resumed == [False]
