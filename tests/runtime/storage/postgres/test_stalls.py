@@ -92,7 +92,9 @@ async def callbacks_open(store: Store) -> int:
 async def test_a_locked_table_repeats_no_callback(table: str, stall_s: float, database: str) -> None:
     async with loaded_nodes(database):
         with psycopg.connect(database) as staff:
-            staff.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+            lock = f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode()
+            # In a thread: what it waits for may be a transaction of a node, which goes on in this one.
+            await trio.to_thread.run_sync(staff.execute, lock)
             await trio.sleep(stall_s)
 
 
