@@ -10,6 +10,7 @@ from collections.abc import Callable
 from urllib.parse import urlencode, urlsplit
 
 import trio
+from argon2 import PasswordHasher
 from attrs import define, field
 
 from bench import machine, servers
@@ -145,5 +146,5 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
 async def _add_user(ours: Ours) -> None:
     """Add the user, unless an earlier run has."""
     async with open_store(f"sqlite:///{ours.folder / 'gateway.db'}", serving=False) as store:
-        operator = ConsoleUser(NAME, Role.ADMIN, hash_password(PASSWORD), Instant(0))
+        operator = ConsoleUser(NAME, Role.ADMIN, hash_password(PasswordHasher(), PASSWORD), Instant(0))
         await store.admin.add_user(operator)

@@ -17,9 +17,10 @@ from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
 from tests.support.merchant import Answer, ask
+from tests.support.password_hasher import CHEAP_HASHER
 
 PASSWORD = "correct horse battery"
-HASH = hash_password(PASSWORD)
+HASH = hash_password(CHEAP_HASHER, PASSWORD)
 _TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from argon2 import PasswordHasher
 from attrs import Factory, define
 
 from mmo_sansio.providers.registry import ProviderKind
@@ -20,6 +21,7 @@ from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
+from tests.support.password_hasher import CHEAP_HASHER
 from tests.support.receivers import sort_requests
 from tests.support.storages import Storage, storages
 
@@ -90,12 +92,13 @@ async def serving(
     api_key: str = "",
     extra_listeners: Sequence[ExtraListener] = (),
     provider_kinds: Mapping[str, ProviderKind] | None = None,
+    password_hasher: PasswordHasher | None = CHEAP_HASHER,
 ) -> AsyncIterator[Running]:
     """A sandbox in this directory and a receiver for its demo brand; both end with the block.
 
     `environment`: further settings as MMO_… variables. `brands`: text of a brands.toml to serve
     instead of the demo brand, whose `api_key` the receiver then expects. `provider_kinds`: further
-    kinds of provider.
+    kinds of provider. `password_hasher`: None for that of production.
     """
     authority = ensure_authority(directory)
     storage = storages.of(directory)
@@ -115,7 +118,13 @@ async def serving(
 
         async def serve_until_drained() -> None:
             with storage.opened_by_service():
-                await run_service(config, on_ready=send_ready.send_nowait, drain=drain, extra_listeners=extra_listeners)
+                await run_service(
+                    config,
+                    on_ready=send_ready.send_nowait,
+                    drain=drain,
+                    extra_listeners=extra_listeners,
+                    password_hasher=password_hasher,
+                )
             ended.set()
 
         nursery.start_soon(serve_until_drained)

@@ -48,6 +48,7 @@ class ConsoleContext:
     provider_breakers: Callable[[], Mapping[str, BreakerState]]
     """Returns the state of this process's breaker of each provider."""
     trusted_proxies: TrustedProxies
+    verify_password: PasswordVerifier
     hosts: frozenset[str] = frozenset()
     """Names under which the console may be reached, besides `localhost` and addresses."""
     is_sandbox: bool = False
@@ -56,7 +57,6 @@ class ConsoleContext:
     live_streams: OpenStreams = Factory(OpenStreams)
     closing: trio.Event = Factory(trio.Event)
     """Set when the listeners close, which ends the event streams."""
-    verify_password: PasswordVerifier = Factory(PasswordVerifier)
 
 
 def console() -> ConsoleContext:

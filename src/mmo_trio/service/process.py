@@ -17,6 +17,7 @@ from functools import partial
 
 import structlog
 import trio
+from argon2 import PasswordHasher
 
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.service.listeners import ExtraListener, Http2Listener, Listeners, Shutdown
@@ -45,13 +46,15 @@ async def run_service(
     drain: trio.Event | None = None,
     extra_listeners: Sequence[ExtraListener] = (),
     inherited: Inherited | None = None,
+    password_hasher: PasswordHasher | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or `drain`, then drain; SIGHUP reloads the certificates.
 
     With `drain` given no signal is handled; else a process that was asked to end ignores further requests until it
     ends. `extra_listeners` open and close together with the service's own. A worker process serves on the sockets that
-    it has `inherited`, ends also when its supervisor is gone, and ends gently on SIGUSR2. Raises SettingsError,
-    StoreUnusable or StoreUnavailable when the service can't begin.
+    it has `inherited`, ends also when its supervisor is gone, and ends gently on SIGUSR2. `password_hasher` checks the
+    passwords of the console; None is that of production. Raises SettingsError, StoreUnusable or StoreUnavailable when
+    the service can't begin.
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
@@ -78,7 +81,8 @@ async def run_service(
             else:
                 listening_sockets = inherited.listening_sockets
             try:
-                resources = await build_resources(config, store, listener_urls(config, listening_sockets))
+                addresses = listener_urls(config, listening_sockets)
+                resources = await build_resources(config, store, addresses, password_hasher=password_hasher)
                 listeners = Listeners(
                     assemble(resources),
                     settings,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from argon2 import PasswordHasher
 from click.testing import CliRunner, Result
 
 from mmo_sansio.values.clock import Instant
@@ -21,6 +22,7 @@ from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.storage.interface.admin_types import AuditEvent
 from mmo_trio.storage.interface.audit_chain import row_hash
 from mmo_trio.storage.open_store import open_store
+from tests.support.password_hasher import CHEAP_HASHER
 
 PASSWORD = "correct horse battery"
 
@@ -37,9 +39,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def mmo(folder: Path, *words: str, typed: str | None = None) -> Result:
-    """Give a command."""
-    return CliRunner().invoke(main, [*words, "--data", str(folder)], input=typed)
+def mmo(
+    folder: Path, *words: str, typed: str | None = None, password_hasher: PasswordHasher | None = CHEAP_HASHER
+) -> Result:
+    """Give a command; without a hasher, it uses its own."""
+    return CliRunner().invoke(main, [*words, "--data", str(folder)], input=typed, obj=password_hasher)
 
 
 def add(folder: Path, name: str = "ada", role: str = "admin") -> Result:
@@ -105,6 +109,13 @@ def test_operators_are_added_listed_disabled_and_given_passwords(folder: Path) -
     raw = b"".join(each.read_bytes() for each in folder.glob("gateway.db*"))
     assert PASSWORD.encode() not in raw
     assert b"$argon2id$" in raw
+
+
+def test_passwords_are_hashed_as_rfc_9106_recommends(folder: Path) -> None:
+    words = ("operators", "add", "ada", "--role", "admin", "--password-stdin")
+    assert mmo(folder, *words, typed=f"{PASSWORD}\n", password_hasher=None).exit_code == 0
+    raw = b"".join(each.read_bytes() for each in folder.glob("gateway.db*"))
+    assert b"$argon2id$v=19$m=65536,t=3,p=4$" in raw
 
 
 @pytest.mark.finding("new-users-M13")

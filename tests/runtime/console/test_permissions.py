@@ -16,6 +16,7 @@ from mmo_trio.console.sign_in_limit import FAILURES_PER_ADDRESS_MAX, FAILURES_PE
 from mmo_trio.storage.interface.admin_types import PaymentCount, Role
 from mmo_trio.storage.shared.payment_counts import latency_class
 from mmo_trio.system.masking import mask_text
+from tests.support.password_hasher import CHEAP_HASHER
 
 TABLE = [
     (Role.VIEWER, ""),
@@ -94,15 +95,15 @@ def test_a_user_who_fails_too_often_waits_until_the_window_has_passed() -> None:
 
 
 def test_a_password_is_kept_as_a_hash_that_only_it_fits() -> None:
-    password_hash = hash_password("zwölf Zeichen sind genug")
+    password_hash = hash_password(CHEAP_HASHER, "zwölf Zeichen sind genug")
     assert password_hash.startswith("$argon2id$")
-    assert verify_password("zwo\u0308lf Zeichen sind genug", password_hash)
-    assert not verify_password("zwolf Zeichen sind genug", password_hash)
-    assert not verify_password("x" * 10_000, None)
-    assert not verify_password("anything", "no hash")
+    assert verify_password(CHEAP_HASHER, "zwo\u0308lf Zeichen sind genug", password_hash)
+    assert not verify_password(CHEAP_HASHER, "zwolf Zeichen sind genug", password_hash)
+    assert not verify_password(CHEAP_HASHER, "x" * 10_000, None)
+    assert not verify_password(CHEAP_HASHER, "anything", "no hash")
     for unusable in ("short", "x" * 257):
         with pytest.raises(UnusablePassword):
-            hash_password(unusable)
+            hash_password(CHEAP_HASHER, unusable)
 
 
 def test_names_in_an_audit_event_become_plain_text() -> None:

@@ -15,6 +15,7 @@ from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.console.app import create_console_app
 from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.settings import ConsoleSection
 from mmo_trio.storage.interface.admin_types import AuditKey
@@ -23,6 +24,7 @@ from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from tests.runtime.console.conftest import STAFF, SignedIn
 from tests.runtime.console.test_sign_in import ACTS
 from tests.support.console_browser import ConsoleBrowser, add_users, open_store_of
+from tests.support.password_hasher import CHEAP_HASHER
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -290,6 +292,7 @@ def test_nothing_sends_a_callback_again() -> None:
         {},
         dict,
         TrustedProxies(),
+        PasswordVerifier(CHEAP_HASHER),
     )
     app = create_console_app(PrometheusExporter.__new__(PrometheusExporter), context)
     posts = {str(rule) for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from argon2 import PasswordHasher
 from attrs import evolve
 
 from mmo_sansio.values.clock import Instant
+from mmo_trio.console.passwords import hash_password
 from mmo_trio.console.sign_in_limit import FAILURES_PER_ADDRESS_MAX, FAILURES_PER_NAME_MAX
+from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
 from tests.support.sandbox_gateway import Running, Serve
@@ -49,6 +52,17 @@ async def test_the_session_is_in_a_cookie_that_no_script_and_no_other_site_gets(
     for path in PAGES[:-1]:
         assert (await person.get(path)).status == 200, path
     assert (await person.get("/payments/01JD0000000000000000000000")).status == 404
+
+
+async def test_the_hash_of_production_fits_only_its_password(serve: Serve) -> None:
+    async with serve(password_hasher=None) as running:
+        user = ConsoleUser("ada", Role.ADMIN, hash_password(PasswordHasher(), PASSWORD), Instant(0))
+        async with open_store_of(running.directory) as store:
+            assert await store.admin.add_user(user)
+        person = ConsoleBrowser(running.ready.console)
+        assert (await person.sign_in("ada", "wrong horse battery")).status == 403
+        assert (await person.sign_in("nobody")).status == 403
+        assert (await person.sign_in("ada")).status == 303
 
 
 async def test_behind_a_trusted_proxy_with_tls_the_cookie_is_secure(serve: Serve) -> None:

@@ -61,6 +61,12 @@ async def test_a_sandbox_without_providers_has_the_simulated_operator(tmp_path: 
         assert set(workers.providers.providers) == {"sandbox"}
 
 
+async def test_passwords_cost_what_rfc_9106_recommends(tmp_path: Path) -> None:
+    async with open_memory() as store:
+        hasher = (await resources_of(tmp_path, store, {})).password_hasher
+    assert (hasher.memory_cost, hasher.time_cost, hasher.parallelism) == (64 * 1024, 3, 4)
+
+
 async def test_production_without_providers_has_no_simulated_operator(tmp_path: Path) -> None:
     async with open_memory() as store:
         await resources_of(tmp_path, store, {})  # This makes the master key, as production never does.

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 import click
+from argon2 import PasswordHasher
 from attrs import evolve
 
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
@@ -154,12 +155,12 @@ def _change_user(
 
 
 def _read_password_hash(*, from_stdin: bool) -> str:
-    """Return the hash of the typed password, or of a line of standard input."""
+    """Return the hash of the typed password, or of a line of standard input, by the hasher of the context, if any."""
     if from_stdin:
         typed = sys.stdin.readline().rstrip("\r\n")
     else:
         typed = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     try:
-        return hash_password(typed)
+        return hash_password(click.get_current_context().ensure_object(PasswordHasher), typed)
     except UnusablePassword as fault:
         raise UsageProblem(f"Not taken: {fault}.") from None

@@ -25,6 +25,7 @@ from mmo_trio.api.served_windows import ServedWindows
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.metrics.process_files import ProcessMetricsFiles
@@ -206,6 +207,7 @@ def _console_context(
         resources.provider_titles,
         lambda: {name: each.breaker.state for name, each in accounts.provider_accounts.items()},
         TrustedProxies(resources.settings.listen.proxy_trusted),
+        PasswordVerifier(resources.password_hasher),
         frozenset((*resources.settings.console.hosts, resources.settings.listen.console.host.lower())),
         is_sandbox=resources.config.is_sandbox,
         closing=closing,

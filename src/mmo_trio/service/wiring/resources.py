@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from argon2 import PasswordHasher
 from attrs import evolve, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
@@ -51,6 +52,8 @@ class Resources:
     provider_client: HttpClient
     """Sends requests to operators: with authorities and name look-ups of its own, so that nothing that merchants do or
     need has a part in it."""
+    password_hasher: PasswordHasher
+    """Of the console's users."""
 
     @property
     def settings(self) -> Settings:
@@ -95,9 +98,10 @@ async def build_resources(
     *,
     clock: GatewayClock | None = None,
     open_clients: OpenClients = open_system_clients,
+    password_hasher: PasswordHasher | None = None,
 ) -> Resources:
     """Build the resources of a gateway on this store and these addresses, by the clock of the machine unless there is
-    another one.
+    another one, and with Argon2id as RFC 9106 recommends it unless there is another hasher.
 
     Raises SettingsError, also when the master key is not that of the store, and StoreUnusable when the machine's clock
     differs too much from the store's."""
@@ -122,6 +126,7 @@ async def build_resources(
         egress_rules=rules,
         delivery_client=clients.deliveries,
         provider_client=clients.providers,
+        password_hasher=password_hasher or PasswordHasher(),
     )
 
 
