@@ -11,6 +11,8 @@ import pytest
 import structlog
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 
+from mmo_trio.http.asgi.web_app import WebApp
+from tests.support.compiled_templates import CompiledTemplates
 from tests.support.postgres_programs import CHOICE, chosen
 from tests.support.postgres_server import DatabaseServer, postgres_server
 
@@ -37,6 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell every helper, and the processes that tests start, which PostgreSQL was chosen."""
     if name := config.getoption("--postgres"):
         os.environ[CHOICE] = name
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _compiled_templates() -> None:
+    """Compile each template once."""
+    WebApp.jinja_options = {"bytecode_cache": CompiledTemplates()}
 
 
 def pytest_report_header() -> str:
