@@ -111,6 +111,14 @@ def test_operators_are_added_listed_disabled_and_given_passwords(folder: Path) -
     assert b"$argon2id$" in raw
 
 
+@pytest.mark.finding("security-20")
+def test_a_second_factor_that_nobody_has_is_not_reset(folder: Path) -> None:
+    add(folder)
+    for name, answer in (("ada", "ada has no second factor"), ("nobody", "There is no user nobody")):
+        refused = mmo(folder, "operators", "totp", "reset", name)
+        assert (refused.exit_code, answer in refused.stderr) == (1, True)
+
+
 def test_passwords_are_hashed_as_rfc_9106_recommends(folder: Path) -> None:
     words = ("operators", "add", "ada", "--role", "admin", "--password-stdin")
     assert mmo(folder, *words, typed=f"{PASSWORD}\n", password_hasher=None).exit_code == 0

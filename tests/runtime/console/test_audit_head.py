@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
+from click.testing import CliRunner
 
+from mmo_trio.cli import main
 from tests.support.console_browser import ConsoleBrowser, add_users
-from tests.support.mmo_process import COMMAND, FREE_PORTS, mmo, serving_process
+from tests.support.mmo_process import COMMAND, FREE_PORTS, serving_process
 
 WITH_JSON = ("env", "MMO_LOG_FORMAT=json", *COMMAND)
 
@@ -24,4 +28,6 @@ async def test_the_log_of_a_process_holds_the_end_of_the_audit_log(tmp_path: Pat
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     ends = [each["end"] for each in lines if each["event"] == "audit_head"]
     assert [each.partition(":")[0] for each in ends] == ["0", "2"]
-    assert (await mmo("audit", "verify", "--seen", ends[-1], "--data", tmp_path)).strip() == ends[-1]
+    words = ["audit", "verify", "--seen", ends[-1], "--data", str(tmp_path)]
+    verified = await trio.to_thread.run_sync(partial(CliRunner().invoke, main, words))
+    assert (verified.exit_code, verified.stdout.strip()) == (0, ends[-1])

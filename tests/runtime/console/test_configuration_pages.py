@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import trio
 from attrs import evolve
 
@@ -88,8 +89,9 @@ async def test_a_back_test_tells_what_todays_payments_would_have_met(sandbox: Ru
 
 
 async def test_a_back_test_tells_which_refused_requests_a_wider_limit_accepts(
-    sandbox: Running, signed_in: SignedIn
+    sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("mmo_trio.workers.refusal_recorder.INTERVAL_S", 0.0)
     before = await first_brand(sandbox)
     ann = await signed_in("ann")
     form = await filled_form(ann, before.id)
@@ -102,7 +104,7 @@ async def test_a_back_test_tells_which_refused_requests_a_wider_limit_accepts(
             shown = (await ann.get("/configuration/1?day=today")).body.decode()
             if "and 1 requests that" in shown:
                 break
-            await trio.sleep(0.2)
+            await trio.sleep(0.02)
     assert re.findall(row, shown) == [("0", "1")]
 
 
