@@ -271,9 +271,8 @@ def test_a_wrong_master_key_is_refused_and_no_other_is_made(data: Path, tmp_path
     listen = mmo("listen", "--port", "0", "--data", data)
     assert listen.exit_code == 2
     assert "keys.master_key_file" in listen.stderr
-    command = [sys.executable, "-m", "mmo_trio.cli", "sandbox", "--data", str(data), *FREE_PORTS]
-    sandbox = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (sandbox.returncode, sandbox.stdout) == (2, "")
+    sandbox = mmo("sandbox", "--data", data, *FREE_PORTS)
+    assert (sandbox.exit_code, sandbox.stdout) == (2, "")
     assert remedy in sandbox.stderr
     assert is_missing is not (data / "master.key").exists()
     assert len(in_use(data, "zuri")) == 1

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 import trio
+from click.testing import CliRunner, Result
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.testing import builders as a
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
+from mmo_trio.cli import main
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.runtime.cli.test_commands import fill
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
@@ -23,10 +25,16 @@ from tests.support.time_limits import HANGS_AFTER_S
 TURNED = "order \u202e051\u202c Zoë"
 
 
+def mmo(*arguments: str | Path, encoding: str = "utf-8") -> Result:
+    """Give a command in this process, in a terminal of this encoding."""
+    without_settings = {name: None for name in os.environ if name.startswith("MMO_")}
+    return CliRunner(charset=encoding, env=without_settings).invoke(main, [*map(str, arguments)])
+
+
 def run(
     *arguments: str | Path, file_bytes_max: int | None = None, stdout: Path | None = None, **variables: str
 ) -> tuple[int, str, str]:
-    """Return the exit code of a command, and what it printed on standard output and standard error."""
+    """Run a process of the command; return its exit code, and what it printed on standard output and standard error."""
 
     def limit_files() -> None:
         if file_bytes_max is not None:
@@ -69,19 +77,19 @@ def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> 
     ensure_authority(tmp_path)
     (tmp_path / name).unlink(missing_ok=True)
     (tmp_path / name).mkdir()
-    code, _, said = run("sandbox", "--data", tmp_path, *FREE_PORTS)
-    assert (code, "Traceback" in said) == (2, False), said
-    assert f"{tmp_path / name}: Is a directory." in said
+    done = mmo("sandbox", "--data", tmp_path, *FREE_PORTS)
+    assert (done.exit_code, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert f"{tmp_path / name}: Is a directory." in done.stderr
 
 
 @pytest.mark.finding("hostile-F13")
 @pytest.mark.parametrize("name", ["sandbox-provider.ndjson", "clock-offset", "ca-key.pem"])
 def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"nonsense \xff\n")
-    code, _, said = run("sandbox", "--data", tmp_path, *FREE_PORTS)
-    assert (code, "Traceback" in said) == (2, False), said
-    assert f"Error: {tmp_path / name}" in said
-    assert "remove" in said
+    done = mmo("sandbox", "--data", tmp_path, *FREE_PORTS)
+    assert (done.exit_code, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert f"Error: {tmp_path / name}" in done.stderr
+    assert "remove" in done.stderr
 
 
 @pytest.mark.finding("hostile-F13")
@@ -102,13 +110,13 @@ def test_every_listing_can_be_printed_on_every_terminal(tmp_path: Path, encoding
     fill_sandbox(tmp_path, [a.a_create_payment(merchant_reference=TURNED)])
     shown = TURNED.replace("\u202e", "\\u202e").replace("\u202c", "\\u202c")
     for arguments in (("tx", "list"), ("explain", reference), ("explain", reference, "--json")):
-        code, printed, said = run(*arguments, "--data", tmp_path, PYTHONIOENCODING=encoding)
-        assert code == 0, (arguments, said)
-        assert "\u202e" not in printed
+        done = mmo(*arguments, "--data", tmp_path, encoding=encoding)
+        assert done.exit_code == 0, (arguments, done.stderr)
+        assert "\u202e" not in done.stdout
         if arguments[-1] == "--json":
-            json.loads(printed)
+            json.loads(done.stdout)
         else:
-            assert encoding == "ascii" or shown in printed
+            assert encoding == "ascii" or shown in done.stdout
     file = tmp_path / "records.ndjson"
     code, _, said = run(
         "records", "export", "--format", "ndjson", "--data", tmp_path, stdout=file, PYTHONIOENCODING=encoding
