@@ -1,7 +1,9 @@
-"""For every test: no example of Hypothesis fails because the machine stalls, and nothing finds a default port free."""
+"""For every test: no example of Hypothesis fails because the machine stalls, MMO_TEST_QUICK leaves fewer of them, and
+nothing finds a default port free."""
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -10,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+settings.register_profile("quick", settings.get_profile("patient"), max_examples=30)
+settings.load_profile("quick" if os.environ.get("MMO_TEST_QUICK") else "patient")
 
 DEFAULT_PORTS = (8080, 8081, 8082)
 """The ports that a gateway serves on unless it is told others."""

@@ -69,7 +69,7 @@ def test_no_more_is_looked_at_than_pays() -> None:
     assert len(queue) == SCAN_MAX + 1
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     every=st.lists(st.frozensets(st.sampled_from("abcdefgh"), max_size=3), max_size=40),
     most=st.integers(1, 8),
