@@ -20,7 +20,8 @@ from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, read_offset
 from tests.support.browser import browser_page, check_axe, check_axe_without_scripts
 from tests.support.browser_gateway import Sandbox, serving_sandbox
-from tests.support.console_staff import PASSWORD, add_staff, sign_in, tab_to
+from tests.support.console_browser import PASSWORD
+from tests.support.console_staff import add_staff, sign_in, tab_to
 from tests.support.pictures import screenshot
 from tests.support.qr_reader import read_qr_rows
 

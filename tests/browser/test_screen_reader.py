@@ -10,7 +10,8 @@ from playwright.sync_api import Browser
 
 from tests.support.browser import browser_page
 from tests.support.browser_gateway import Sandbox, serving_sandbox
-from tests.support.console_staff import PASSWORD, add_staff
+from tests.support.console_browser import PASSWORD
+from tests.support.console_staff import add_staff
 from tests.support.screen_reader import ScreenReader
 
 with_and_without_scripts = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 
+from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 
-from tests.support.browser_gateway import PATIENCE_S, Sandbox
-
-PASSWORD = "correct horse battery"
+from mmo_trio.cli import main
+from tests.support.browser_gateway import Sandbox
+from tests.support.console_browser import PASSWORD
+from tests.support.password_hasher import CHEAP_HASHER
 
 
 def add_staff(sandbox: Sandbox, roles: Mapping[str, str]) -> None:
-    """Add users by name with their roles, all with the same password."""
+    """Add users by name with their roles, all with the same password, by the command within this process."""
+    without_settings = {name: None for name in os.environ if name.startswith("MMO_")}
     for name, role in roles.items():
-        command = ["operators", "add", name, "--role", role, "--password-stdin"]
-        subprocess.run(
-            [sys.executable, "-m", "mmo_trio.cli", *command, "--data", str(sandbox.directory)],
-            input=PASSWORD.encode(),
-            env={k: v for k, v in os.environ.items() if not k.startswith("MMO_")},
-            check=True,
-            timeout=PATIENCE_S,
-            capture_output=True,
-        )
+        command = ["operators", "add", name, "--role", role, "--password-stdin", "--data", str(sandbox.directory)]
+        added = CliRunner(env=without_settings).invoke(main, command, input=PASSWORD, obj=CHEAP_HASHER)
+        assert added.exit_code == 0, added.output
 
 
 def sign_in(page: Page, office: Sandbox, name: str) -> None:
