@@ -1,32 +1,32 @@
-"""Define the sessions: `nox` runs what every change must pass; `nox -l` lists all of them."""
+"""Define the sessions, in three sizes.
+
+`nox -s quick` judges the change at hand, `nox` is what every change must pass, and `nox -t long` plays everything that
+takes longer; with MMO_LONG_SESSIONS=short each of those plays a short form. `nox -l` lists all of them.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
 import pathlib
 import shutil
+import time
 
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = ["lint", "sansio", "runtime", "contract", "smoke", "docs", "clauses", "browser"]
-nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["lint", "sansio", "runtime", "smoke", "docs", "clauses", "pages"]
+nox.options.error_on_missing_interpreters = "CI" in os.environ
 nox.options.reuse_venv = "yes"
 
 MAIN_PYTHON = "3.11"
 OTHER_PYTHONS = ["3.12", "3.13"]
-LONG_TESTS = [
-    "tests/runtime/contract/test_nodes.py",
-    "tests/runtime/contract/test_callback_ownership.py",
-    "tests/runtime/contract/test_kill.py",
-    "tests/runtime/contract/test_descriptors.py",
-    "tests/runtime/http/server/test_listener_descriptors.py",
-    "tests/runtime/storage/postgres/test_store.py",
-    "tests/runtime/storage/postgres/test_faults.py",
-    "tests/runtime/storage/postgres/test_failover.py",
-    "tests/runtime/storage/postgres/test_stalls.py",
-    "tests/runtime/workers/delivery/test_channel_owner.py",
-]
+IS_SHORT = os.environ.get("MMO_LONG_SESSIONS") == "short"
+"""Whether long sessions play their short form."""
+FEW_REPETITIONS = {"MMO_TEST_QUICK": "1"}
+REPETITIONS = FEW_REPETITIONS if IS_SHORT else {}
+LONG = ["long"]
+"""The tag of the sessions that `nox` leaves out."""
 ON_EVERY_POSTGRES = [
     "tests/runtime/storage/test_conformance.py",
     "tests/runtime/storage/postgres",
@@ -44,7 +44,6 @@ STORE_INDEPENDENT = [
     *("test_logs*", "test_money*", "test_api_docs*", "test_problems*"),
 ]
 """Tests whose result does not depend on the store."""
-FEW_REPETITIONS = {"MMO_TEST_QUICK": "1"}
 ON_ALL_PROCESSORS = ["-n", "auto", "--dist", "loadfile"]
 """Most tests of the shell wait; each process takes whole files, as their tests share servers."""
 CORE_ONLY = ["attrs>=24.2,<27"]
@@ -54,60 +53,75 @@ SBOM = "deploy/sbom.cdx.json"
 LIGHTHOUSE = "lighthouse@12"
 CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"]
 
+_began_at = time.monotonic()
+_install_durations_s: list[float] = []
 
-def install(session: nox.Session, group: str, *, core_only: bool = False) -> None:
-    """Install the project and one dependency group; with `core_only`, of the dependencies only
-    attrs."""
+
+@atexit.register
+def print_durations() -> None:
+    """Print how long installing took, apart from everything else."""
+    if _install_durations_s:
+        installs_s = sum(_install_durations_s)
+        print(f"Installing took {installs_s:.0f} s, everything else {time.monotonic() - _began_at - installs_s:.0f} s.")
+
+
+def install(session: nox.Session, *groups: str, core_only: bool = False) -> None:
+    """Install the project and dependency groups; with `core_only`, of the dependencies only attrs."""
+    project = nox.project.load_toml("pyproject.toml")
+    begin = time.monotonic()
     if core_only:
         session.install(*CORE_ONLY)
         session.install("--no-deps", ".")
     else:
         session.install(".")
-    session.install(*nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group))
+    session.install(*nox.project.dependency_groups(project, *groups))
+    _install_durations_s.append(time.monotonic() - begin)
+
+
+def need_chromium(session: nox.Session) -> None:
+    """Skip the session where there is no Chromium, but for CI, which must have one."""
+    if not os.environ.get("MMO_CHROMIUM") and not any(map(shutil.which, CHROMIUMS)):
+        message = "there is no Chromium. Install it (Debian: apt install chromium), or name one in MMO_CHROMIUM."
+        session.error(message) if "CI" in os.environ else session.skip(message)
+
+
+@nox.session(python=MAIN_PYTHON)
+def quick(session: nox.Session) -> None:
+    """Judge the change at hand: its format, style and types, and the tests that mirror it; `-- REV` says since when."""
+    install(session, "typing", "lint")
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+    tests = str(session.run("python", "tests/changed.py", *session.posargs, silent=True)).split()
+    session.run("pytest", *ON_ALL_PROCESSORS, "-m", "not long", "tests/sansio/structure", *tests, env=FEW_REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON)
 def lint(session: nox.Session) -> None:
     """Check format, style, types and unused definitions."""
-    install(session, "typing")
-    install(session, "lint")
+    install(session, "typing", "lint")
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
-    session.run("mypy")
+    session.run("mypy", "--num-workers", str(os.cpu_count()))
     session.run("vulture")
 
 
 @nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])
 def sansio(session: nox.Session) -> None:
-    """Test the core with only attrs and the test tools installed."""
+    """Test the core with only attrs and the test tools installed; on the other interpreters without its simulation."""
     install(session, "sansio", core_only=True)
     session.run("python", "-c", "import importlib.util as u; assert u.find_spec('trio') is None")
-    session.run("pytest", "tests/sansio", *session.posargs)
+    left_out = [] if session.python == MAIN_PYTHON else ["--ignore=tests/sansio/simulation"]
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/sansio", *left_out, *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON)
 def runtime(session: nox.Session) -> None:
-    """Test the shell with real sockets, TLS, stores and processes; `nodes` runs the long tests."""
+    """Test the shell with real sockets, TLS, stores and processes, but for the tests that are marked as long."""
     install(session, "test")
-    session.run(
-        "pytest", *ON_ALL_PROCESSORS, "tests/runtime", "tests/simulation", *session.posargs, env=FEW_REPETITIONS
-    )
-
-
-@nox.session(python=MAIN_PYTHON)
-def contract(session: nox.Session) -> None:
-    """Test the merchant API on PostgreSQL, except what does not depend on the store."""
-    install(session, "test")
-    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT]
-    session.run("pytest", *ON_ALL_PROCESSORS, "tests/runtime/contract", "--store=postgres", *left_out, *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON)
-@nox.parametrize("store", ["postgres", "memory"], ids=["postgres", "memory"])
-def contract_in_full(session: nox.Session, store: str) -> None:
-    """Test the whole merchant API on another store: `nox -s "contract_in_full(memory)"`."""
-    install(session, "test")
-    session.run("pytest", "tests/runtime/contract", f"--store={store}", *session.posargs)
+    environment = {**FEW_REPETITIONS, "MMO_TEST_SEEDS": "20"}
+    tests = ("-m", "not long", "tests/runtime", "tests/simulation")
+    session.run("pytest", *ON_ALL_PROCESSORS, *tests, *session.posargs, env=environment)
 
 
 @nox.session(python=OTHER_PYTHONS)
@@ -121,36 +135,7 @@ def smoke(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Check that generated pages are current, and run the examples of all pages."""
     install(session, "test")
-    session.run("pytest", "tests/docs", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON)
-def shops(session: nox.Session) -> None:
-    """Run the shops of the examples on their frameworks, plant faults into the examples, and run the merchant's client
-    with 200 seeds and 3,000 orders of each kind; it needs Node and PHP."""
-    install(session, "shops")
-    session.run("pytest", "tests/shops", *session.posargs)
-    session.run("pytest", "tests/runtime/merchant/test_gap_closer.py", env={"MMO_TEST_SEEDS": "200"})
-    session.run("pytest", "tests/sansio/merchant/test_idempotent_creation.py", env={"MMO_TEST_SEEDS": "3000"})
-
-
-@nox.session(python=MAIN_PYTHON)
-def browser(session: nox.Session) -> None:
-    """Test the pages in a real Chromium; with MMO_SCREENSHOTS=1, write docs/screenshots again."""
-    if not os.environ.get("MMO_CHROMIUM") and not any(map(shutil.which, CHROMIUMS)):
-        session.skip("there is no Chromium. Install it (Debian: apt install chromium), or name one in MMO_CHROMIUM.")
-    install(session, "browser")
-    session.run("pytest", "tests/browser", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON)
-def lighthouse(session: nox.Session) -> None:
-    """Have Lighthouse, which npm installs, judge the pages in Chromium; its figures need a quiet machine."""
-    install(session, "browser")
-    tools = pathlib.Path(session.create_tmp()).absolute()
-    session.run("npm", "install", "--silent", "--prefix", str(tools), LIGHTHOUSE, external=True)
-    programs = f"{tools}/node_modules/.bin{os.pathsep}{os.environ['PATH']}"
-    session.run("pytest", "-s", "tests/lighthouse", *session.posargs, env={"PATH": programs})
+    session.run("pytest", *ON_ALL_PROCESSORS, "-m", "not long", "tests/docs", *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON)
@@ -161,102 +146,162 @@ def clauses(session: nox.Session) -> None:
 
 
 @nox.session(python=MAIN_PYTHON)
+def pages(session: nox.Session) -> None:
+    """Pay on the payment page and work in the console in a real Chromium; `browser` tests every page."""
+    need_chromium(session)
+    install(session, "browser")
+    session.run("pytest", *ON_ALL_PROCESSORS, "-m", "smoke", "tests/browser", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def browser(session: nox.Session) -> None:
+    """Test the pages in a real Chromium; with MMO_SCREENSHOTS=1, write docs/screenshots again."""
+    need_chromium(session)
+    install(session, "browser")
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/browser", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def runtime_in_full(session: nox.Session) -> None:
+    """Test the whole shell in full, with 20 kills of workers of two nodes, 100 races, 200 cuts at COMMIT, crowds of
+    10,000 requests; in its short form what `runtime` leaves out, with few repetitions."""
+    install(session, "test")
+    chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
+    folders = ["tests/runtime", "tests/docs"]
+    session.run("pytest", *ON_ALL_PROCESSORS, *folders, *chosen, *session.posargs, env=REPETITIONS)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def contract(session: nox.Session) -> None:
+    """Test the merchant API on PostgreSQL, in its short form without what does not depend on the store."""
+    install(session, "test")
+    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT if IS_SHORT]
+    chosen = ("tests/runtime/contract", "--store=postgres", *left_out)
+    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def shops(session: nox.Session) -> None:
+    """Run the shops of the examples on their frameworks, plant faults into the examples, and run the merchant's client
+    with 200 seeds and 3,000 orders of each kind; it needs Node and PHP."""
+    install(session, "shops")
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/shops", *session.posargs)
+    for tests, seeds in (
+        ("tests/runtime/merchant/test_gap_closer.py", 20 if IS_SHORT else 200),
+        ("tests/sansio/merchant/test_idempotent_creation.py", 600 if IS_SHORT else 3000),
+    ):
+        session.run("pytest", tests, env={"MMO_TEST_SEEDS": str(seeds)})
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def lighthouse(session: nox.Session) -> None:
+    """Have Lighthouse, which npm installs, judge the pages in Chromium; its figures need a quiet machine."""
+    need_chromium(session)
+    install(session, "browser")
+    tools = pathlib.Path(session.create_tmp()).absolute()
+    session.run("npm", "install", "--silent", "--prefix", str(tools), LIGHTHOUSE, external=True)
+    programs = f"{tools}/node_modules/.bin{os.pathsep}{os.environ['PATH']}"
+    session.run("pytest", "-s", "tests/lighthouse", *session.posargs, env={"PATH": programs})
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def simulate(session: nox.Session) -> None:
     """Run the long simulation of the core: `nox -s simulate -- --seeds 20000`."""
     install(session, "sansio", core_only=True)
-    session.run("python", "-m", "tests.sansio.simulation", *(session.posargs or ["--seeds", "20000"]))
+    seeds = "1000" if IS_SHORT else "20000"
+    session.run("python", "-m", "tests.sansio.simulation", *(session.posargs or ["--seeds", seeds]))
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def simulate_system(session: nox.Session) -> None:
     """Play seeds of whole gateways in simulated worlds, 500 or as many as `-- --seeds N` or `-- --hours H` says, and
-    find every planted bug."""
+    find every planted bug; in the short form 100 seeds of four payments."""
     install(session, "test")
-    session.run("python", "-m", "tests.simulation", *(session.posargs or ["--seeds", "500"]))
-    session.run("pytest", "tests/simulation", env={"MMO_TEST_SEEDS": "200"})
+    seeds = "100" if IS_SHORT else "200"
+    if not IS_SHORT or session.posargs:
+        session.run("python", "-m", "tests.simulation", *(session.posargs or ["--seeds", "500"]))
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/simulation", env={"MMO_TEST_SEEDS": seeds})
 
 
-@nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS])
+@nox.session(python=[MAIN_PYTHON, *OTHER_PYTHONS], tags=LONG)
 def simulate_digests(session: nox.Session) -> None:
     """Play 100 seeds twice on each Python, in processes that order their sets differently: the first one writes their
-    digests, and all others must have the same."""
+    digests, and all others must have the same. In the short form once on each."""
     install(session, "test")
     digests = pathlib.Path(".nox/simulation_digests.json").absolute()
     if session.python == MAIN_PYTHON:
         digests.unlink(missing_ok=True)
-    for hash_seed in ("1", "2"):
+    for hash_seed in ("1",) if IS_SHORT else ("1", "2"):
         session.run("python", "-m", "tests.simulation.digests", str(digests), env={"PYTHONHASHSEED": hash_seed})
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def books(session: nox.Session) -> None:
-    """Compare the accounts after 1,000 payments with each simulator, with faults and kills."""
+    """Compare the accounts after 1,000 payments with each simulator, with faults and kills; in the short form 300."""
     install(session, "test")
-    session.run(
-        "pytest",
-        "tests/runtime/workers/providers/test_reconciliation.py",
-        *session.posargs,
-        env={"MMO_TEST_WORLDS": "10"},
-    )
+    worlds = {"MMO_TEST_WORLDS": "3" if IS_SHORT else "10"}
+    session.run("pytest", "tests/runtime/workers/providers/test_reconciliation.py", *session.posargs, env=worlds)
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def mutants(session: nox.Session) -> None:
-    """Change the payment rules on purpose and see whether a test notices."""
+    """Change the payment rules on purpose and see whether a test notices; in the short form only those of callbacks."""
     install(session, "mutants", core_only=True)
-    session.run("python", "tests/mutants/run.py", *session.posargs)
+    chosen = ["mmo_sansio.payments.rules.deliveries*"] if IS_SHORT else []
+    session.run("python", "tests/mutants/run.py", *(session.posargs or chosen))
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def fuzz(session: nox.Session) -> None:
-    """Send 100,000 mutated requests to a complete gateway."""
+    """Send 100,000 mutated requests to a complete gateway; in the short form 5,000."""
     install(session, "test")
-    session.run("pytest", "tests/runtime/contract/test_fuzz.py", "--fuzz-requests", "100000", *session.posargs)
+    count = "5000" if IS_SHORT else "100000"
+    session.run("pytest", "tests/runtime/contract/test_fuzz.py", "--fuzz-requests", count, *session.posargs)
 
 
-@nox.session(python=MAIN_PYTHON)
-def nodes(session: nox.Session) -> None:
-    """Run the long tests in full: 20 kills of a gateway and 20 of workers of two nodes, 100 races,
-    200 cuts at COMMIT, 50 walks over records, crowds of 10,000 requests."""
-    install(session, "test")
-    session.run("pytest", "-s", *LONG_TESTS, "--kills", "20", "--races", "100", *session.posargs)
-
-
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def postgres(session: nox.Session) -> None:
-    """Test store, nodes and failover on each major version of PostgreSQL that can be had (`-- debian15 17`: on two)."""
+    """Test store, nodes and failover on each major version of PostgreSQL that can be had (`-- debian15 17`: on two); in
+    the short form on the first."""
     install(session, "test")
     printed = session.run("python", "-m", "tests.support.postgres_programs", *session.posargs, silent=True)
-    names = str(printed).split()
+    names = str(printed).split()[: 1 if IS_SHORT else None]
     for name in names:
-        session.run("pytest", "-k", "not sqlite", *ON_EVERY_POSTGRES, f"--postgres={name}", env=FEW_REPETITIONS)
-    session.run("pytest", "-s", *LONG_ON_POSTGRES)
+        chosen = ("-k", "not sqlite", f"--postgres={name}")
+        session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *ON_EVERY_POSTGRES, env=FEW_REPETITIONS)
+    if not IS_SHORT:
+        session.run("pytest", "-s", *LONG_ON_POSTGRES)
     session.log(f"Tested on {', '.join(names)}.")
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def citus(session: nox.Session) -> None:
     """Test distributed tables on a coordinator of Citus and two workers, which `deploy/citus` builds: the store, the
-    whole merchant API, and 10 kills of workers of two nodes."""
-    install(session, "test")
+    whole merchant API, and 10 kills of workers of two nodes; in the short form the store on a cluster that is built
+    already, which MMO_TEST_CITUS names."""
     prefix = os.environ.get("MMO_TEST_CITUS") or str(pathlib.Path(".nox/citus-prefix").absolute())
+    if IS_SHORT and not pathlib.Path(prefix, "version").exists():
+        session.skip(f"no Citus was built in {prefix}, and to build it takes a quarter of an hour.")
+    install(session, "test")
     session.run("deploy/citus/build.sh", prefix, external=True)
     environment = {**FEW_REPETITIONS, "MMO_TEST_CITUS": prefix}
     session.run("pytest", "tests/citus", env=environment)
+    if IS_SHORT:
+        return
     session.run("pytest", "-k", "postgresql", "tests/runtime/storage/test_conformance.py", env=environment)
     session.run("pytest", "tests/runtime/contract/test_nodes.py", "--kills", "10", env=environment)
     left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT]
     session.run("pytest", "tests/runtime/contract", "--store=postgres", *left_out, env=environment)
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def clients(session: nox.Session) -> None:
     """Pay with the usual HTTP clients of Java, Go, Node, PHP, Ruby, .NET, Python and curl; a missing one fails."""
     install(session, "clients")
-    session.run("pytest", "tests/clients", *session.posargs)
+    session.run("pytest", *ON_ALL_PROCESSORS, "tests/clients", *session.posargs)
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def operator_clients(session: nox.Session) -> None:
     """Let clients of the operators that other people wrote use the simulators, each in an environment of its own."""
     install(session, "test")
@@ -264,18 +309,20 @@ def operator_clients(session: nox.Session) -> None:
     session.run("pytest", "tests/operator_clients", *session.posargs, env={"MMO_TEST_CLIENTS": str(environments)})
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def schemathesis(session: nox.Session) -> None:
     """Send requests generated from the OpenAPI document to a sandbox (`-- --max-examples 500`)."""
     install(session, "schemathesis")
-    session.run("python", "-m", "tests.fuzzing", *session.posargs)
+    session.run("python", "-m", "tests.fuzzing", *(session.posargs or (["--max-examples", "10"] if IS_SHORT else [])))
 
 
-@nox.session(python=MAIN_PYTHON)
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def bench(session: nox.Session) -> None:
-    """Measure ratios of programs run in turn; `nox -s bench -- life --minutes 10` runs one."""
+    """Measure ratios of programs run in turn; `nox -s bench -- life --minutes 10` runs one. The short form measures one
+    for seconds, and leaves the stored results as they are."""
     install(session, "bench")
-    session.run("python", "-m", "bench", *session.posargs)
+    short = ["look_ups", "--rounds", "1", "--seconds", "1", "--rows", "1000", "--to", session.create_tmp()]
+    session.run("python", "-m", "bench", *(session.posargs or (short if IS_SHORT else [])))
 
 
 @nox.session(python=MAIN_PYTHON)
