@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mmo_trio.settings.sections import Settings
     from mmo_trio.settings.service import ServiceConfig
     from mmo_trio.storage.interface.store import Store
-    from mmo_trio.storage.open_store import StoreKind, open_store
+    from mmo_trio.storage.open_store import open_store
 
 __all__ = [
     "Handler",
@@ -40,7 +40,6 @@ __all__ = [
     "Settings",
     "SettingsError",
     "Store",
-    "StoreKind",
     "asgi_app",
     "http2_listener",
     "load_settings",
@@ -55,7 +54,6 @@ _MODULES = {
     "Settings": "settings.sections",
     "SettingsError": "settings.errors",
     "Store": "storage.interface.store",
-    "StoreKind": "storage.open_store",
     "asgi_app": "http.asgi.app",
     "http2_listener": "service.listeners",
     "load_settings": "settings.load",

@@ -1,5 +1,4 @@
-"""The example packages, installed from their own folders, serve payments without a change in the
-gateway."""
+"""The example package, installed from its own folder, serves payments without a change in the gateway."""
 
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +24,7 @@ from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
-from mmo_trio.settings.extensions import STORES_GROUP
-from mmo_trio.storage.conformance import CHECKS, StoreCheck
-from mmo_trio.storage.open_store import StoreKind
+from mmo_trio.settings.extensions import PROVIDERS_GROUP
 from mmo_trio.system.ids import request_id_generator
 from tests.support.merchant import Merchant, ask
 from tests.support.mmo_process import mmo, serving_process
@@ -42,7 +38,7 @@ CONFIGURATION = """
 base_url = "https://pay.example"
 
 [database]
-url = "folder://{folder}/store"
+url = "sqlite:///{folder}/payments.db"
 
 [egress]
 allow_private = true
@@ -115,29 +111,22 @@ async def operating(operator: Pesaplus) -> AsyncIterator[str]:
         nursery.cancel_scope.cancel()
 
 
-@pytest.fixture(scope="module")
-def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both packages, built and installed from copies of their folders."""
-    folder = tmp_path_factory.mktemp("site")
-    for name in ("provider_package", "store_package"):
-        copy = tmp_path_factory.mktemp("sources") / name
-        shutil.copytree(root / "examples" / name, copy)
-        options = ("--quiet", "--no-compile", "--no-deps", "--no-build-isolation", "--no-index", "--target")
-        command = [sys.executable, "-m", "pip", "install", *options, str(folder), str(copy)]
-        subprocess.run(command, check=True, timeout=HANGS_AFTER_S)
-    return folder
-
-
 @pytest.fixture
-def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The packages, to be found by processes that a test starts."""
-    paths = [str(site), os.environ.get("PYTHONPATH", "")]
+def installed(root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package, built and installed from a copy of its folder, to be found by processes that a test starts."""
+    folder = tmp_path_factory.mktemp("site")
+    copy = tmp_path_factory.mktemp("sources") / "provider_package"
+    shutil.copytree(root / "examples/provider_package", copy)
+    options = ("--quiet", "--no-compile", "--no-deps", "--no-build-isolation", "--no-index", "--target")
+    command = [sys.executable, "-m", "pip", "install", *options, str(folder), str(copy)]
+    subprocess.run(command, check=True, timeout=HANGS_AFTER_S)
+    paths = [str(folder), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-    return site
 
 
 @pytest.mark.trio
-async def test_a_provider_and_a_store_of_other_packages_serve_a_payment(installed: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("installed")
+async def test_a_provider_of_another_package_serves_a_payment(tmp_path: Path) -> None:
     operator = Pesaplus()
     create_master_key(tmp_path / "master.key")
     (tmp_path / "api-key").write_text("SECRET-api-key\n")
@@ -149,9 +138,7 @@ async def test_a_provider_and_a_store_of_other_packages_serve_a_payment(installe
     )
     async with operating(operator) as origin:
         config.write_text(CONFIGURATION.format(folder=tmp_path, operator=origin))
-        shown = await mmo("check-config", "--config", config)
-        for origin in ("mmo-pesaplus 0.1", "mmo-folder-store 0.1"):
-            assert f"(from {origin})" in shown
+        assert "(from mmo-pesaplus 0.1)" in await mmo("check-config", "--config", config)
         address = (await mmo("providers", "address", "plus", "--config", config)).strip()
         command = ("serve", "--config", config, "--brands", brands)
         async with serving_process(*command, log=tmp_path / "log") as gateway:
@@ -169,43 +156,8 @@ async def test_a_provider_and_a_store_of_other_packages_serve_a_payment(installe
             found = await merchant.ended(reference)
             assert (found["status"], found["providerReference"]) == ("success", "P-1")
             assert found["providerData"]["title"] == "Pesaplus"
-    assert (tmp_path / "store" / "payments.db").is_file()
     stored = json.loads(await mmo("tx", "show", reference, "--json", "--config", config))
     assert stored["transaction"]["providerReference"] == "P-1", stored
-
-
-@pytest.mark.trio
-@pytest.mark.finding("new-users-L-check-store")
-async def test_a_failed_check_shows_what_it_compared(tmp_path: Path) -> None:
-    """As docs/providers/adding.md says, pytest has to know the checks before they are imported."""
-    (tmp_path / "conftest.py").write_text(
-        'import pytest\n\npytest.register_assert_rewrite("mmo_trio.storage.conformance")\n', encoding="utf-8"
-    )
-    (tmp_path / "test_store.py").write_text(
-        "from mmo_trio.storage.conformance import queries\n\n"
-        "class Store:\n"
-        "    async def __aenter__(self): return self\n"
-        "    async def __aexit__(self, *_): pass\n"
-        "    async def check(self): pass\n"
-        "    async def next_wake(self): return 4711\n\n"
-        "async def test_store():\n"
-        "    await queries.check_empty_store(Store)\n",
-        encoding="utf-8",
-    )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "trio_mode=true", str(tmp_path)]
-    ran = await trio.run_process(command, capture_stdout=True, check=False, cwd=tmp_path)
-    assert "assert 4711 is None" in ran.stdout.decode()
-
-
-@pytest.mark.trio
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_example_store_passes_the_suite(
-    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: StoreCheck
-) -> None:
-    monkeypatch.syspath_prepend(str(site))
-    kind: StoreKind = import_module("mmo_folder_store").FOLDER
-    url = f"folder://{tmp_path}/store"
-    await check(lambda: kind.open_url(url, serving=True, create=True))
 
 
 def test_the_example_provider_is_the_code_of_the_page(root: Path) -> None:
@@ -229,6 +181,6 @@ def parts(source: str) -> tuple[set[tuple[str, str]], list[str]]:
     return imports, [ast.unparse(each) for each in body if not isinstance(each, ast.Import | ast.ImportFrom)]
 
 
-def test_the_packages_declare_entry_points_of_our_groups(root: Path) -> None:
-    text = (root / "examples/store_package/pyproject.toml").read_text()
-    assert f'entry-points."{STORES_GROUP}"' in text
+def test_the_package_declares_an_entry_point_of_our_group(root: Path) -> None:
+    text = (root / "examples/provider_package/pyproject.toml").read_text()
+    assert f'entry-points."{PROVIDERS_GROUP}"' in text

@@ -62,10 +62,7 @@ async def run_service(
     settings = config.settings
     certificates = open_certificates(settings.listen)
     with ignore_repeated_stops(shutdown.requested) if drain is None else nullcontext():
-        async with (
-            open_store(settings.database.url, serving=True, kinds=settings.store_kinds) as store,
-            trio.open_nursery() as signals,
-        ):
+        async with open_store(settings.database.url, serving=True) as store, trio.open_nursery() as signals:
             if drain is None:
                 idle_grace_s = None
                 if inherited is not None:

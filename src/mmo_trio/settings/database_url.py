@@ -5,12 +5,10 @@ from __future__ import annotations
 from ipaddress import ip_address
 from urllib.parse import unquote
 
-from mmo_trio.storage.open_store import url_scheme
+from mmo_trio.storage.open_store import POSTGRES_SCHEMES, url_scheme
 
-POSTGRES_SCHEMES = frozenset({"postgresql", "postgres"})
 SECRET_PARAMETERS = ("password", "passwd", "pwd", "secret", "token")
-"""What the name of a parameter with a secret holds: `password` and `sslpassword` of PostgreSQL, and those of stores
-from other packages."""
+"""What the name of a parameter with a secret holds, such as `password` and `sslpassword` of PostgreSQL."""
 MASK = "***"
 
 

@@ -105,16 +105,10 @@ def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
             written = value_kind(section, each.name).format(value)
             if value is None and default_text:
                 written = f"({default_text})"
-            if (section, each.name) == ("database", "url"):
-                written = _with_origin(written, settings.store_kind.origin)
             yield EffectiveRow(f"{section}.{each.name}", written, value == each.default)
     for name, provider in settings.providers.items():
         kind = settings.provider_kinds[provider.kind]
-        yield EffectiveRow(f"provider.{name}.kind", _with_origin(provider.kind, kind.origin), False)
+        written = f"{provider.kind} (from {kind.origin})" if kind.origin else provider.kind
+        yield EffectiveRow(f"provider.{name}.kind", written, False)
         for key, option in provider.options.items():
             yield EffectiveRow(f"provider.{name}.{key}", MASKED if key in kind.secrets else str(option), False)
-
-
-def _with_origin(text: str, origin: str) -> str:
-    """Add the distribution that brings a kind of provider or store, if it isn't built in."""
-    return f"{text} (from {origin})" if origin else text

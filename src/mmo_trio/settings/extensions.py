@@ -1,9 +1,9 @@
-"""Finds kinds of provider and of store that other distributions bring, as entry points.
+"""Finds kinds of provider that other distributions bring, as entry points.
 
     [project.entry-points."mmo_gateway.providers"]
     pesaplus = "mmo_pesaplus:PESAPLUS"
 
-The name of an entry point is the `kind` of a `[provider.NAME]`, or the scheme of `database.url`.
+The name of an entry point is the `kind` of a `[provider.NAME]`.
 """
 
 from __future__ import annotations
@@ -18,38 +18,27 @@ from attrs import evolve
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_trio.settings.errors import SettingsError
-from mmo_trio.storage.open_store import STORE_KINDS, StoreKind
 
 PROVIDERS_GROUP: Final = "mmo_gateway.providers"
 """Group of entry points; a value is a ProviderKind or a function without parameters that returns one."""
 
-STORES_GROUP: Final = "mmo_gateway.stores"
-"""Group of entry points; a value is a StoreKind or a StoreOpener."""
-
-_BUILT_IN: Final[Mapping[str, Collection[str]]] = {
-    PROVIDERS_GROUP: PROVIDER_KINDS.keys(),
-    STORES_GROUP: STORE_KINDS.keys(),
-}
-_NAMES: Final = {
-    PROVIDERS_GROUP: re.compile(r"[a-z][a-z0-9_]*", re.ASCII),
-    STORES_GROUP: re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII),
-}
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 
 
-def find_extensions(group: str, given: Collection[str]) -> Mapping[str, EntryPoint]:
-    """Return the entry points of a group by name; none is loaded.
+def find_extensions(given: Collection[str]) -> Mapping[str, EntryPoint]:
+    """Return the entry points by name; none is loaded.
 
     `given` are names that the caller brings itself. Raises SettingsError for a name that is unusable or taken.
     """
     for name in given:
-        if name in _BUILT_IN[group]:
-            raise SettingsError(f"{name!r} ({group})", "is built in.", "Give it another name.")
+        if name in PROVIDER_KINDS:
+            raise SettingsError(f"{name!r} ({PROVIDERS_GROUP})", "is built in.", "Give it another name.")
     found: dict[str, EntryPoint] = {}
-    for each in _installed(group):
-        if _NAMES[group].fullmatch(each.name) is None:
+    for each in _installed():
+        if _NAME.fullmatch(each.name) is None:
             remedy = "It must be lower-case letters and digits: rename it, or uninstall that."
             raise SettingsError(_describe(each), "has no usable name.", remedy)
-        if each.name in _BUILT_IN[group]:
+        if each.name in PROVIDER_KINDS:
             remedy = "Rename the entry point, or uninstall that distribution."
             raise SettingsError(_describe(each), "has the name of a built-in kind.", remedy)
         if each.name in found or each.name in given:
@@ -70,17 +59,6 @@ def load_provider_kind(entry_point: EntryPoint) -> ProviderKind:
     return evolve(value, origin=origin_of(entry_point))
 
 
-def load_store_kind(entry_point: EntryPoint) -> StoreKind:
-    """Return the kind that an entry point names. Raises SettingsError."""
-    value = _run(entry_point, entry_point.load)
-    if callable(value) and not isinstance(value, StoreKind):
-        value = StoreKind(value)
-    if not isinstance(value, StoreKind):
-        remedy = "It must be a StoreKind, or a function that opens a store."
-        raise SettingsError(_describe(entry_point), f"is a {type(value).__name__}.", remedy)
-    return evolve(value, origin=origin_of(entry_point))
-
-
 def origin_of(entry_point: EntryPoint) -> str:
     """Return name and version of the distribution that brings an entry point."""
     dist = entry_point.dist
@@ -88,9 +66,9 @@ def origin_of(entry_point: EntryPoint) -> str:
 
 
 @cache
-def _installed(group: str) -> tuple[EntryPoint, ...]:
+def _installed() -> tuple[EntryPoint, ...]:
     """Return what is installed when it is first needed: searching takes some milliseconds."""
-    return tuple(entry_points(group=group))
+    return tuple(entry_points(group=PROVIDERS_GROUP))
 
 
 def _run(entry_point: EntryPoint, action: Any) -> Any:

@@ -18,17 +18,10 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.database_url import has_unescaped_user, unverified_postgres_host
 from mmo_trio.settings.errors import InvalidSettingValue, SettingsError
-from mmo_trio.settings.extensions import (
-    PROVIDERS_GROUP,
-    STORES_GROUP,
-    find_extensions,
-    load_provider_kind,
-    load_store_kind,
-)
+from mmo_trio.settings.extensions import find_extensions, load_provider_kind
 from mmo_trio.settings.providers import PROVIDER_PREFIX, parse_providers
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX, SECTIONS, Settings
-from mmo_trio.settings.values import DATABASE_URL_FORM, ValueKind
-from mmo_trio.storage.open_store import STORE_KINDS, StoreKind, url_scheme
+from mmo_trio.settings.values import ValueKind
 
 ENV_PREFIX = "MMO_"
 TEST_ENV_PREFIX = "MMO_TEST_"
@@ -49,12 +42,11 @@ def load_settings(
     options: Mapping[str, str] | None = None,
     presets: Mapping[str, str] | None = None,
     provider_kinds: Mapping[str, ProviderKind] | None = None,
-    store_kinds: Mapping[str, StoreKind] | None = None,
 ) -> Settings:
     """Return the settings in force.
 
     `options` (command line) and `presets` (of the sandbox) are text by dotted key: `{"listen.api": "[::1]:0"}`.
-    `provider_kinds` (by name) and `store_kinds` (by URL scheme) are kinds besides the built-in and installed ones.
+    `provider_kinds` are kinds by name, besides the built-in and installed ones.
     Raises SettingsError for an unreadable file, an unknown key, an unusable value, and values that contradict each
     other.
     """
@@ -67,18 +59,13 @@ def load_settings(
         **{key: _RawSetting(f"command line ({key})", text) for key, text in (options or {}).items()},
     }
     kinds = {**PROVIDER_KINDS, **(provider_kinds or {})}
-    installed = find_extensions(PROVIDERS_GROUP, provider_kinds or {})
+    installed = find_extensions(provider_kinds or {})
     names = (*kinds, *installed)
     providers = parse_providers(document.get("provider", {}), str(file), variables, names)
     for name in {each.kind for each in providers.values()} & installed.keys():
         kinds[name] = load_provider_kind(installed[name])
     sections = {name: _parse_section(name, found) for name in SECTIONS}
-    settings = Settings(
-        **sections,
-        providers=providers,
-        provider_kinds=MappingProxyType(kinds),
-        store_kinds=_find_store_kinds(sections["database"].url, store_kinds or {}, found),
-    )
+    settings = Settings(**sections, providers=providers, provider_kinds=MappingProxyType(kinds))
     _check_consistency(settings, found)
     return settings
 
@@ -152,21 +139,6 @@ def _parse_section(section: str, found: Mapping[str, _RawSetting]) -> Any:
             now = "" if value_kind(section, key).is_private else f"It is {raw.value!r} now."
             raise SettingsError(raw.location, f"{fault}.", now) from None
     return SECTIONS[section](**given)
-
-
-def _find_store_kinds(
-    url: str, given: Mapping[str, StoreKind], found: Mapping[str, _RawSetting]
-) -> Mapping[str, StoreKind]:
-    kinds = {**STORE_KINDS, **given}
-    installed = find_extensions(STORES_GROUP, given)
-    scheme = url_scheme(url)
-    if scheme not in kinds and scheme not in installed:
-        known = ", ".join((*kinds, *installed))
-        fault = f"must be {DATABASE_URL_FORM}; no store has the scheme {scheme!r}."
-        raise SettingsError(found["database.url"].location, fault, f"Known are: {known}.")
-    if scheme in installed:
-        kinds[scheme] = load_store_kind(installed[scheme])
-    return MappingProxyType(kinds)
 
 
 def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> None:

@@ -44,7 +44,6 @@ from mmo_trio.settings.values import (
     one_of,
     to_seconds,
 )
-from mmo_trio.storage.open_store import STORE_KINDS, StoreKind, url_scheme
 
 _TERMS, _BREAKER, _LISTENER = Terms(), DEFAULT_BREAKER_SETTINGS, DEFAULT_LISTENER_LIMITS
 API_KEY_CACHE_MAX = Span(60 * clock.SECOND)
@@ -384,13 +383,6 @@ class Settings:
     """The configured providers, by name."""
     provider_kinds: Mapping[str, ProviderKind] = PROVIDER_KINDS
     """The kinds that a provider may have, by name."""
-    store_kinds: Mapping[str, StoreKind] = STORE_KINDS
-    """The kinds of store, by URL scheme."""
-
-    @property
-    def store_kind(self) -> StoreKind:
-        """Return the kind of the store that `database.url` names."""
-        return self.store_kinds[url_scheme(self.database.url)]
 
 
 SECTIONS: Mapping[str, type[Any]] = MappingProxyType(

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.values import ListenAddress
-from mmo_trio.storage.open_store import url_scheme
+from mmo_trio.storage.open_store import is_shared_store, url_scheme
 
 CLOCK_OFFSET_FILE = "clock-offset"
 """The file in a sandbox's data directory with the offset of its clock; see `read_offset`."""
@@ -79,7 +79,7 @@ def sandbox_presets(data_directory: Path, *, free_ports: bool = False) -> dict[s
 
 def check_production(settings: Settings, *, workers: int) -> None:
     """Raise SettingsError for settings that are not allowed in production."""
-    if workers > 1 and not settings.store_kind.is_shared:
+    if workers > 1 and not is_shared_store(settings.database.url):
         raise SettingsError(
             "--workers",
             f"{workers} processes can't serve from one {url_scheme(settings.database.url)} store.",

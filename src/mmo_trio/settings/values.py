@@ -20,6 +20,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_trio.settings.database_url import mask_database_url
 from mmo_trio.settings.errors import InvalidSettingValue
+from mmo_trio.storage.open_store import STORE_SCHEMES
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -191,7 +192,7 @@ def _parse_url(value: Any) -> str:
 
 HOST_NAMES_FORM = 'host names, such as ["console.example.com"]'
 
-DATABASE_URL_FORM = (
+_DATABASE_URL_FORM = (
     '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path) or "postgresql://USER@HOST/DATABASE"'
 )
 
@@ -200,8 +201,11 @@ def _parse_database_url(value: Any) -> str:
     text = value.strip() if isinstance(value, str) else ""
     scheme, _, rest = text.partition("://")
     if not scheme or not rest or (scheme == "sqlite" and not re.match("/.", rest)):
-        raise InvalidSettingValue(f"must be {DATABASE_URL_FORM}")
-    return text  # Whether some kind of store has the scheme is known when all settings are read.
+        raise InvalidSettingValue(f"must be {_DATABASE_URL_FORM}")
+    if scheme not in STORE_SCHEMES:
+        fault = f"must be {_DATABASE_URL_FORM}; no store has the scheme {scheme!r}"
+        raise InvalidSettingValue(f"{fault}. Known are: {', '.join(STORE_SCHEMES)}")
+    return text
 
 
 def _parse_file(value: Any) -> Path:

@@ -25,6 +25,8 @@ from mmo_trio.settings import (
 from mmo_trio.settings.database_url import mask_database_url
 from mmo_trio.settings.describe import settings_page
 from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
+from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.open_store import open_store
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 
@@ -297,6 +299,15 @@ def test_postgresql_on_another_machine_must_prove_its_name(url: str, monkeypatch
 )
 def test_a_database_on_this_machine_or_with_a_proved_name_may_be_used(url: str) -> None:
     assert load_settings(environment={"MMO_DATABASE_URL": url}).database.url == url
+
+
+def test_an_unknown_scheme_of_the_database_names_what_there_is() -> None:
+    with pytest.raises(SettingsError, match=r"'mysql'\. Known are: sqlite, postgresql, postgres\.$") as caught:
+        load_settings(environment={"MMO_DATABASE_URL": "mysql://root:hunter2@db/x"})
+    assert caught.value.location == "MMO_DATABASE_URL"
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(StoreUnusable, match="mysql"):
+        open_store("mysql://root@db/x", serving=True)
 
 
 def test_every_setting_is_described() -> None:

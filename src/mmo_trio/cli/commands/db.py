@@ -49,10 +49,10 @@ def migrate(target: CommandTarget, is_distributed: bool) -> None:
             if bar.disable:
                 print_status(f"Migration {number} of {last} begins.")
 
-        url, kinds = target.settings.database.url, target.settings.store_kinds
+        url = target.settings.database.url
         if is_distributed:
-            trio.run(partial(distribute_store, url, kinds=kinds))
-        trio.run(partial(migrate_store, url, report, kinds=kinds))
+            trio.run(distribute_store, url)
+        trio.run(migrate_store, url, report)
     print_status("The store has this version's schema.")
     if is_distributed:
         print_status("Its tables about payments are distributed by brand.")

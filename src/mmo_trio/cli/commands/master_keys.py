@@ -23,6 +23,7 @@ from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.open_store import is_shared_store
 
 RESEALED_SECRETS: Final[tuple[Reseal, ...]] = (reseal_api_keys, *RESEAL)
 """Brings every kind of secret that the store keeps sealed under another master key."""
@@ -94,7 +95,7 @@ def rotate(target: CommandTarget) -> None:
 
     async def rotate_it(store: Store) -> KeyRing:
         await target.record(store, "master_key_rotated")
-        if not target.settings.store_kind.is_shared and len(load_master_keys(file)) == 1:
+        if not is_shared_store(target.settings.database.url) and len(load_master_keys(file)) == 1:
             prepare_rotation(file)
         return await rotate_master_key(store, file, RESEALED_SECRETS, now=now)
 

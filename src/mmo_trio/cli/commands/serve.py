@@ -26,6 +26,7 @@ from mmo_trio.settings.service import (
     check_production,
     sandbox_presets,
 )
+from mmo_trio.storage.open_store import is_shared_store
 from mmo_trio.storage.sqlite.files import ServingLock
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.logs import configure_logs, logs_in_background
@@ -154,7 +155,7 @@ def serve(config: Path | None, brands_file: Path | None, workers: int, listen: M
     apply_log_settings(service.settings)
     for file in readable_secret_files(config, brands_file, service.settings.provider_kinds):
         logger.warning("secrets_readable_by_all", file=str(file))
-    if service.settings.store_kind.is_shared:
+    if is_shared_store(service.settings.database.url):
         run_supervised(service, read)
     else:
         run(service)

@@ -77,8 +77,7 @@ class CommandTarget:
         """
 
         async def use_store() -> ResultT:
-            url, kinds = self.settings.database.url, self.settings.store_kinds
-            async with open_store(url, serving=False, create=create, kinds=kinds) as store:
+            async with open_store(self.settings.database.url, serving=False, create=create) as store:
                 return await use(store)
 
         return trio.run(use_store)

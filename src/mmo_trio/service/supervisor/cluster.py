@@ -166,9 +166,7 @@ def _has_sandbox(settings: Settings) -> bool:
 
 def _prepare_store(config: ServiceConfig, addresses: ServiceAddresses) -> None:
     async def prepare() -> None:
-        settings = config.settings
-        url, kinds = settings.database.url, settings.store_kinds
-        async with open_store(url, serving=True, kinds=kinds) as store:
+        async with open_store(config.settings.database.url, serving=True) as store:
             await prepare_store(await build_resources(config, store, addresses))
 
     trio.run(prepare)
