@@ -119,9 +119,8 @@ def sansio(session: nox.Session) -> None:
 def runtime(session: nox.Session) -> None:
     """Test the shell with real sockets, TLS, stores and processes, but for the tests that are marked as long."""
     install(session, "test")
-    environment = {**FEW_REPETITIONS, "MMO_TEST_SEEDS": "20"}
     tests = ("-m", "not long", "tests/runtime", "tests/simulation")
-    session.run("pytest", *ON_ALL_PROCESSORS, *tests, *session.posargs, env=environment)
+    session.run("pytest", *ON_ALL_PROCESSORS, *tests, *session.posargs, env=FEW_REPETITIONS)
 
 
 @nox.session(python=OTHER_PYTHONS)

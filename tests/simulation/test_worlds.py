@@ -12,7 +12,7 @@ import pytest
 from mmo_trio.testing.world_plan import FaultKind
 from tests.simulation.play import Variant, play, play_all, shrink
 
-SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "200"))
+SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "20" if os.environ.get("MMO_TEST_QUICK") else "200"))
 PAYMENTS = 4
 """Payments of each: what a seed costs is mostly its faults."""
 KILLED = "fault gateway_killed"

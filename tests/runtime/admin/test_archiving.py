@@ -6,11 +6,9 @@ import errno
 import gzip
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +18,7 @@ import trio
 
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.payments.personal_data import MASKED_PARTY
-from mmo_sansio.values.clock import DAY, Instant, Span, later
+from mmo_sansio.values.clock import DAY, Span, later
 from mmo_trio.admin import archiving
 from mmo_trio.admin.auditing import AuditLog, verify_audit_log
 from mmo_trio.admin.retention_pace import RetentionPace
@@ -29,10 +27,9 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
 from mmo_trio.storage.conformance.driver import NOON, submit_batch
 from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference
-from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead, RetentionDuty, RetentionStep
+from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead, RetentionDuty
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.sql import aging
 from mmo_trio.storage.sqlite import SqliteStore, open_sqlite
 from mmo_trio.storage.sqlite import connection as sqlite_connection
 from mmo_trio.storage.sqlite import store as sqlite_store
@@ -42,6 +39,8 @@ from tests.support.aged_payments import NOW, pay, places, retention_section
 import psycopg
 
 from tests.support.time_limits import HANGS_AFTER_S
+
+pytestmark = pytest.mark.long
 
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 PAYMENTS = 12
@@ -330,33 +329,6 @@ async def test_a_part_holds_one_day(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("2023-11-15", 5),
         ("2023-11-16", 3),
     ]
-
-
-@pytest.mark.parametrize("numbers_a_row", [1, 3, 2_000])
-async def test_bodies_of_earlier_versions_are_removed_as_well(
-    numbers_a_row: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They were recorded with their callbacks."""
-    monkeypatch.setattr(aging, "NUMBERS_A_ROW", numbers_a_row)
-    path = tmp_path / "gateway.db"
-    async with open_sqlite(path, serving=True) as store:
-        await pay(store, 1, PAYMENTS)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DELETE FROM callback_bodies")
-        connection.execute("UPDATE callbacks SET body = x'6f6b'")
-        connection.commit()
-    async with open_sqlite(path, serving=True) as store:
-        before = Instant(NOON // DAY * DAY + DAY)
-        step = RetentionStep(0, "", is_last=False)
-        changed = 0
-        while not step.is_last:
-            step = await store.retention.age(RetentionDuty.CALLBACK_BODIES, before, step.position, limit=2)
-            changed += step.changed
-        assert changed == 4, "those of the first day"
-        step = await store.retention.age(RetentionDuty.CALLBACK_BODIES, NOW, step.position, limit=99)
-        for number in range(1, 5):
-            [callback] = await store.admin.callbacks(gateway_reference=reference(number))
-            assert callback.attempt.body == b""
 
 
 @pytest.mark.finding("postgres-F9")

@@ -29,7 +29,7 @@ from tests.support.http_listener import Client
 from tests.support.mmo_process import Process, serving_process
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.own_store
+pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 PAYMENTS = 24
 PLACES = 16

@@ -16,6 +16,8 @@ from tests.support.merchant import TIMEOUT_S, Merchant
 from tests.support.mmo_process import recording_callbacks
 from tests.support.sandbox_gateway import Serve
 
+pytestmark = pytest.mark.long
+
 OTHERS = 200
 """Merchants with one hanging callback each."""
 MANY = 500

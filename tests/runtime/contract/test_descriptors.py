@@ -27,6 +27,8 @@ from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.time_limits import HANGS_AFTER_S
 
+pytestmark = pytest.mark.long
+
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
 STORE_FILES = 2 + 2 * (1 + READERS_MAX)
 """Its lock and its shared memory; the database and its log, once for the writer and once for each

@@ -31,7 +31,7 @@ import psycopg
 
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.own_store
+pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 PROCESSES = 2 * NODES
 CONNECTIONS_MAX = PROCESSES * (WRITER_CONNECTIONS + READER_CONNECTIONS) + 1

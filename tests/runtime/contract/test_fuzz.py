@@ -17,6 +17,8 @@ from tests.support.request_fuzzer import fuzz
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.time_limits import HANGS_AFTER_S
 
+pytestmark = pytest.mark.long
+
 REQUESTS = 5_000
 PER_S_AT_LEAST = 50
 """Requests per second below which something hangs; usually it is a multiple of this."""

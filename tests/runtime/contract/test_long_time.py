@@ -12,7 +12,7 @@ import trio
 from tests.support.merchant import TIMEOUT_S, Merchant
 from tests.support.mmo_process import FREE_PORTS, CallbackRecorder, mmo, recording_callbacks, serving_process
 
-pytestmark = pytest.mark.own_store
+pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 
 async def callback_of(recorder: CallbackRecorder, reference: str) -> bytes:

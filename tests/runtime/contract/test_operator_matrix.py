@@ -31,6 +31,8 @@ from tests.support.operator_matrix import (
 from tests.support.operator_matrix_page import table
 from tests.support.time_limits import HANGS_AFTER_S
 
+pytestmark = pytest.mark.long
+
 PATIENCE = {"answer_within_s": "1"}
 
 

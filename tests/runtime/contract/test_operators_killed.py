@@ -24,6 +24,8 @@ from tests.support.operator_matrix import AFTER_EXPIRY, EXPIRED, LATE_STEPS_MAX,
 from tests.support.reserved_port import reserved_port
 from tests.support.time_limits import HANGS_AFTER_S
 
+pytestmark = pytest.mark.long
+
 LOST = ("lost answer", "lost request")
 HELD: Mapping[str, Fault] = {"lost answer": LoseAnswer(NEVER), "lost request": LoseRequest(NEVER)}
 LATER = EndAfter(MINUTE)

@@ -16,7 +16,7 @@ from tests.support.mmo_process import serving_process
 from tests.support.postgres_process import postgres_process
 from tests.support.postgres_server import PostgresServer
 
-pytestmark = pytest.mark.own_store
+pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 PROCESSES = 2
 SETTLED_AFTER_S = 8.0

@@ -17,7 +17,7 @@ from tests.support.merchant import Merchant
 from tests.support.mmo_process import FREE_PORTS, mmo, serving_process
 from tests.support.wrong_clock import ClockError
 
-pytestmark = pytest.mark.own_store
+pytestmark = [pytest.mark.own_store, pytest.mark.long]
 
 FOUR_DAYS, HOUR = timedelta(days=4), timedelta(hours=1)
 SOON = timedelta(seconds=50)

@@ -28,11 +28,13 @@ from mmo_trio.sandbox.endpoint_player import played_endpoint
 from tests.support.emv_qr_reader import parse_payload
 from tests.support.qr_reader import read_qr_code
 
+pytestmark = pytest.mark.long
+
 EXAMPLE = Path(__file__).parents[3] / "examples/callback_receiver.py"
 KEY = "The-key-0123456789abcdef"
 BOOKING = """book(word, reference, content.get("status"), (content.get("finalAmount") or {}).get("value"))"""
 COMMENT = "# The result is stored: do your own work with it in another place, not before the answer."
-FAST_S, SLOW_S = 0.02, 0.3
+FAST_S, SLOW_S = 0.02, 1.5
 
 
 @frozen
@@ -118,7 +120,7 @@ FAULTS = (
     Fault("no JSON breaks it", "except (ValueError, RecursionError):", "except RecursionError:", "body-no-json"),
     Fault("deep JSON breaks it", "except (ValueError, RecursionError):", "except ValueError:", "body-deep"),
     Fault("any method will do", ANSWER, f"do_GET = lambda self: self.answer(204)\n\n    {ANSWER}", "method-get"),
-    Fault("impatient", "timeout = 10", "timeout = 0.05", "slow-head", SLOW_S),
+    Fault("impatient", "timeout = 10", "timeout = 0.5", "slow-head", SLOW_S),
     Fault("reads once", "self.rfile.read(int(length))", "self.rfile.read1(int(length))", "slow-body", SLOW_S),
     Fault("one at a time", SERVER, ONE_BY_ONE, "silent-connections", deadline_s=4.0),
     Fault(

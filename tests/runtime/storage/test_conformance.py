@@ -54,6 +54,7 @@ async def test_a_shared_store_keeps_its_promises(
         await check(fresh(tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.spec("A4", "C6", "C12", "L1", "L2", "R1", "R6", "S3", "S5")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_postgresql_keeps_its_promises(check: StoreCheck, migrated_database: str) -> None:
@@ -61,6 +62,7 @@ async def test_postgresql_keeps_its_promises(check: StoreCheck, migrated_databas
         await check(lambda: open_postgres(migrated_database, serving=True))
 
 
+@pytest.mark.long
 @pytest.mark.spec("K3", "K5", "S3", "S6")
 @pytest.mark.parametrize("check", SHARED_CHECKS, ids=lambda check: check.__name__)
 async def test_postgresql_is_shared(check: StoreCheck, migrated_database: str) -> None:

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from itertools import cycle
 
+import pytest
 import trio
 
 from mmo_sansio.http.listener_limits import ListenerLimits
@@ -22,6 +23,8 @@ from tests.support.http_listener import (
     post,
     wait_for_descriptors,
 )
+
+pytestmark = pytest.mark.long
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
 VISITORS = 16

@@ -18,12 +18,6 @@ def test_a_look_survives_being_stored() -> None:
     assert parse_brand(serialize_brand(brand)) == brand
 
 
-def test_a_brand_that_an_earlier_version_stored_has_the_common_look() -> None:
-    row = serialize_brand(BRAND).replace('"appearance":[null,null,null,null]', '"later":0')
-    assert "appearance" not in row
-    assert parse_brand(row) == BRAND
-
-
 def test_addresses_change_with_what_they_show() -> None:
     shop = shop_of(evolve(BRAND, appearance=LOOK))
     assert (shop.name, shop.colour_url) == ("Acme", "/colour/0a6b48.css")

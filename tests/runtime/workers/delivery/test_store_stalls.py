@@ -19,6 +19,8 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from tests.support.callback_nodes import Node, Receiver, recorded_outcomes, running_nodes
 
+pytestmark = pytest.mark.long
+
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))
 OWNERSHIP_CALLS = ("renew_lease", "counts", "claim", "find_callbacks", "release")
 CALLS_BY_TABLE = {

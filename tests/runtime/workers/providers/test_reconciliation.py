@@ -33,6 +33,8 @@ from tests.support.operator_kinds import OPERATORS
 from tests.support.operator_statement import check
 from tests.support.operator_world import World, open_world
 
+pytestmark = pytest.mark.long
+
 WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "3"))
 PAYMENTS = 100
 KILLS = 12
