@@ -15,14 +15,14 @@ MISSING = "There is no Chromium: install it (Debian: apt install chromium), or n
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One Chromium for all; every page has a context of its own."""
     path = chromium_path()
     if path is None:
         pytest.fail(MISSING, pytrace=False)
     expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
-        browser = launch_browser(playwright, path)
+        browser = launch_browser(playwright, path, tmp_path_factory.mktemp("fonts"))
         yield browser
         browser.close()
 

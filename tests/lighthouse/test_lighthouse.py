@@ -17,6 +17,7 @@ import trio
 from attrs import frozen
 
 from tests.support.browser import chromium_path
+from tests.support.browser_fonts import font_environment
 from tests.support.browser_gateway import PATIENCE_S, Sandbox, serving_sandbox
 from tests.support.console_browser import PASSWORD, ConsoleBrowser
 
@@ -88,11 +89,12 @@ def test_every_score_is_high(audited: Audited, name: str, preset: str, tmp_path:
     lighthouse, chromium = shutil.which("lighthouse"), chromium_path()
     assert lighthouse is not None, "Run `nox -s lighthouse`, which installs it."
     assert chromium is not None, "There is no Chromium: install it (Debian: apt install chromium)."
+    environment = os.environ | font_environment(tmp_path) | {"CHROME_PATH": chromium}
     is_private = name.startswith("console") and "sign-in" not in name
     options = [f"--extra-headers={json.dumps({'Cookie': audited.cookie} if is_private else {})}"]
     options += ["--preset=desktop"] if preset == "desktop" else []
     for _ in range(ATTEMPTS_MAX):
-        found = audit(lighthouse, chromium, audited.urls[name], options, tmp_path / "report.json")
+        found = audit(lighthouse, environment, audited.urls[name], options, tmp_path / "report.json")
         scores = {each: round(100 * found["categories"][each]["score"]) for each in CATEGORIES}
         print(name, preset, scores)
         if min(scores.values()) >= SCORE_MIN:
@@ -101,7 +103,7 @@ def test_every_score_is_high(audited: Audited, name: str, preset: str, tmp_path:
     pytest.fail(f"{scores}: {faults}", pytrace=False)
 
 
-def audit(lighthouse: str, chromium: str, url: str, options: list[str], report: Path) -> dict[str, Any]:
+def audit(lighthouse: str, environment: dict[str, str], url: str, options: list[str], report: Path) -> dict[str, Any]:
     """Return Lighthouse's report on a page."""
     subprocess.run(
         [
@@ -109,7 +111,7 @@ def audit(lighthouse: str, chromium: str, url: str, options: list[str], report: 
             *("--quiet", "--output=json", f"--output-path={report}", f"--only-categories={','.join(CATEGORIES)}"),
             "--chrome-flags=--headless=new --no-sandbox --disable-gpu",
         ],
-        env=os.environ | {"CHROME_PATH": chromium},
+        env=environment,
         check=True,
         timeout=LIGHTHOUSE_TIMEOUT_S,
         capture_output=True,

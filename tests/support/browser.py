@@ -15,6 +15,7 @@ from attrs import Factory, define
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright
 
+from tests.support.browser_fonts import font_environment
 from tests.support.browser_gateway import PATIENCE_S
 
 LOOPBACK = {"127.0.0.1", "localhost"}
@@ -47,9 +48,10 @@ def chromium_path() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-def launch_browser(playwright: Playwright, path: str) -> Browser:
-    """Chromium without a window."""
-    return playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+def launch_browser(playwright: Playwright, path: str, directory: Path) -> Browser:
+    """Chromium without a window, and with the fonts of the tests, which are put into this directory."""
+    environment: dict[str, str | float | bool] = {**os.environ, **font_environment(directory)}
+    return playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS, env=environment)
 
 
 @define(eq=False, slots=False)  # Playwright keeps a note with the handlers it is given.

@@ -26,21 +26,10 @@ LEVELS_MAX = 32
 DIFFERENT_SHARE_MAX = 0.03
 """How large a share of the squares may differ by more."""
 
-FONTS = """() => {
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync("* { font-family: 'DejaVu Sans' !important; animation: none !important; }"
-        + " * { caret-color: transparent; }"
-        + " code, code *, pre, pre *, kbd, .mono { font-family: 'DejaVu Sans Mono' !important; }");
-    document.adoptedStyleSheets = [sheet];
-}"""
-"""Sets the fonts that come with Debian's Chromium as `.ci/run` installs it (fonts-dejavu-core), so that a picture does
-not depend on what else a machine has."""
-
 
 def screenshot(page: Page, name: str, *, full_page: bool = False, hidden: Sequence[Locator] = ()) -> None:
     """Compare the page with `docs/screenshots/NAME.png`; with MMO_SCREENSHOTS=1, write that file instead. What is
     `hidden`, such as a QR code that is another one each time, is grey in the picture."""
-    page.evaluate(FONTS)
     taken = Image.open(
         io.BytesIO(page.screenshot(animations="disabled", full_page=full_page, mask=hidden, mask_color="#9aa3b2"))
     ).convert("RGB")
