@@ -145,13 +145,17 @@ STEADY_TEXTS = """(texts) => {
 
 
 def show(page: Page, sandbox: Sandbox, path: str, *, height: int) -> None:
-    """Open a page with texts that are the same in every run; addresses and key of a sandbox are not."""
+    """Open a page with texts that are the same in every run; addresses and key of a sandbox are not. It scrolls to its
+    anchor after that, as other texts may change the height of what is above."""
     page.set_viewport_size({"width": (page.viewport_size or {"width": 0})["width"], "height": height})
+    path, _, anchor = path.partition("#")
     answer = page.goto(sandbox.pages + path)
     assert answer is not None
     assert answer.status == 200
     texts = ((sandbox.api_key, "EoaOzYpYXcGdej3AxeEy88ez0H2Ju9aW"), (sandbox.api, "http://127.0.0.1:8080"))
     page.evaluate(STEADY_TEXTS, [*texts, (sandbox.pages, "http://127.0.0.1:8081")])
+    if anchor:
+        page.evaluate("anchor => { location.hash = anchor; }", anchor)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

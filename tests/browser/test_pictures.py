@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 import mmo_trio
 from tests.support.browser import check_axe
 from tests.support.browser_gateway import Sandbox
-from tests.support.pictures import DIFFERENT_SHARE_MAX, SCREENSHOTS, different_share, screenshot
+from tests.support.pictures import DIFFERENT_SHARE_MAX, SCREENSHOTS, different_share, screenshot, settle
 
 
 def _drawn(*, text: str = "01M880YMVCD1B2RANKYKHSFR8H", top: int = 40, colour: str = "#2f4fd0") -> Image.Image:
@@ -36,6 +36,23 @@ def test_what_has_moved_or_has_another_colour_is_found(changed: Image.Image) -> 
 def test_another_size_is_a_difference() -> None:
     assert different_share(_drawn(), _drawn().crop((0, 0, 340, 640))) == 1.0
     assert different_share(_drawn(), _drawn().crop((0, 0, 360, 500))) == 1.0
+
+
+GROWING = """() => {
+    let height = 1000;
+    const grow = () => {
+        document.body.style.height = `${height}px`;
+        if (height < 4000) { height += 100; requestAnimationFrame(grow); }
+    };
+    grow();
+}"""
+
+
+def test_a_picture_waits_until_the_page_has_its_size(page: Page) -> None:
+    page.set_content("<html lang=en><title>t</title><body>")
+    page.evaluate(GROWING)
+    settle(page)
+    assert page.evaluate("document.body.offsetHeight") == 4000
 
 
 def test_another_page_does_not_pass(page: Page, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

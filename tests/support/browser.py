@@ -105,7 +105,7 @@ def browser_page(browser: Browser, *, slow: bool = False, **options: Any) -> Ite
     `slow`: over a link like 3G.
     """
     watched = PageWatcher()
-    with browser.new_context(**({"locale": "en-GB"} | options)) as context:
+    with browser.new_context(**({"locale": "en-GB", "timezone_id": "UTC"} | options)) as context:
         watched.watch(context)
         context.set_default_timeout(PATIENCE_S * 1000)
         page = context.new_page()

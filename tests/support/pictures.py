@@ -26,10 +26,30 @@ LEVELS_MAX = 32
 DIFFERENT_SHARE_MAX = 0.03
 """How large a share of the squares may differ by more."""
 
+SETTLED = """async () => {
+    const place = () => [scrollX, scrollY, document.documentElement.scrollWidth, document.documentElement.scrollHeight];
+    const drawn = () => document.documentElement.animate([], 1).finished;
+    await document.fonts.ready;
+    for (let before; String(before) !== String(place());) {
+        before = place();
+        await drawn();
+        await drawn();
+    }
+}"""
+"""Waits until the page has the same size and place after two frames as before them. A frame is awaited by an animation
+of nothing, as this also works on a page without JavaScript."""
+
+
+def settle(page: Page) -> None:
+    """Wait until the page is loaded, has its fonts, and neither scrolls nor grows any more."""
+    page.wait_for_load_state()
+    page.evaluate(SETTLED)
+
 
 def screenshot(page: Page, name: str, *, full_page: bool = False, hidden: Sequence[Locator] = ()) -> None:
     """Compare the page with `docs/screenshots/NAME.png`; with MMO_SCREENSHOTS=1, write that file instead. What is
     `hidden`, such as a QR code that is another one each time, is grey in the picture."""
+    settle(page)
     taken = Image.open(
         io.BytesIO(page.screenshot(animations="disabled", full_page=full_page, mask=hidden, mask_color="#9aa3b2"))
     ).convert("RGB")
