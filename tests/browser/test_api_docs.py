@@ -4,6 +4,7 @@ the dark."""
 from __future__ import annotations
 
 import json
+import re
 from typing import Literal
 
 import pytest
@@ -52,19 +53,19 @@ def test_a_developer_finds_the_way_without_javascript(plain_page: Page, sandbox:
     expect(plain_page.get_by_role("navigation", name="API reference")).not_to_be_visible()
     plain_page.get_by_text("Contents", exact=True).click()
     plain_page.get_by_role("link", name="Take a payment", exact=True).first.click()
-    assert plain_page.url.endswith("#createDirectPayin")
+    expect(plain_page).to_have_url(re.compile("#createDirectPayin$"))
     section = plain_page.locator("#createDirectPayin")
     section.get_by_text("PHP", exact=True).click()
     expect(section.get_by_text("curl_init")).to_be_visible()
     expect(section.get_by_text("import requests")).not_to_be_visible()
     plain_page.get_by_role("link", name="config_unsupported_currency").first.click()
-    assert plain_page.locator("h1").inner_text() == "config_unsupported_currency"
+    expect(plain_page.locator("h1")).to_have_text("config_unsupported_currency")
     plain_page.get_by_role("link", name="All error codes").click()
-    assert plain_page.locator("h1").inner_text() == "Error codes"
+    expect(plain_page.locator("h1")).to_have_text("Error codes")
     plain_page.get_by_role("searchbox").fill("hosted page")
     plain_page.get_by_role("searchbox").press("Enter")
     plain_page.locator("main").get_by_role("link", name="Take a payment on the hosted page").first.click()
-    assert plain_page.url.endswith("/docs#createWebPayin")
+    expect(plain_page).to_have_url(re.compile("/docs#createWebPayin$"))
 
 
 def test_a_payment_is_tried_without_javascript(plain_page: Page, sandbox: Sandbox) -> None:
@@ -90,7 +91,9 @@ def test_the_language_is_chosen_by_keyboard_once_for_all_examples(page: Page, sa
 
 def test_an_example_is_copied(browser: Browser, sandbox: Sandbox) -> None:
     with browser_page(browser, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.clock.install(time=0)  # It stands still, as the button tells of the copy for two seconds only.
         page.goto(f"{sandbox.pages}/docs")
+        page.clock.pause_at(60_000)
         section = page.locator("#createQrPayin")
         section.get_by_text("Python", exact=True).click()
         section.get_by_role("button", name="Copy").first.click()
@@ -98,6 +101,8 @@ def test_an_example_is_copied(browser: Browser, sandbox: Sandbox) -> None:
         copied = page.evaluate("navigator.clipboard.readText()")
         assert copied.startswith("import requests\n\nanswer = requests.post(\n")
         assert copied.endswith("print(answer.status_code, answer.text)")
+        page.clock.run_for(2_000)
+        expect(section.get_by_role("button", name="Copied")).to_have_count(0)
 
 
 def test_results_appear_while_typing_and_are_reached_by_keyboard(page: Page, sandbox: Sandbox) -> None:
@@ -173,7 +178,7 @@ def test_what_search_and_trial_look_like(page: Page, sandbox: Sandbox) -> None:
     show(page, sandbox, "/docs", height=480)
     page.keyboard.press("/")
     page.keyboard.type("msisdn")
-    expect(page.locator("#found a").first).to_be_visible()
+    expect(page.locator("#found a").first).to_contain_text("msisdn field")
     screenshot(page, "api-docs-search")
     show(page, sandbox, "/docs/try/createDirectPayin", height=640)
     body = page.locator("textarea").input_value()

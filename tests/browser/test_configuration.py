@@ -49,8 +49,7 @@ def open_list(page: Page, office: Sandbox, name: str) -> None:
     """Sign in and open the list of changes by keyboard."""
     sign_in(page, office, name)
     page.wait_for_load_state()
-    page.keyboard.press("g")
-    page.keyboard.press("f")
+    page.keyboard.type("gf")  # The page waits only a moment for the second key.
     expect(page.get_by_role("heading", level=1)).to_have_text("Configuration")
 
 

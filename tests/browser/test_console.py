@@ -145,6 +145,7 @@ def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, o
         sign_in(one, office, "ann")
         one.get_by_role("navigation").get_by_role("link", name="Stuck").click()
         one.locator("tbody a").first.click()
+        expect(one.get_by_role("heading", name="Timeline")).to_be_visible()
         reference = one.url.rpartition("/")[2]
         one.get_by_text("End it by hand").click()
         check_axe_without_scripts(one)
@@ -191,8 +192,7 @@ def test_the_keyboard_alone_suffices_for_an_approval(browser: Browser, office: S
         check_axe(one)
         sign_in(two, office, "abe")
         two.wait_for_load_state()
-        two.keyboard.press("g")
-        two.keyboard.press("r")
+        two.keyboard.type("gr")  # The page waits only a moment for the second key.
         expect(two.get_by_role("heading", level=1)).to_have_text("Proposals")
         expect(two.get_by_text("150.00 KES", exact=True)).to_be_visible()
         expect(two.get_by_text("254700000130", exact=True)).to_be_visible()
@@ -212,6 +212,7 @@ def test_scripts_add_local_times_copying_and_a_list_of_shortcuts(browser: Browse
         expect(page.locator(".timeline .local").first).to_contain_text(f"{(hour + 3) % 24:02}:")
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.get_by_role("button", name="Copy").first.click()
+        expect(page.get_by_text("Copied", exact=False)).to_have_attribute("role", "status")
         assert page.evaluate("navigator.clipboard.readText()") == page.url.rpartition("/")[2]
         page.keyboard.press("?")
         expect(page.get_by_role("dialog")).to_contain_text("find a payment")
@@ -260,6 +261,7 @@ def test_a_full_page_is_small_at_first_view(browser: Browser, tmp_path: Path) ->
             crowded.create("direct/payin", msisdn=f"254700000{digits}", labels=labels)
         wait_until_stuck(page, crowded)
         page.locator("tbody a").first.click()
+        expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
         payment_path = urlsplit(page.url).path
         brand = "/brands/demo/configuration"
         for path in (*PAGES.values(), "/?view=month", "/configuration", brand, payment_path, "/second-factor"):

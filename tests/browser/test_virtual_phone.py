@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import browser_page, check_axe, check_axe_without_scripts
+from tests.support.browser import browser_page, check_axe, check_axe_without_scripts, wait_for_end
 from tests.support.browser_gateway import Sandbox, fetch
 from tests.support.pictures import screenshot
 
@@ -92,6 +92,8 @@ def test_page_and_phone_are_one_screen_for_the_keyboard_alone(page: Page, sandbo
     expect(page.locator(".bubble")).to_contain_text("You have paid KES\u00a010.00 to Demo Shop.")
     expect(page.locator(".bubble")).to_contain_text("Your balance is KES\u00a0999,990.00.")
     check_axe(page)
+    # The answer to the PIN is shown again, as the page had to follow only if the payment ended after that answer.
+    page.goto(f"{page.url.partition('?')[0]}?done=approve")
     screenshot(page, "try-paid")
 
 
@@ -160,13 +162,16 @@ def test_a_number_is_picked_or_chosen_among_those_that_wait(narrow_page: Page, s
     page.get_by_role("button").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Phone {number}")
     screenshot(page, "phone-empty")
-    sandbox.create("direct/payin", msisdn=number)
+    created = sandbox.create("direct/payin", msisdn=number)
     expect(page.get_by_role("heading", level=2)).to_have_text("Pay KES\u00a0150.00?")
     picture(page, "phone-narrow")
     page.get_by_role("link", name="Another phone").click()
     page.get_by_role("link", name=number).click()
     page.get_by_role("button", name="Refuse").click()
     expect(page.locator(STATUS)).to_contain_text("Nothing is paid.")
+    wait_for_end(page, sandbox, created["gatewayReference"])
+    page.reload()
+    expect(page.locator(".bubble")).to_contain_text("Nothing was paid.")
     screenshot(page, "phone-refused")
 
 

@@ -16,8 +16,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright
 
 from tests.support.browser_fonts import font_environment
-from tests.support.browser_gateway import PATIENCE_S
+from tests.support.browser_gateway import PATIENCE_S, Sandbox
 
+POLL_MS = 50
 LOOPBACK = {"127.0.0.1", "localhost"}
 
 FLAGS = [
@@ -115,6 +116,15 @@ def browser_page(browser: Browser, *, slow: bool = False, **options: Any) -> Ite
             session.send("Network.emulateNetworkConditions", THREE_G)
         yield page
     watched.check()
+
+
+def wait_for_end(page: Page, sandbox: Sandbox, reference: str) -> None:
+    """Wait until this payment is no longer pending. What the page does meanwhile is handled as usual."""
+    for _ in range(int(PATIENCE_S * 1000 / POLL_MS)):
+        if sandbox.status(reference)["status"] != "pending":
+            return
+        page.wait_for_timeout(POLL_MS)
+    raise AssertionError(sandbox.status(reference))
 
 
 def check_axe_without_scripts(page: Page) -> None:

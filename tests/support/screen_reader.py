@@ -9,11 +9,11 @@ from typing import Any
 from attrs import frozen
 from playwright.sync_api import Page
 
+from tests.support.browser import POLL_MS
 from tests.support.browser_gateway import PATIENCE_S
 
 CONTROLS = {"button", "checkbox", "combobox", "link", "radio", "searchbox", "textbox", "DisclosureTriangle"}
 LANDMARKS = {"banner", "complementary", "contentinfo", "form", "main", "navigation", "region", "search"}
-POLL_MS = 50
 
 
 @frozen
