@@ -53,7 +53,7 @@ LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
 LIGHTHOUSE = "lighthouse@12"
-CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"]
+CHROMIUMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
 
 _began_at = time.monotonic()
 _install_durations_s: list[float] = []
