@@ -10,6 +10,7 @@ from tests.support.browser_fonts import FAMILIES
 from tests.support.browser_gateway import Sandbox, Shop
 
 
+@pytest.mark.smoke
 def test_a_page_of_the_sandbox_is_shown(page: Page, sandbox: Sandbox) -> None:
     created = sandbox.create()
     answer = page.goto(created["pageUrl"])
@@ -18,6 +19,7 @@ def test_a_page_of_the_sandbox_is_shown(page: Page, sandbox: Sandbox) -> None:
     assert page.locator("h1").count() == 1
 
 
+@pytest.mark.smoke
 def test_every_letter_is_of_the_fonts_of_the_tests(page: Page) -> None:
     families = ("system-ui, sans-serif", "ui-monospace, monospace", "serif", "Arial", "Noto Sans", "Liberation Mono")
     lines = (f"<p style='font-family: {each}'>Paid \u2713 \u0645\u062f\u0641\u0648\u0639</p>" for each in families)

@@ -27,6 +27,7 @@ BUTTON = "main button"
 
 
 @pytest.mark.spec("W1", "W2")
+@pytest.mark.smoke
 def test_a_payer_pays_and_is_taken_back_to_the_shop(page: Page, sandbox: Sandbox, shop: Shop) -> None:
     created = sandbox.create(successRedirectUrl=f"{shop.url}/thanks?order=7")
     page.goto(created["pageUrl"])
@@ -41,6 +42,7 @@ def test_a_payer_pays_and_is_taken_back_to_the_shop(page: Page, sandbox: Sandbox
 
 
 @pytest.mark.spec("W1", "W2")
+@pytest.mark.smoke
 def test_without_javascript_the_payment_works_to_the_end(plain_page: Page, sandbox: Sandbox, shop: Shop) -> None:
     page = plain_page
     created = sandbox.create(successRedirectUrl=f"{shop.url}/thanks")
@@ -67,6 +69,7 @@ def test_the_state_is_told_live(page: Page, sandbox: Sandbox) -> None:
 
 
 @pytest.mark.spec("W1")
+@pytest.mark.smoke
 def test_a_double_click_two_tabs_and_the_back_button_do_no_harm(page: Page, sandbox: Sandbox, shop: Shop) -> None:
     created = sandbox.create(scenario="phone", successRedirectUrl=f"{shop.url}/thanks")
     reference, url = created["gatewayReference"], created["pageUrl"]
@@ -275,6 +278,7 @@ def test_a_guess_is_shown_nothing(page: Page, sandbox: Sandbox) -> None:
     screenshot(page, "payment-unknown")
 
 
+@pytest.mark.smoke
 def test_what_it_looks_like(page: Page, narrow_page: Page, rtl_page: Page, sandbox: Sandbox) -> None:
     open_one = sandbox.create()["pageUrl"]
     for shown, name in ((page, "payment"), (narrow_page, "payment-narrow"), (rtl_page, "payment-rtl")):
