@@ -1,7 +1,7 @@
 """Define the sessions, in three sizes.
 
 `nox -s quick` judges the change at hand, `nox` is what every change must pass, and `nox -t long` plays everything that
-takes longer; with MMO_LONG_SESSIONS=short each of those plays a short form. `nox -l` lists all of them.
+takes longer; with MMO_TEST_SHORT=1 each of those plays a short form. `nox -l` lists all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ nox.options.reuse_venv = "yes"
 
 MAIN_PYTHON = "3.11"
 OTHER_PYTHONS = ["3.12", "3.13"]
-IS_SHORT = os.environ.get("MMO_LONG_SESSIONS") == "short"
+IS_SHORT = "MMO_TEST_SHORT" in os.environ
 """Whether long sessions play their short form."""
 FEW_REPETITIONS = {"MMO_TEST_QUICK": "1"}
 REPETITIONS = FEW_REPETITIONS if IS_SHORT else {}
