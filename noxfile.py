@@ -46,8 +46,8 @@ STORE_INDEPENDENT = [
 """Tests whose result does not depend on the store."""
 ON_ALL_PROCESSORS = ["-n", "auto", "--dist", "loadfile"]
 """Each process takes whole files, as their tests share servers."""
-TWO_ON_EACH = ["-n", str(2 * (os.cpu_count() or 1)), "--dist", "loadfile"]
-"""Most tests of the shell wait, so two of them fit on a processor."""
+THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadfile"]
+"""Most tests of the shell wait, so three of them fit on a processor."""
 CORE_ONLY = ["attrs>=24.2,<27"]
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
@@ -122,7 +122,7 @@ def runtime(session: nox.Session) -> None:
     """Test the shell with real sockets, TLS, stores and processes, but for the tests that are marked as long."""
     install(session, "test")
     tests = ("-m", "not long", "tests/runtime", "tests/simulation")
-    session.run("pytest", *TWO_ON_EACH, *tests, *session.posargs, env=FEW_REPETITIONS)
+    session.run("pytest", *THREE_ON_EACH, *tests, *session.posargs, env=FEW_REPETITIONS)
 
 
 @nox.session(python=OTHER_PYTHONS)
@@ -136,7 +136,7 @@ def smoke(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Check that generated pages are current, and run the examples of all pages."""
     install(session, "test")
-    session.run("pytest", *TWO_ON_EACH, "-m", "not long", "tests/docs", *session.posargs)
+    session.run("pytest", *THREE_ON_EACH, "-m", "not long", "tests/docs", *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON)
@@ -169,7 +169,7 @@ def runtime_in_full(session: nox.Session) -> None:
     install(session, "test")
     chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
     folders = ["tests/runtime", "tests/docs"]
-    session.run("pytest", *TWO_ON_EACH, *folders, *chosen, *session.posargs, env=REPETITIONS)
+    session.run("pytest", *THREE_ON_EACH, *folders, *chosen, *session.posargs, env=REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
@@ -178,7 +178,7 @@ def contract(session: nox.Session) -> None:
     install(session, "test")
     left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT if IS_SHORT]
     chosen = ("tests/runtime/contract", "--store=postgres", *left_out)
-    session.run("pytest", *TWO_ON_EACH, *chosen, *session.posargs, env=REPETITIONS)
+    session.run("pytest", *THREE_ON_EACH, *chosen, *session.posargs, env=REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
