@@ -73,9 +73,10 @@ EXPLANATIONS = MappingProxyType(
             "The mobile money service is not available at the moment.",
         ),
         ErrorCode.PROVIDER_TIMEOUT: Explanation(
-            "The mobile money provider gave no result in time and has confirmed that no money was moved.",
+            "The mobile money provider ended the payment because it took too long.",
             "merchant",
-            "Start a new payment with a new reference.",
+            "Look at the provider's native code in providerData, and make sure that no money was moved before you start"
+            " a new payment with a new reference.",
             "The mobile money service took too long. No money was taken.",
         ),
         ErrorCode.TRANSACTION_EXPIRED: Explanation(
