@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mmo_sansio.api.docs.error_pages import ErrorPage, error_pages
+from mmo_sansio.values.error_codes import EXPLANATIONS, PayerStep
+from mmo_trio.pages.payment.languages.english import ENGLISH
 
 PAGE = Path(__file__).with_name("errors.md")
 
@@ -60,11 +62,24 @@ def page() -> str:
                 "## Failed payments\n\nThe payment was accepted and has failed: its transaction"
                 " object carries the code"
                 " in `errorCode`, and the sentence below in `errorMessage`.",
+                "On the [payment page](payment_page.md) the code decides how the page ends, and what it tells the payer"
+                " to do:",
+                _endings(),
                 *(_section(each, "`errorCode` of a transaction") for each in failures),
             )
         )
         + "\n"
     )
+
+
+def _endings() -> str:
+    """Return the table of what the payer's page says about each code."""
+    lines = ["| Code | The page says | What to do |", "|---|---|---|"]
+    for step in PayerStep:
+        codes = ", ".join(f"`{code}`" for code, each in EXPLANATIONS.items() if each.payer_step is step)
+        says = ENGLISH.unclear if step is PayerStep.WAIT else ENGLISH.not_paid
+        lines.append(f"| {codes} | {says} | {ENGLISH.next_steps[step]} |")
+    return "\n".join(lines)
 
 
 def _section(each: ErrorPage, kind: str) -> str:

@@ -61,6 +61,22 @@ def test_a_listener_pays(browser: Browser, sandbox: Sandbox, scripts: bool) -> N
     assert sandbox.status(created["gatewayReference"])["status"] == "success"
 
 
+@pytest.mark.spec("W1")
+@pytest.mark.finding("money-4")
+@with_and_without_scripts
+def test_a_listener_is_told_not_to_pay_again(browser: Browser, sandbox: Sandbox, scripts: bool) -> None:
+    created = sandbox.create(scenario="duplicate_request")
+    with browser_page(browser, java_script_enabled=scripts) as page:
+        paying = ScreenReader(page)
+        page.goto(created["pageUrl"])
+        paying.press("button", "Pay KES\u00a0150.00")
+        paying.expect_announced("It is not clear whether you paid.")
+        paying.expect_announced("Don't pay again")
+        paying.check()
+        assert page.title().startswith("It is not clear whether you paid.")
+        assert page.title().endswith("Don't pay again: the shop will tell you.")
+
+
 def open_configuration(reader: ScreenReader, office: Sandbox, name: str) -> None:
     """Sign in, and follow the link to the configuration."""
     reader.page.goto(f"{office.console}/sign-in")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from urllib.parse import urlsplit
 
 import pytest
@@ -135,6 +136,81 @@ async def test_after_completion_the_browser_goes_where_the_merchant_said(
     assert (page.status, page.headers["location"]) == (303, expected)
 
 
+@pytest.mark.spec("W1", "E1")
+@pytest.mark.finding("money-4")
+@pytest.mark.parametrize(
+    ("scenario", "standing", "told", "then"),
+    [
+        ("cancelled", "failed", "Not paid. You cancelled the payment.", "You can try again: go back to the shop."),
+        (
+            "user_account_blocked",
+            "failed",
+            "Not paid. Your account can't be used at the moment.",
+            "Trying again will not help. Ask your mobile money provider, or pay another way.",
+        ),
+        (
+            "provider_timeout",
+            "unclear",
+            "It is not clear whether you paid. The mobile money service took too long.",
+            "Look at the messages on your phone. Don't pay again: the shop will tell you.",
+        ),
+        (
+            "duplicate_request",
+            "unclear",
+            "It is not clear whether you paid. This looks like a payment that was made a moment ago.",
+            "Look at the messages on your phone. Don't pay again: the shop will tell you.",
+        ),
+    ],
+)
+async def test_the_page_has_three_endings(sandbox: Running, scenario: str, standing: str, told: str, then: str) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin", scenario=scenario)
+    page_url = accepted["pageUrl"]
+    await _press(page_url)
+    await sandbox.merchant.ended(accepted["gatewayReference"])
+    page = _text(await ask(page_url))
+    assert f'data-standing="{standing}"' in page
+    [live] = re.findall(r'<div role="status" aria-live="polite">.*?</div>', page, re.S)
+    assert told in live
+    assert then in live, "a screen reader is told it with the outcome"
+    [title] = re.findall(r"<title>(.*?)</title>", page, re.S)
+    assert title.startswith(told.partition(".")[0])
+
+    await sandbox.advance("31m")
+    later = _text(await ask(page_url))
+    assert f"<h1>{told}</h1>" in later
+    assert then in later
+    if standing == "unclear":
+        for each in (page, later):
+            assert "Not paid" not in each
+            assert "try again" not in each
+            assert "<title>It is not clear" in each
+            assert "Pay KES" not in each, "not even the title asks for the money again"
+            assert 'class="result neutral"' in each
+            assert 'class="result bad"' not in each
+
+
+@pytest.mark.spec("W1", "S3", "E1")
+@pytest.mark.finding("money-4")
+async def test_a_payment_that_has_expired_is_not_said_to_be_unpaid(sandbox: Running) -> None:
+    accepted = await sandbox.merchant.accepted("web/payin", scenario="never")
+    await _press(accepted["pageUrl"])
+    await sandbox.advance("73h")
+    assert (await sandbox.merchant.status(accepted["gatewayReference"]))["errorCode"] == "transaction_expired"
+    page = _text(await ask(accepted["pageUrl"]))
+    assert "<h1>It is not clear whether you paid. No answer came in time.</h1>" in page
+    assert "Don't pay again" in page
+
+
+@pytest.mark.spec("W2")
+@pytest.mark.finding("money-4")
+async def test_an_unclear_payment_leads_back_to_the_shop_as_a_failed_one(sandbox: Running) -> None:
+    url = "https://shop.example/sorry"
+    accepted = await sandbox.merchant.accepted("web/payin", scenario="duplicate_request", errorRedirectUrl=url)
+    await _press(accepted["pageUrl"])
+    await sandbox.merchant.ended(accepted["gatewayReference"])
+    assert (await ask(accepted["pageUrl"])).headers["location"] == url
+
+
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -262,9 +338,12 @@ async def test_the_buttons_answer_leads_on_by_a_page(sandbox: Running) -> None:
 
 
 @pytest.mark.spec("W1")
-async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(serve: Serve) -> None:
+@pytest.mark.parametrize(("scenario", "standing"), [("cancelled", b"failed"), ("provider_timeout", b"unclear")])
+async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(
+    serve: Serve, scenario: str, standing: bytes
+) -> None:
     async with serve() as sandbox:
-        accepted = await sandbox.merchant.accepted("web/payin", scenario="cancelled")
+        accepted = await sandbox.merchant.accepted("web/payin", scenario=scenario)
         parts = urlsplit(accepted["pageUrl"])
         stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 80)
         head = f"GET {parts.path}/events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n"
@@ -282,7 +361,7 @@ async def test_the_state_is_told_as_it_changes_and_a_stop_ends_the_telling(serve
         await until(b'"standing": "open"')
         assert b"text/event-stream" in said
         await _press(accepted["pageUrl"])
-        await until(b'"standing": "failed"')
+        await until(b'"standing": "%s"' % standing)
         assert b"KES" not in said
     # The sandbox has drained with the stream still open.
 

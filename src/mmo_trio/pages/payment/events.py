@@ -12,6 +12,7 @@ from attrs import define, field
 from quart import Response
 
 from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.error_codes import EXPLANATIONS, PayerStep
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.pages.context import PagesContext
 from mmo_trio.pages.payment.formatting import format_time_left
@@ -38,6 +39,8 @@ class PayerStatus(StrEnum):
     """The provider has it; the phone may show a prompt."""
     PAID = "paid"
     FAILED = "failed"
+    UNCLEAR = "unclear"
+    """It has ended without proof that no money has moved."""
 
 
 _STATUS_BY_STAGE = {
@@ -54,7 +57,9 @@ REFRESH_INTERVALS_S = {PayerStatus.OPEN: 2.0, PayerStatus.SENDING: 0.5, PayerSta
 
 def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
     """Return the status of a payment for its payer."""
-    page = transaction.order.page
+    page, code = transaction.order.page, transaction.progress.error_code
+    if code is not None and EXPLANATIONS[code].payer_step is PayerStep.WAIT:
+        return PayerStatus.UNCLEAR
     if transaction.progress.stage is not Stage.AWAITING_CUSTOMER or page is None:
         return _STATUS_BY_STAGE[transaction.progress.stage]
     return PayerStatus.CLOSED if now >= page.closes_at else PayerStatus.OPEN

@@ -15,7 +15,7 @@ from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.messages.inputs import ConfirmPage
 from mmo_sansio.values.clock import SECOND, Instant, Span
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
 from mmo_sansio.values.model import Page, Status, Transaction
 from mmo_trio.design.brand_colours import brand_stylesheet
 from mmo_trio.pages.context import PagesContext
@@ -39,7 +39,7 @@ KEPT = {"Cache-Control": "public, max-age=86400"}
 """For what has another address when it changes."""
 
 _COLOUR_PATTERN = re.compile(r"[0-9a-f]{6}", re.ASCII)
-_FINAL_STATUSES = (PayerStatus.CLOSED, PayerStatus.PAID, PayerStatus.FAILED)
+_FINAL_STATUSES = (PayerStatus.CLOSED, PayerStatus.PAID, PayerStatus.FAILED, PayerStatus.UNCLEAR)
 
 
 def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
@@ -154,6 +154,7 @@ def payment_variables(transaction: Transaction, shop: Shop, texts: PageTexts, *,
         "number_spoken": texts.ending_in.format(digits=spoken_suffix(order.party.msisdn)),
         "standing": status,
         "sentence": status_sentence(status, transaction.progress.error_code, texts),
+        "next_step": next_step(status, transaction.progress.error_code, texts),
         "left": format_time_left(Span(page.closes_at - now), texts),
         "closes_in_s": max(1, -(-(page.closes_at - now) // SECOND)),
         "left_share": round(100 * (page.closes_at - now) / max(1, page.closes_at - order.created_at)),
@@ -164,8 +165,9 @@ def payment_variables(transaction: Transaction, shop: Shop, texts: PageTexts, *,
 def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> str:
     """Return the status as a sentence; empty while the page waits for its button."""
     match status:
-        case PayerStatus.FAILED:
-            return f"{texts.not_paid} {texts.reasons[code]}" if code else texts.not_paid
+        case PayerStatus.FAILED | PayerStatus.UNCLEAR:
+            outcome = texts.unclear if status is PayerStatus.UNCLEAR else texts.not_paid
+            return f"{outcome} {texts.reasons[code]}" if code else outcome
         case PayerStatus.PAID:
             return texts.paid
         case PayerStatus.CLOSED:
@@ -176,6 +178,13 @@ def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageText
             return texts.waiting
         case PayerStatus.OPEN:
             return ""
+
+
+def next_step(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> str:
+    """Return what the payer of an unpaid or unclear payment does next; empty for all others."""
+    if status is PayerStatus.CLOSED:
+        return texts.next_steps[PayerStep.TRY_AGAIN]
+    return texts.next_steps[EXPLANATIONS[code].payer_step] if code else ""
 
 
 def _merchant_redirect_url(transaction: Transaction, page: Page) -> str | None:

@@ -10,12 +10,14 @@ import attrs
 import pytest
 
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
-from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
 from mmo_sansio.values.money import Money
+from mmo_trio.pages.payment.events import PayerStatus
 from mmo_trio.pages.payment.formatting import format_amount, format_time_left, spoken_suffix
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
+from mmo_trio.pages.payment.page import status_sentence
 from mmo_trio.system.masking import mask_own_number
 
 SENTENCES = [each.name for each in attrs.fields(PageTexts) if each.type in ("str", str)]
@@ -40,6 +42,34 @@ def test_every_reason_is_explained_in_every_language(code: str) -> None:
     assert all(each.strip() and each.strip()[-1] in ".。" for each in reasons.values())
     if code != "en":
         assert not set(reasons.values()) & set(ENGLISH.reasons.values())
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.finding("money-4")
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_each_next_step_is_told_in_every_language(code: str) -> None:
+    steps = LANGUAGES[code].next_steps
+    assert set(steps) == set(PayerStep)
+    assert len(set(steps.values())) == len(steps)
+    assert all(each.endswith(".") for each in steps.values())
+    if code != "en":
+        assert not set(steps.values()) & set(ENGLISH.next_steps.values())
+    # That trying again will not help is said in the same words before each thing that helps, and never else.
+    begins = {step: text.partition(".")[0] for step, text in steps.items()}
+    useless = {text for step, text in begins.items() if step not in (PayerStep.TRY_AGAIN, PayerStep.WAIT)}
+    assert len(useless) == 1
+    assert not useless & {begins[PayerStep.TRY_AGAIN], begins[PayerStep.WAIT]}
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.finding("money-4")
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_nobody_is_told_that_an_unclear_payment_was_not_paid(code: str) -> None:
+    texts = LANGUAGES[code]
+    for each, why in EXPLANATIONS.items():
+        is_unclear = why.payer_step is PayerStep.WAIT
+        told = status_sentence(PayerStatus.UNCLEAR if is_unclear else PayerStatus.FAILED, each, texts)
+        assert told == f"{texts.unclear if is_unclear else texts.not_paid} {texts.reasons[each]}"
 
 
 @pytest.mark.parametrize("code", LANGUAGES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import ErrorCode, PayerStep
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
 ARABIC = PageTexts(
@@ -28,6 +28,7 @@ ARABIC = PageTexts(
     check_status="معرفة حالة الدفع",
     paid="تم الدفع. شكرًا لك.",
     not_paid="لم يتم الدفع.",
+    unclear="ليس واضحًا هل تم الدفع.",
     steps="خطوات الدفع",
     step_confirm="أكّد هنا",
     step_pin="الرقم السري على هاتفك",
@@ -35,7 +36,6 @@ ARABIC = PageTexts(
     no_message="لم تصلك رسالة؟ تأكد من أن هاتفك يعمل ومتصل بالشبكة.",
     receipt="رقم الإيصال",
     next_paid="احتفظ برقم الإيصال. يمكنك إغلاق هذه الصفحة.",
-    next_failed="عُد إلى المتجر للمحاولة مرة أخرى.",
     other_device="ادفع من هاتفك بدلًا من ذلك",
     scan="امسح الرمز بكاميرا هاتفك لتفتح هذه الصفحة عليه.",
     back="العودة إلى المتجر",
@@ -48,18 +48,26 @@ ARABIC = PageTexts(
         ErrorCode.USER_TIMEOUT: "لم يُؤكَّد الدفع في الوقت المحدد.",
         ErrorCode.USER_CANCELLED: "لقد ألغيت الدفع.",
         ErrorCode.PROVIDER_UNAVAILABLE: "خدمة المحفظة غير متاحة في الوقت الحالي.",
-        ErrorCode.PROVIDER_TIMEOUT: "استغرقت خدمة المحفظة وقتًا طويلًا. لم يُخصم أي مبلغ.",
-        ErrorCode.TRANSACTION_EXPIRED: "لم يكتمل الدفع في الوقت المحدد.",
+        ErrorCode.PROVIDER_TIMEOUT: "استغرقت خدمة المحفظة وقتًا طويلًا.",
+        ErrorCode.TRANSACTION_EXPIRED: "لم يصل أي رد في الوقت المحدد.",
         ErrorCode.USER_NOT_FOUND: "لا توجد محفظة لهذا الرقم.",
-        ErrorCode.USER_ACCOUNT_BLOCKED: ("لا يمكن استخدام حسابك في الوقت الحالي. يُرجى سؤال مزود الخدمة."),
+        ErrorCode.USER_ACCOUNT_BLOCKED: "لا يمكن استخدام حسابك في الوقت الحالي.",
         ErrorCode.USER_LIMIT_EXCEEDED: "يتجاوز هذا الدفع حدّ حسابك.",
         ErrorCode.USER_WRONG_PIN: "كان الرقم السري خاطئًا.",
         ErrorCode.USER_BUSY: "توجد عملية دفع أخرى مفتوحة على هاتفك. يُرجى إنهاؤها أولًا.",
         ErrorCode.AMOUNT_OUT_OF_RANGE: "لا يمكن دفع هذا المبلغ بهذه الطريقة.",
         ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: "لا يمكن إتمام الدفع في الوقت الحالي.",
         ErrorCode.MERCHANT_MISCONFIGURED: "لا يمكن إتمام الدفع في الوقت الحالي.",
-        ErrorCode.DUPLICATE_REQUEST: "أُجري الدفع نفسه قبل لحظة.",
+        ErrorCode.DUPLICATE_REQUEST: "يشبه هذا الدفع عملية دفع أُجريت قبل لحظة.",
         ErrorCode.TRANSACTION_DECLINED: "رُفض الدفع.",
         ErrorCode.PAYMENT_STOPPED: "أُوقف الدفع. لم يُخصم أي مبلغ.",
+    },
+    next_steps={
+        PayerStep.TRY_AGAIN: "يمكنك المحاولة مرة أخرى: عُد إلى المتجر.",
+        PayerStep.TOP_UP: "لن تفيد المحاولة مرة أخرى. أضف رصيدًا إلى حسابك أولًا.",
+        PayerStep.CHANGE_NUMBER: "لن تفيد المحاولة مرة أخرى. عُد إلى المتجر وأدخل رقمًا آخر.",
+        PayerStep.ASK_PROVIDER: "لن تفيد المحاولة مرة أخرى. اسأل مزود الخدمة أو ادفع بطريقة أخرى.",
+        PayerStep.ASK_SHOP: "لن تفيد المحاولة مرة أخرى. اسأل المتجر عن طريقة أخرى للدفع.",
+        PayerStep.WAIT: "اطّلع على الرسائل في هاتفك. لا تدفع مرة أخرى: سيخبرك المتجر.",
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_sansio.values.error_codes import EXPLANATIONS
+from mmo_sansio.values.error_codes import EXPLANATIONS, PayerStep
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
 ENGLISH = PageTexts(
@@ -28,6 +28,7 @@ ENGLISH = PageTexts(
     check_status="See how it stands",
     paid="Paid. Thank you.",
     not_paid="Not paid.",
+    unclear="It is not clear whether you paid.",
     steps="Steps of the payment",
     step_confirm="Confirm here",
     step_pin="PIN on your phone",
@@ -35,7 +36,6 @@ ENGLISH = PageTexts(
     no_message="No message yet? Check that your phone is on and has a signal.",
     receipt="Receipt number",
     next_paid="Keep the receipt number. You can close this page.",
-    next_failed="Go back to the shop to try again.",
     other_device="Pay on your phone instead",
     scan="Scan the code with your phone's camera: this page opens there.",
     back="Back to the shop",
@@ -44,4 +44,12 @@ ENGLISH = PageTexts(
     busy_title="One moment, please",
     busy="The payment service can't answer right now. This page tries again.",
     reasons={code: each.for_payer for code, each in EXPLANATIONS.items()},
+    next_steps={
+        PayerStep.TRY_AGAIN: "You can try again: go back to the shop.",
+        PayerStep.TOP_UP: "Trying again will not help. Add money to your account first.",
+        PayerStep.CHANGE_NUMBER: "Trying again will not help. Go back to the shop and give another number.",
+        PayerStep.ASK_PROVIDER: "Trying again will not help. Ask your mobile money provider, or pay another way.",
+        PayerStep.ASK_SHOP: "Trying again will not help. Ask the shop how else you can pay.",
+        PayerStep.WAIT: "Look at the messages on your phone. Don't pay again: the shop will tell you.",
+    },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import ErrorCode, PayerStep
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
 FRENCH = PageTexts(
@@ -28,6 +28,7 @@ FRENCH = PageTexts(
     check_status="Voir où en est le paiement",
     paid="Payé. Merci.",
     not_paid="Non payé.",
+    unclear="On ne sait pas si vous avez payé.",
     steps="Étapes du paiement",
     step_confirm="Confirmer ici",
     step_pin="PIN sur le téléphone",
@@ -35,7 +36,6 @@ FRENCH = PageTexts(
     no_message="Pas de message ? Vérifiez que votre téléphone est allumé et a du réseau.",
     receipt="Numéro de reçu",
     next_paid="Conservez le numéro de reçu. Vous pouvez fermer cette page.",
-    next_failed="Retournez à la boutique pour réessayer.",
     other_device="Payer plutôt sur votre téléphone",
     scan="Scannez le code avec l’appareil photo de votre téléphone : cette page s’y ouvre.",
     back="Retour à la boutique",
@@ -48,18 +48,26 @@ FRENCH = PageTexts(
         ErrorCode.USER_TIMEOUT: "Le paiement n’a pas été confirmé à temps.",
         ErrorCode.USER_CANCELLED: "Vous avez annulé le paiement.",
         ErrorCode.PROVIDER_UNAVAILABLE: ("Le service de mobile money n’est pas disponible pour le moment."),
-        ErrorCode.PROVIDER_TIMEOUT: ("Le service de mobile money a mis trop de temps. Aucun argent n’a été prélevé."),
-        ErrorCode.TRANSACTION_EXPIRED: "Le paiement n’a pas été terminé à temps.",
+        ErrorCode.PROVIDER_TIMEOUT: "Le service de mobile money a mis trop de temps.",
+        ErrorCode.TRANSACTION_EXPIRED: "Aucune réponse n’est arrivée à temps.",
         ErrorCode.USER_NOT_FOUND: "Il n’y a pas de compte de mobile money pour ce numéro.",
-        ErrorCode.USER_ACCOUNT_BLOCKED: ("Votre compte est inutilisable pour le moment. Consultez votre opérateur."),
+        ErrorCode.USER_ACCOUNT_BLOCKED: "Votre compte est inutilisable pour le moment.",
         ErrorCode.USER_LIMIT_EXCEEDED: "Ce paiement dépasse la limite de votre compte.",
         ErrorCode.USER_WRONG_PIN: "Le code PIN était incorrect.",
         ErrorCode.USER_BUSY: ("Un autre paiement est ouvert sur votre téléphone. Terminez-le d’abord."),
         ErrorCode.AMOUNT_OUT_OF_RANGE: "Ce montant ne peut pas être payé de cette manière.",
         ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: ("Le paiement ne peut pas être effectué pour le moment."),
         ErrorCode.MERCHANT_MISCONFIGURED: "Le paiement ne peut pas être effectué pour le moment.",
-        ErrorCode.DUPLICATE_REQUEST: "Le même paiement a été fait il y a un instant.",
+        ErrorCode.DUPLICATE_REQUEST: "Ce paiement ressemble à un autre, fait il y a un instant.",
         ErrorCode.TRANSACTION_DECLINED: "Le paiement a été refusé.",
         ErrorCode.PAYMENT_STOPPED: "Le paiement a été arrêté. Aucun argent n’a été prélevé.",
+    },
+    next_steps={
+        PayerStep.TRY_AGAIN: "Vous pouvez réessayer : retournez à la boutique.",
+        PayerStep.TOP_UP: "Réessayer ne servira à rien. Rechargez d’abord votre compte.",
+        PayerStep.CHANGE_NUMBER: "Réessayer ne servira à rien. Retournez à la boutique et donnez un autre numéro.",
+        PayerStep.ASK_PROVIDER: "Réessayer ne servira à rien. Consultez votre opérateur ou payez autrement.",
+        PayerStep.ASK_SHOP: "Réessayer ne servira à rien. Demandez à la boutique comment payer autrement.",
+        PayerStep.WAIT: "Lisez les messages sur votre téléphone. Ne payez pas de nouveau : la boutique vous informera.",
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import ErrorCode, PayerStep
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
 PORTUGUESE = PageTexts(
@@ -28,6 +28,7 @@ PORTUGUESE = PageTexts(
     check_status="Ver o estado do pagamento",
     paid="Pago. Obrigado.",
     not_paid="Não pago.",
+    unclear="Não se sabe se pagou.",
     steps="Passos do pagamento",
     step_confirm="Confirmar aqui",
     step_pin="PIN no telefone",
@@ -35,7 +36,6 @@ PORTUGUESE = PageTexts(
     no_message="Sem mensagem? Verifique se o telefone está ligado e tem rede.",
     receipt="Número do recibo",
     next_paid="Guarde o número do recibo. Pode fechar esta página.",
-    next_failed="Volte à loja para tentar de novo.",
     other_device="Pagar antes no seu telefone",
     scan="Leia o código com a câmara do telefone: esta página abre-se lá.",
     back="Voltar à loja",
@@ -48,18 +48,26 @@ PORTUGUESE = PageTexts(
         ErrorCode.USER_TIMEOUT: "O pagamento não foi confirmado a tempo.",
         ErrorCode.USER_CANCELLED: "Cancelou o pagamento.",
         ErrorCode.PROVIDER_UNAVAILABLE: ("O serviço de dinheiro móvel não está disponível de momento."),
-        ErrorCode.PROVIDER_TIMEOUT: ("O serviço de dinheiro móvel demorou demasiado. Nenhum dinheiro foi retirado."),
-        ErrorCode.TRANSACTION_EXPIRED: "O pagamento não foi concluído a tempo.",
+        ErrorCode.PROVIDER_TIMEOUT: "O serviço de dinheiro móvel demorou demasiado.",
+        ErrorCode.TRANSACTION_EXPIRED: "Nenhuma resposta chegou a tempo.",
         ErrorCode.USER_NOT_FOUND: "Não há conta de dinheiro móvel para este número.",
-        ErrorCode.USER_ACCOUNT_BLOCKED: ("A sua conta não pode ser usada de momento. Contacte o seu operador."),
+        ErrorCode.USER_ACCOUNT_BLOCKED: "A sua conta não pode ser usada de momento.",
         ErrorCode.USER_LIMIT_EXCEEDED: "Este pagamento excede o limite da sua conta.",
         ErrorCode.USER_WRONG_PIN: "O PIN estava errado.",
         ErrorCode.USER_BUSY: "Há outro pagamento aberto no seu telefone. Termine-o primeiro.",
         ErrorCode.AMOUNT_OUT_OF_RANGE: "Este valor não pode ser pago desta forma.",
         ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: "O pagamento não pode ser feito de momento.",
         ErrorCode.MERCHANT_MISCONFIGURED: "O pagamento não pode ser feito de momento.",
-        ErrorCode.DUPLICATE_REQUEST: "O mesmo pagamento foi feito há um momento.",
+        ErrorCode.DUPLICATE_REQUEST: "Este pagamento parece igual a um que foi feito há um momento.",
         ErrorCode.TRANSACTION_DECLINED: "O pagamento foi recusado.",
         ErrorCode.PAYMENT_STOPPED: "O pagamento foi interrompido. Nenhum dinheiro foi cobrado.",
+    },
+    next_steps={
+        PayerStep.TRY_AGAIN: "Pode tentar de novo: volte à loja.",
+        PayerStep.TOP_UP: "Tentar de novo não vai ajudar. Carregue primeiro a sua conta.",
+        PayerStep.CHANGE_NUMBER: "Tentar de novo não vai ajudar. Volte à loja e indique outro número.",
+        PayerStep.ASK_PROVIDER: "Tentar de novo não vai ajudar. Contacte o seu operador ou pague de outra forma.",
+        PayerStep.ASK_SHOP: "Tentar de novo não vai ajudar. Pergunte à loja como pagar de outra forma.",
+        PayerStep.WAIT: "Veja as mensagens no seu telefone. Não pague outra vez: a loja vai informá-lo.",
     },
 )

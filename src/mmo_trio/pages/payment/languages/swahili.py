@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import ErrorCode, PayerStep
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 
 SWAHILI = PageTexts(
@@ -28,6 +28,7 @@ SWAHILI = PageTexts(
     check_status="Angalia hali ya malipo",
     paid="Imelipwa. Asante.",
     not_paid="Haijalipwa.",
+    unclear="Haijulikani kama umelipa.",
     steps="Hatua za malipo",
     step_confirm="Thibitisha hapa",
     step_pin="PIN kwenye simu",
@@ -35,7 +36,6 @@ SWAHILI = PageTexts(
     no_message="Hujapata ujumbe? Hakikisha simu yako imewashwa na ina mtandao.",
     receipt="Nambari ya risiti",
     next_paid="Hifadhi nambari ya risiti. Unaweza kufunga ukurasa huu.",
-    next_failed="Rudi dukani ujaribu tena.",
     other_device="Lipa kwenye simu yako badala yake",
     scan="Changanua msimbo kwa kamera ya simu yako: ukurasa huu utafunguka hapo.",
     back="Rudi dukani",
@@ -48,18 +48,26 @@ SWAHILI = PageTexts(
         ErrorCode.USER_TIMEOUT: "Malipo hayakuthibitishwa kwa wakati.",
         ErrorCode.USER_CANCELLED: "Umeghairi malipo.",
         ErrorCode.PROVIDER_UNAVAILABLE: "Huduma ya pesa kwa simu haipatikani kwa sasa.",
-        ErrorCode.PROVIDER_TIMEOUT: ("Huduma ya pesa kwa simu ilichukua muda mrefu mno. Hakuna pesa zilizochukuliwa."),
-        ErrorCode.TRANSACTION_EXPIRED: "Malipo hayakukamilika kwa wakati.",
+        ErrorCode.PROVIDER_TIMEOUT: "Huduma ya pesa kwa simu ilichukua muda mrefu mno.",
+        ErrorCode.TRANSACTION_EXPIRED: "Hakuna jibu lililofika kwa wakati.",
         ErrorCode.USER_NOT_FOUND: "Hakuna akaunti ya pesa kwa simu kwa nambari hii.",
-        ErrorCode.USER_ACCOUNT_BLOCKED: ("Akaunti yako haiwezi kutumika kwa sasa. Tafadhali uliza mtoa huduma wako."),
+        ErrorCode.USER_ACCOUNT_BLOCKED: "Akaunti yako haiwezi kutumika kwa sasa.",
         ErrorCode.USER_LIMIT_EXCEEDED: "Malipo haya yanazidi kikomo cha akaunti yako.",
         ErrorCode.USER_WRONG_PIN: "PIN haikuwa sahihi.",
         ErrorCode.USER_BUSY: "Kuna malipo mengine kwenye simu yako. Tafadhali yamalize kwanza.",
         ErrorCode.AMOUNT_OUT_OF_RANGE: "Kiasi hiki hakiwezi kulipwa kwa njia hii.",
         ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: "Malipo hayawezi kufanyika kwa sasa.",
         ErrorCode.MERCHANT_MISCONFIGURED: "Malipo hayawezi kufanyika kwa sasa.",
-        ErrorCode.DUPLICATE_REQUEST: "Malipo yaleyale yalifanywa muda mfupi uliopita.",
+        ErrorCode.DUPLICATE_REQUEST: "Malipo haya yanafanana na mengine yaliyofanywa muda mfupi uliopita.",
         ErrorCode.TRANSACTION_DECLINED: "Malipo yamekataliwa.",
         ErrorCode.PAYMENT_STOPPED: "Malipo yamesimamishwa. Hakuna pesa zilizokatwa.",
+    },
+    next_steps={
+        PayerStep.TRY_AGAIN: "Unaweza kujaribu tena: rudi dukani.",
+        PayerStep.TOP_UP: "Kujaribu tena hakutasaidia. Ongeza pesa kwenye akaunti yako kwanza.",
+        PayerStep.CHANGE_NUMBER: "Kujaribu tena hakutasaidia. Rudi dukani utoe nambari nyingine.",
+        PayerStep.ASK_PROVIDER: "Kujaribu tena hakutasaidia. Uliza mtoa huduma wako, au lipa kwa njia nyingine.",
+        PayerStep.ASK_SHOP: "Kujaribu tena hakutasaidia. Uliza duka jinsi nyingine ya kulipa.",
+        PayerStep.WAIT: "Angalia ujumbe kwenye simu yako. Usilipe tena: duka litakujulisha.",
     },
 )

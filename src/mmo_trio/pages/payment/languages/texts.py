@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.error_codes import ErrorCode, PayerStep
 
 
 @frozen
@@ -57,6 +57,8 @@ class PageTexts:
     check_status: str
     paid: str
     not_paid: str
+    unclear: str
+    """For a payment of which nobody knows whether money has moved."""
     steps: str
     """Names the list of the three steps, for screen readers."""
     step_confirm: str
@@ -66,7 +68,6 @@ class PageTexts:
     """Says what helps when the phone shows nothing."""
     receipt: str
     next_paid: str
-    next_failed: str
     other_device: str
     """The heading over the QR code of the page."""
     scan: str
@@ -77,3 +78,5 @@ class PageTexts:
     busy: str
     reasons: Mapping[ErrorCode, str]
     """The reasons of failed payments."""
+    next_steps: Mapping[PayerStep, str]
+    """What to do after a failed payment."""
