@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import WithheldReason
 from mmo_sansio.values.clock import LAST_INSTANT, format_with_microseconds
 from mmo_sansio.values.deposit_claim import DepositClaim
@@ -67,6 +67,7 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
 def conclusions(history: PaymentHistory) -> list[str]:
     """Return sentences that say how a payment ended, whether the merchant knows, and what to do."""
     return [
+        *_contradiction_sentences(history),
         *_outcome_sentences(history.transaction),
         *_withheld_sentences(history),
         *_same_reference_sentences(history),
@@ -76,6 +77,23 @@ def conclusions(history: PaymentHistory) -> list[str]:
         *_open_suspense_sentences(history),
         *_claim_sentences(history),
     ]
+
+
+_CONTRADICTIONS = (SuspenseReason.LATE_RESULT, SuspenseReason.CONFLICTING_RESULT, SuspenseReason.CONFLICTING_DEPOSIT)
+
+
+def _contradiction_sentences(history: PaymentHistory) -> Iterator[str]:
+    """Tell what was reported after the end and says otherwise, as long as nobody has looked into it."""
+    ended = {Status.SUCCESS: "success", Status.FAILED: "failed"}.get(history.transaction.status)
+    for each in history.suspense if ended is not None else ():
+        if each.closed_at is not None or each.reason not in _CONTRADICTIONS:
+            continue
+        told = json.loads(each.content)
+        if told.get("result") == ended and each.reason is SuspenseReason.LATE_RESULT:
+            continue
+        words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
+        report = ", ".join(word for word in words if word)
+        yield f"{each.provider} said otherwise after its end: {report} (entry {each.id} of the suspense book)."
 
 
 def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
@@ -212,10 +230,9 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
 
 
 def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:
-    waiting = [each for each in history.suspense if each.closed_at is None]
+    waiting = [f"entry {each.id}" for each in history.suspense if each.closed_at is None]
     if waiting:
-        ids = ", ".join(str(each.id) for each in waiting)
-        yield f"The suspense book has open entries about it ({ids}): a person must look at them."
+        yield f"Open in the suspense book: {', '.join(waiting)}. A person must look at it."
 
 
 def _claim_sentences(history: PaymentHistory) -> Iterator[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from attrs import evolve
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.messages.changes import CallbackRecorded, SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, Input, WithheldReason
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.gateway import Gateway
@@ -17,7 +19,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
-from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey
+from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey, SuspenseEntry
 from mmo_trio.storage.memory.store import MemoryState, open_memory
 
 IN_USE = StoredApiKey(7, "acme", b"d", b"s", a.START)
@@ -72,6 +74,70 @@ def test_every_error_code_is_told_with_its_advice(code: ErrorCode) -> None:
     assert f"failed with {code}" in text
     assert "Who can act: " in text
     assert "the operator." not in text
+
+
+def an_entry(reason: SuspenseReason, *, is_open: bool = True, **content: str | None) -> SuspenseEntry:
+    """Entry 3 of the suspense book, with this report."""
+    closed_at = None if is_open else a.START
+    return SuspenseEntry(
+        3, reason, "mpesa", json.dumps(content), a.REFERENCE, "acme", a.START, a.START, 1, closed_at=closed_at
+    )
+
+
+FAILED, SUCCEEDED = a.failed(), a.succeeded()
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.finding("money-4")
+@pytest.mark.parametrize(
+    ("ended", "entry", "said"),
+    [
+        (
+            FAILED,
+            an_entry(
+                SuspenseReason.CONFLICTING_RESULT, result="success", providerReference="SG632NMUAB", amount="75.00 KES"
+            ),
+            "mpesa said otherwise after its end: success, 75.00 KES, SG632NMUAB (entry 3 of the suspense book).",
+        ),
+        (
+            SUCCEEDED,
+            an_entry(SuspenseReason.CONFLICTING_RESULT, result="failed", errorCode="user_timeout"),
+            "mpesa said otherwise after its end: failed, user_timeout (entry 3 of the suspense book).",
+        ),
+        (
+            SUCCEEDED,
+            an_entry(SuspenseReason.CONFLICTING_RESULT, result="success", amount="74.00 KES"),
+            "mpesa said otherwise after its end: success, 74.00 KES (entry 3 of the suspense book).",
+        ),
+        (
+            FAILED,
+            an_entry(SuspenseReason.CONFLICTING_DEPOSIT, result="deposit", amount="75.00 KES", msisdn="254700000001"),
+            "mpesa said otherwise after its end: deposit, 75.00 KES (entry 3 of the suspense book).",
+        ),
+    ],
+)
+def test_what_the_provider_said_otherwise_after_the_end_comes_first(
+    ended: Input, entry: SuspenseEntry, said: str
+) -> None:
+    history = evolve(case(a.a_begin_submission(), ended), suspense=[entry])
+    assert conclusions(history)[0] == said
+    assert "Open in the suspense book: entry 3. A person must look at it." in conclusions(history)
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.finding("money-4")
+@pytest.mark.parametrize(
+    ("inputs", "entry"),
+    [
+        ((a.a_begin_submission(), FAILED), an_entry(SuspenseReason.LATE_RESULT, result="failed")),
+        ((a.a_begin_submission(), SUCCEEDED), an_entry(SuspenseReason.REPEATED_RESULT, result="success")),
+        ((a.a_begin_submission(), FAILED), an_entry(SuspenseReason.LATE_RESULT, is_open=False, result="success")),
+        ((a.a_begin_submission(),), an_entry(SuspenseReason.CONFLICTING_DEPOSIT, result="deposit")),
+    ],
+    ids=["the same late", "the same again", "closed", "pending"],
+)
+def test_nothing_else_in_the_suspense_book_says_otherwise(inputs: tuple[Input, ...], entry: SuspenseEntry) -> None:
+    assert "otherwise" not in explained(evolve(case(*inputs), suspense=[entry]))
 
 
 @pytest.mark.finding("new-users-H6")

@@ -201,7 +201,8 @@ def test_a_payment_is_explained(data: Path) -> None:
     assert "settled another amount" in text
     assert "took longer than it may" in text
     assert "not sent again" in text
-    assert "open entries about it (1, 2)" in text
+    assert "Open in the suspense book: entry 1, entry 2." in text
+    assert explained["conclusions"][0].startswith("test said otherwise after its end: failed, ")
     assert [each["what"] for each in explained["timeline"]][:2] == ["CreatePayment", "BeginSubmission"]
     assert explained["callbacks"][0]["outcome"] == "timeout"
     assert [each["reason"] for each in explained["suspense"]] == ["settled_less", "conflicting_result"]
