@@ -60,7 +60,7 @@ def _hash_in_body(document: dict[str, Any]) -> bytes | None:
 def _hash_candidates(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:
     """Yield the texts that a hash may be of: the `transaction` as received, the same as compact JSON, and the whole
     body."""
-    yield (raw_member(body.decode(), "transaction") or "").encode()
+    yield (raw_member(body.decode("utf-8-sig"), "transaction") or "").encode()
     compact = json.dumps(document["transaction"], ensure_ascii=False, separators=(",", ":"))
     yield compact.encode()
     yield body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from mmo_sansio.values.json_structure import structure_error
 from mmo_sansio.values.money import Money
@@ -22,15 +22,20 @@ def to_json(document: Mapping[str, Any]) -> bytes:
     return _to_json_text(document).encode()
 
 
-def parse_json(
-    body: bytes, *, number: Callable[[str], Any] | None = None, constant: Callable[[str], Any] | None = None
-) -> dict[str, Any]:
-    """Return the JSON object in a body; the functions make numbers, and NaN or Infinity, from their text. Raises
-    ValueError for any other body, for one with too much structure, and for text that no store can hold."""
+def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> dict[str, Any]:
+    """Return the JSON object in a body; the function makes numbers from their text. Raises ValueError for any other
+    body, for one that can be read in two ways (RFC 8259 section 4: two members of one name), for one with too much
+    structure, and for text that no store can hold. A byte order mark in front is ignored (RFC 8259 section 8.1)."""
     excess = structure_error(body)
     if excess is not None:
         raise ValueError(excess)
-    document = json.loads(body.decode(), parse_int=number, parse_float=number, parse_constant=constant)
+    document = json.loads(
+        body.decode("utf-8-sig"),
+        parse_int=number,
+        parse_float=number,
+        parse_constant=_reject_constant,
+        object_pairs_hook=_unique_members,
+    )
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
     if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
@@ -38,6 +43,17 @@ def parse_json(
             raise ValueError("it holds U+0000")
         to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
     return document
+
+
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("it has two members of one name")
+    return members
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def plain_amount(amount: Money) -> str:

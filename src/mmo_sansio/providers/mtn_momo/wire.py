@@ -25,7 +25,7 @@ class MtnReason:
 def parse_json(body: bytes) -> dict[str, Any]:
     """Return the JSON object in a body, each number as its text: the operator writes amounts and receipts as numbers or
     as text. See `wire.parse_json`."""
-    return wire.parse_json(body, number=str, constant=str)
+    return wire.parse_json(body, number=str)
 
 
 def text_member(document: Mapping[str, Any], name: str) -> str | None:

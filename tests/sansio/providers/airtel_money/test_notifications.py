@@ -82,6 +82,11 @@ def test_a_forged_callback_is_kept_for_a_person(body: str) -> None:
     assert signed(body) == UnmatchedNotified("airtel_ug", body)
 
 
+def test_a_byte_order_mark_before_an_authentic_callback_does_no_harm() -> None:
+    body = f'\ufeff{{"transaction":{PUBLISHED_TEXT},"hash":"{PUBLISHED_HASH}"}}'
+    assert signed(body) == ProviderHinted("GW0001", "airtel_ug", body)
+
+
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize(
     "body",

@@ -1,0 +1,37 @@
+"""Operators' JSON has one meaning or none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mmo_sansio.providers.common.wire import parse_json
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"status":"SUCCESSFUL","status":"FAILED"}', b'{"a":{"b":[{"c":1,"c":1}]}}', b'{"a":1,"\\u0061":2}']
+)
+def test_two_members_of_one_name_cannot_be_read(body: bytes) -> None:
+    with pytest.raises(ValueError, match="two members of one name"):
+        parse_json(body)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_no_json_number_cannot_be_read(number: str) -> None:
+    for reads_numbers in (None, str):
+        with pytest.raises(ValueError, match="not JSON"):
+            parse_json(f'{{"amount":{number}}}'.encode(), number=reads_numbers)
+
+
+@pytest.mark.parametrize("text", [b'{"a":"\\ud800"}', b'{"\\udfff":1}', b'{"a":"\xed\xa0\x80"}'])
+def test_half_of_a_surrogate_pair_cannot_be_read(text: bytes) -> None:
+    with pytest.raises(ValueError):
+        parse_json(text)
+
+
+def test_a_byte_order_mark_in_front_is_ignored_once() -> None:
+    body = json.dumps({"a": "b"}).encode()
+    assert parse_json(b"\xef\xbb\xbf" + body) == {"a": "b"}
+    with pytest.raises(ValueError):
+        parse_json(b"\xef\xbb\xbf\xef\xbb\xbf" + body)
