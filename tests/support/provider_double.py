@@ -24,6 +24,8 @@ class ScriptedProvider:
     title: str = "Test Money"
     notification: ProviderNotification = Factory(lambda: UnmatchedNotified("test", "?"))
     operations: Mapping[OperationKey, ProviderOperation] = Factory(dict)
+    notified: list[bytes] = Factory(list)
+    """The bodies of the notifications that were read."""
 
     def scope_of(self, request: HttpRequest) -> str | None:
         return None if request.target.endswith(b"/free") else "all"
@@ -44,6 +46,7 @@ class ScriptedProvider:
         raise NotImplementedError
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
+        self.notified.append(request.body)
         return self.notification
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:

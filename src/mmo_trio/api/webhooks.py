@@ -12,6 +12,7 @@ import structlog
 from attrs import define
 
 from mmo_sansio.http.ip_rules import Address
+from mmo_sansio.http.message_fields import unpack_body
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import (
@@ -58,8 +59,9 @@ class Webhooks:
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
 
         async def respond(body: bytes) -> HttpResponse:
+            unpacked = unpack_body(head.headers, body, bytes_max=self.body_limit)
             return await self.handle_notification(
-                endpoint.provider, HttpRequest(head.method, head.target, head.headers, body)
+                endpoint.provider, HttpRequest(head.method, head.target, head.headers, unpacked)
             )
 
         return Admitted(self.body_limit, respond)

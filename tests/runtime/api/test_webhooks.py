@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 import pytest
 from attrs import Factory, define, evolve
 
-from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.intents import PollProvider
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport
@@ -53,11 +54,16 @@ class Bench:
         self, name: str = "test", token: str = TOKEN, client: str = "192.0.2.7", **fields: str
     ) -> HttpResponse:
         headers = tuple((key.encode(), value.encode()) for key, value in fields.items())
+        return await self.send(b"{}", headers, name=name, token=token, client=client)
+
+    async def send(
+        self, body: bytes, headers: Headers, *, name: str = "test", token: str = TOKEN, client: str = "192.0.2.7"
+    ) -> HttpResponse:
         head = HttpRequest("POST", f"/hooks/{name}/{token}".encode(), headers)
         admitted = self.hooks().admit(name, token, head, RequestContext("r", client, is_secure=True))
         assert isinstance(admitted, Admitted)
         assert admitted.body_limit == 1000
-        answer = await admitted.respond(b"{}")
+        answer = await admitted.respond(body)
         assert isinstance(answer, HttpResponse)
         return answer
 
@@ -65,6 +71,17 @@ class Bench:
         await self.engine.submit(a_create_payment())
         await self.engine.submit(BeginSubmission(REFERENCE))
         await self.engine.submit(accepted(poll_after=HOUR))
+
+
+@pytest.mark.parametrize(
+    ("body", "read"),
+    [(gzip.compress(b"fine"), b"fine"), (b"damaged", b"damaged"), (bomb := gzip.compress(bytes(1001)), bomb)],
+    ids=["packed", "damaged", "too large"],
+)
+async def test_a_compressed_notification_is_unpacked_within_the_limit_of_bodies(body: bytes, read: bytes) -> None:
+    bench = Bench()
+    await bench.send(body, ((b"content-encoding", b"gzip"),))
+    assert bench.provider.notified == [read]
 
 
 @pytest.mark.parametrize(("name", "token"), [("other", TOKEN), ("test", "wrong"), ("test", "é"), ("test", "")])

@@ -24,6 +24,7 @@ from mmo_sansio.http.exchange import (
     ResponseReceived,
     to_attempt,
 )
+from mmo_sansio.http.message_fields import unpack_body
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.http.response_head import ResponseHeadError
 from mmo_sansio.providers.common.interface import ExchangeFailed
@@ -98,7 +99,8 @@ class HttpClient:
         return to_attempt(exchange, url=request.target.decode("utf-8", "replace"))
 
     async def call_provider(self, request: HttpRequest, *, deadline_s: float = DELIVERY_TIMEOUT_S) -> HttpResponse:
-        """Return a provider's response of any status; redirects are not followed.
+        """Return a provider's response of any status; redirects are not followed. A body that was compressed, though
+        no request asks for it, is returned as it was before.
 
         Raises ExchangeFailed when none arrived in time, or its body broke off or was larger than
         PROVIDER_RESPONSE_BYTES_MAX."""
@@ -109,7 +111,8 @@ class HttpClient:
             raise ExchangeFailed(exchange.detail, may_have_arrived=exchange.may_have_arrived)
         if not exchange.is_complete:
             raise ExchangeFailed("The answer's body wasn't whole.", may_have_arrived=True)
-        return HttpResponse(exchange.status, exchange.headers, exchange.body)
+        body = unpack_body(exchange.headers, exchange.body, bytes_max=PROVIDER_RESPONSE_BYTES_MAX)
+        return HttpResponse(exchange.status, exchange.headers, body)
 
     async def exchange(
         self,

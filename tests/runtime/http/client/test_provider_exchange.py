@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import signal
 import socket
 import subprocess
@@ -93,6 +94,16 @@ async def test_an_answer_may_end_where_the_connection_ends() -> None:
         with trio.fail_after(HANGS_AFTER_S):
             response = await client().call_provider(submission(receiver.url))
     assert response.body == b"all of it"
+
+
+async def test_an_answer_that_was_compressed_unasked_is_read() -> None:
+    packed = gzip.compress(b"fine")
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    async with running_receiver(answers_and_closes(head + packed), server_context()) as receiver:
+        with trio.fail_after(HANGS_AFTER_S):
+            response = await client().call_provider(submission(receiver.url))
+    assert response.body == b"fine"
+    assert b"Accept-Encoding: identity" in receiver.requests[0]
 
 
 UNSENT: dict[str, Behaviour] = {
