@@ -204,12 +204,14 @@ class World:
         engine = Engine(store, clock, outbox)
         account = self.account = ProviderAccount(self.provider, self._exchange, now, clock.monotonic)
         name = self.provider.name
-        providers = ProviderWorker(engine.submit, {name: self.provider}, lambda _: account.exchange, now)
+        providers = ProviderWorker(
+            engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: account.ask, now
+        )
         scanner = Scheduler(store, engine.enqueue, hand_over, providers.has_room, clock.time, scan_interval_s=5)
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))
         await life.start(scanner.run)
-        claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: account.exchange, now, 60)
+        claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: account.ask, now, 60)
         await life.start(claims.run)
         self.engine, self.scanner = engine, scanner
         self.hooks = Webhooks({}, store, engine.submit, ReferenceGenerator(now), 64 * 1024)

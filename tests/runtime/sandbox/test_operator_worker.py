@@ -51,7 +51,11 @@ class SandboxWorld:
     )
     worker: ProviderWorker = Factory(
         lambda self: ProviderWorker(
-            self.engine.submit, {"test": self.provider}, lambda name: self.sandbox.exchange, self.now
+            self.engine.submit,
+            {"test": self.provider},
+            lambda name: self.sandbox.exchange,
+            lambda name: self.sandbox.exchange,
+            self.now,
         ),
         takes_self=True,
     )

@@ -52,17 +52,15 @@ def retry_doubles_a_submission() -> AbstractContextManager[object]:
     converse = ProviderWorker._converse_and_report
 
     async def converse_twice(
-        self: ProviderWorker, conversation: Any, provider: Any, about: Transaction, at: float
+        self: ProviderWorker, conversation: Any, exchange: Any, about: Transaction, at: float
     ) -> None:
-        failures = self.statistics().unreachable
-        await converse(self, conversation, provider, about, at)
+        provider, failures = self.providers[about.order.provider], self.statistics().unreachable
+        await converse(self, conversation, exchange, about, at)
         if self.statistics().unreachable > failures:
             another = f"{about.reference[:-1]}{'0' if about.reference[-1] != '0' else '1'}"
             order = evolve(about.order, gateway_reference=another)
             again = provider.submit(evolve(about, order=order), now=self.now())
-            await run_conversation(
-                again, self.exchange_for(provider.name), about, trio.current_time() + 20, self._counts[provider.name]
-            )
+            await run_conversation(again, exchange, about, trio.current_time() + 20, self._counts[provider.name])
 
     return patch.object(ProviderWorker, "_converse_and_report", converse_twice)
 

@@ -115,7 +115,7 @@ def _deposit_claims(resources: Resources, accounts: ConfiguredAccounts, engine: 
     if not opened:
         return None
     providers = {name: each.provider for name, each in opened.items()}
-    exchanges = {name: each.account.exchange for name, each in opened.items()}
+    exchanges = {name: each.account.ask for name, each in opened.items()}
     return DepositClaimWorker(resources.store, engine.submit, providers, exchanges.__getitem__, resources.clock.time)
 
 
@@ -128,12 +128,18 @@ def _provider_worker(
 ) -> ProviderWorker:
     """Return the worker that reaches each provider through its own account."""
     exchanges = {name: each.exchange for name, each in accounts.provider_accounts.items()}
+    questions = {name: each.ask for name, each in accounts.provider_accounts.items()}
     if accounts.sandbox is not None and simulated_operator is not None:
-        exchanges[accounts.sandbox.name] = simulated_operator.exchange
+        exchanges[accounts.sandbox.name] = questions[accounts.sandbox.name] = simulated_operator.exchange
     for name in resources.provider_titles:
         if name not in exchanges:
             fault = "has no account with an operator."
             raise SettingsError(f"provider.{name}", fault, "Remove the provider.")
     return ProviderWorker(
-        engine.submit, accounts.providers, exchanges.__getitem__, resources.clock.time, is_closed=known.is_closed
+        engine.submit,
+        accounts.providers,
+        exchanges.__getitem__,
+        questions.__getitem__,
+        resources.clock.time,
+        is_closed=known.is_closed,
     )

@@ -3,6 +3,9 @@
 Every request to the provider leaves through its account: with a token, within the rate limit, and when the breaker
 permits it. A request that the account rejects certainly did not leave, and the error says so, because an unnecessary
 poll costs little but a second submission costs money (S6). Tokens are in memory only, and no message contains one.
+
+Providers limit questions apart from submissions, so a wait that one of these kinds is asked for holds back that kind
+only, and a question that comes too often says nothing about the provider.
 """
 
 from __future__ import annotations
@@ -10,11 +13,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 import structlog
 import trio
 from attrs import Factory, define, evolve, field, frozen
 
+from mmo_sansio.http.message_fields import retry_after
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Provider, SignInFailed
 from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
@@ -34,6 +40,10 @@ SIGN_IN_FAILURE_TTL_S = 2.0
 
 UNAVAILABLE_STATUSES = frozenset({429, 502, 503, 504})
 """Statuses that say that the provider is unavailable. A 500 may concern one payment only."""
+
+TOO_MANY_REQUESTS: Final = 429
+WAIT_STATUSES: Final = frozenset({TOO_MANY_REQUESTS, 503})
+"""Statuses with which a `Retry-After` says when to come again."""
 
 
 @frozen
@@ -60,8 +70,16 @@ class _TokenSlot:
 
 
 @define(eq=False)
+class _Lane:
+    """Holds back the requests of one kind for as long as the provider has asked for."""
+
+    opens_at: float = -math.inf
+    """By Trio's clock."""
+
+
+@define(eq=False)
 class ProviderAccount:
-    """Sends the requests of one configured provider; its conversations use `exchange`."""
+    """Sends the requests of one configured provider: submissions by `exchange`, questions about them by `ask`."""
 
     provider: Provider
     send_request: SendRequest = field(repr=False)
@@ -71,26 +89,36 @@ class ProviderAccount:
     rate_limit: RateLimit | None = None
     """None: no limit."""
     _token_slots: dict[str, _TokenSlot] = Factory(dict)
+    _submissions: _Lane = Factory(_Lane)
+    _questions: _Lane = Factory(_Lane)
+    _sign_ins: _Lane = Factory(_Lane)
     counts: Counter[str] = Factory(Counter)
     """Since the process started: `exchanges`, the answered requests, with those of signing in; `unavailable`, those
     among them that said that the provider is unavailable; `failed`, requests without a usable answer; `not_sent`, those
-    that breaker or rate limit rejected; `sign_ins`, the issued tokens; `sign_ins_failed`."""
+    that breaker, rate limit or a wait rejected; `sign_ins`, the issued tokens; `sign_ins_failed`."""
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
         """Return the provider's answer. Raises ExchangeFailed, which says whether the request may have arrived.
 
         When the provider rejects the token, the request is sent once more with a new token.
         """
+        return await self._exchange(request, self._submissions)
+
+    async def ask(self, request: HttpRequest) -> HttpResponse:
+        """Do what `exchange` does, for a request that moves no money."""
+        return await self._exchange(request, self._questions)
+
+    async def _exchange(self, request: HttpRequest, lane: _Lane) -> HttpResponse:
         scope = self.provider.scope_of(request)
         if scope is None:
-            return await self._send_through_breaker(request)
+            return await self._send_through_breaker(request, lane)
         token = await self._valid_token(scope)
-        answer = await self._send_through_breaker(_with_token(request, token))
+        answer = await self._send_through_breaker(_with_token(request, token), lane)
         if not self.provider.rejects_token(answer):
             return answer
         self._discard_token(scope, token)
         token = await self._valid_token(scope)
-        return await self._send_through_breaker(_with_token(request, token))
+        return await self._send_through_breaker(_with_token(request, token), lane)
 
     async def _valid_token(self, scope: str) -> AccessToken:
         """Return a fresh token; one task signs in for all that wait."""
@@ -110,7 +138,7 @@ class ProviderAccount:
     async def _sign_in(self, scope: str, slot: _TokenSlot) -> AccessToken:
         try:
             sign_in = self.provider.sign_in(scope, now=self.now())
-            token = await drive_async(sign_in, self._send_through_breaker)
+            token = await drive_async(sign_in, partial(self._send_through_breaker, lane=self._sign_ins))
             self.counts["sign_ins"] += 1
             return token
         except SignInFailed as error:
@@ -127,9 +155,9 @@ class ProviderAccount:
         if slot.token is token:
             slot.token = None
 
-    async def _send_through_breaker(self, request: HttpRequest) -> HttpResponse:
-        """Send one request when the rate limit allows it, if the breaker permits it."""
-        await self._wait_for_rate_limit()
+    async def _send_through_breaker(self, request: HttpRequest, lane: _Lane) -> HttpResponse:
+        """Send one request when it is its turn, if the breaker permits it."""
+        await self._wait_for_turn(lane)
         permit = self.breaker.request_permit(self.monotonic())
         if permit is None:
             self.counts["not_sent"] += 1
@@ -138,32 +166,44 @@ class ProviderAccount:
         succeeded: bool | None = None
         try:
             answer = await self.send_request(request)
-            succeeded = answer.status not in UNAVAILABLE_STATUSES
+            is_unavailable = answer.status in UNAVAILABLE_STATUSES
+            if lane is not self._questions or answer.status != TOO_MANY_REQUESTS:
+                succeeded = not is_unavailable
+            if answer.status in WAIT_STATUSES:
+                wait_s = retry_after(answer, now=self.now()) / clock.SECOND
+                lane.opens_at = max(lane.opens_at, trio.current_time() + wait_s)
             self.counts["exchanges"] += 1
-            self.counts["unavailable"] += not succeeded
+            self.counts["unavailable"] += is_unavailable
         except ExchangeFailed:
             succeeded = False
             self.counts["failed"] += 1
             raise
         finally:
             if succeeded is None:
-                # Cancelled: neither a success nor a reason to open the breaker.
+                # Cancelled, or asked too often: neither a success nor a reason to open the breaker.
                 self.breaker.abandon(permit, now=self.monotonic())
             else:
                 self.breaker.record(permit, succeeded=succeeded, now=self.monotonic())
         return answer
 
-    async def _wait_for_rate_limit(self) -> None:
+    async def _wait_for_turn(self, lane: _Lane) -> None:
+        """Wait for as long as the provider has asked for, then for the rate limit."""
+        while lane.opens_at > trio.current_time():
+            self._check_turn(lane.opens_at, "The provider has asked for a longer wait.")
+            await trio.sleep_until(lane.opens_at)
         if self.rate_limit is None:
             return
         now = self.monotonic()
-        wait_s = self.rate_limit.delay(now) / clock.SECOND
-        if trio.current_time() + wait_s + 1 >= trio.current_effective_deadline():
-            self.counts["not_sent"] += 1
-            reason = "Its turn would have come too late for the provider's rate limit."
-            raise ExchangeFailed(reason, may_have_arrived=False)
+        turn = trio.current_time() + self.rate_limit.delay(now) / clock.SECOND
+        self._check_turn(turn, "Its turn would have come too late for the provider's rate limit.")
         self.rate_limit.reserve(now)
-        await trio.sleep(wait_s)
+        await trio.sleep_until(turn)
+
+    def _check_turn(self, turn: float, reason: str) -> None:
+        """Raise ExchangeFailed when a request whose turn is at this time of Trio's clock would come too late."""
+        if turn + 1 >= trio.current_effective_deadline():
+            self.counts["not_sent"] += 1
+            raise ExchangeFailed(reason, may_have_arrived=False)
 
 
 def _with_token(request: HttpRequest, token: AccessToken) -> HttpRequest:

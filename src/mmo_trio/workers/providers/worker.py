@@ -82,7 +82,9 @@ class ProviderWorker:
     submit: Submit
     providers: Mapping[str, Provider]
     exchange_for: Callable[[str], SendRequest]
-    """Returns the function that sends requests to the provider with this name."""
+    """Returns the function that sends submissions to the provider with this name."""
+    ask_for: Callable[[str], SendRequest]
+    """Returns the function that sends it questions."""
     now: Callable[[], Instant]
     conversations_max: int = CONVERSATIONS_MAX
     waiting_max: int = WAITING_MAX
@@ -330,7 +332,7 @@ class ProviderWorker:
         provider = self.providers[transaction.order.provider]
         self._counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())
-        await self._converse_and_report(conversation, provider, transaction, began_at)
+        await self._converse_and_report(conversation, self.exchange_for(provider.name), transaction, began_at)
 
     def _withheld(self, order: Order) -> WithheldReason | None:
         """Return why this payment may not be sent; None when it may."""
@@ -343,13 +345,14 @@ class ProviderWorker:
         self._counts[provider.name].polls += 1
         conversation = provider.poll(_with_hint(work), now=self.now())
         began_at = trio.current_time()
-        await self._converse_and_report(conversation, provider, work.transaction, began_at)
+        await self._converse_and_report(conversation, self.ask_for(provider.name), work.transaction, began_at)
 
     async def _converse_and_report(
-        self, conversation: Conversation, provider: Provider, about: Transaction, began_at: float
+        self, conversation: Conversation, exchange: SendRequest, about: Transaction, began_at: float
     ) -> None:
         """Run the conversation and submit its report to the engine."""
-        exchange, counts = self.exchange_for(provider.name), self._counts[provider.name]
+        provider = self.providers[about.order.provider]
+        counts = self._counts[provider.name]
         deadline = began_at + CONVERSATION_TIMEOUT_S
         report = await run_conversation(conversation, exchange, about, deadline, counts)
         report = with_poll_interval(report, provider.operations, about)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import structlog
@@ -151,6 +152,76 @@ async def test_the_pace_is_kept_and_who_would_come_too_late_is_not_sent(
         await account.exchange(PAY)
     assert not caught.value.may_have_arrived
     assert trio.current_time() < 10
+
+
+def busy(status: int, wait: bytes) -> HttpResponse:
+    return HttpResponse(status, ((b"retry-after", wait),))
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_wait_that_the_provider_asks_for_is_obeyed(
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock, status: int
+) -> None:
+    operator.answer = lambda: busy(status, b"20")
+    await account.exchange(PAY)
+    operator.answer = lambda: HttpResponse(200)
+    await trio.sleep(5)
+    with trio.fail_after(15), pytest.raises(ExchangeFailed, match="longer wait") as caught:
+        await account.exchange(PAY)
+    assert not caught.value.may_have_arrived
+    assert trio.current_time() == 5
+    assert account.counts["not_sent"] == 1
+    with trio.fail_after(20):
+        assert (await account.exchange(PAY)).status == 200
+    assert trio.current_time() == 20
+
+
+async def test_a_wait_may_be_told_as_a_date(
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock
+) -> None:
+    operator.answer = lambda: busy(429, b"Thu, 01 Jan 1970 00:00:30 GMT")
+    await account.exchange(PAY)
+    await account.exchange(PAY)
+    assert trio.current_time() == 30
+
+
+async def test_who_waits_for_its_turn_keeps_the_pace_afterwards(
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock
+) -> None:
+    account.rate_limit = RateLimit(60)
+    operator.answer = lambda: busy(429, b"20") if trio.current_time() < 20 else HttpResponse(200)
+    await account.exchange(PAY)
+    sent = len(operator.sent)
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(account.exchange, PAY)
+        await trio.sleep(21.5)
+        assert len(operator.sent) - sent < 10
+
+
+@pytest.mark.parametrize("wait", [b"300", b""])
+async def test_questions_that_come_too_often_hold_back_no_submission(
+    operator: Operator, account: ProviderAccount, autojump_clock: MockClock, wait: bytes
+) -> None:
+    operator.answer = lambda: busy(429, wait)
+    for _ in range(20):
+        with trio.move_on_after(20), suppress(ExchangeFailed):
+            await account.ask(PAY)
+    assert account.breaker.state == "closed"
+    operator.answer = lambda: HttpResponse(200)
+    began = trio.current_time()
+    assert (await account.exchange(PAY)).status == 200
+    assert trio.current_time() == began
+
+
+async def test_a_provider_that_is_out_of_order_is_left_in_peace_by_questions_too(
+    operator: Operator, account: ProviderAccount
+) -> None:
+    operator.answer = lambda: HttpResponse(503)
+    for _ in range(10):
+        with suppress(ExchangeFailed):
+            await account.ask(PAY)
+    assert account.breaker.state == "open"
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])

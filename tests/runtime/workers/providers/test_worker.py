@@ -135,6 +135,7 @@ class WorkerHarness:
             self.engine.submit,
             {"test": self.provider, "slow": PlainProvider("slow")},
             lambda name: hangs if name == "slow" else self.exchange,
+            lambda name: hangs if name == "slow" else self.exchange,
             now,
             self.conversations_max,
             self.waiting_max,
