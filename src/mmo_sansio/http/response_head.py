@@ -1,9 +1,10 @@
 """Reads the head of a response from a server that is not trusted, strictly by RFC 9112: every byte is checked before a
 library reads it.
 
-HTTP libraries are lenient on purpose: they take bare LF for a line's end, join folded lines, or pick one of
-Content-Length and Transfer-Encoding when both are there. A receiver that sends such a head does not speak HTTP, and
-another reader might understand it differently; so it counts as no response."""
+HTTP libraries are lenient on purpose: they take bare LF for a line's end, or pick one of Content-Length and
+Transfer-Encoding when both are there. A receiver that sends such a head does not speak HTTP, and another reader might
+understand it differently; so it counts as no response. A folded line is none of these: a client has to read it as one
+(section 5.2)."""
 
 from __future__ import annotations
 
@@ -34,6 +35,7 @@ _FIELD = re.compile(rb"^(" + _NAME + rb"):([^\r]*+)", re.MULTILINE)
 divide a run of blanks."""
 _FRAMING_FIELD = re.compile(rb"^(content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE)
 _LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
+_FOLD = re.compile(rb"\r\n[ \t]+")
 _KEEP_ALIVE = re.compile(rb"^keep-alive:[^\r]*?\btimeout=([0-9]{1,6})\b", re.IGNORECASE | re.MULTILINE)
 _CLOSES = re.compile(rb"^connection:[^\r]*\bclose\b", re.IGNORECASE | re.MULTILINE)
 
@@ -60,7 +62,7 @@ class FinalResponseHead:
     status: int
     """200 to 599."""
     raw: bytes
-    """The bytes of the head, with the blank line."""
+    """The bytes of the head, with the blank line; folded lines are joined."""
     body_start: bytes
     """The bytes that arrived after the head: the beginning of the body."""
     framing: BodyFraming
@@ -102,7 +104,7 @@ class ResponseHeadReader:
         searched = len(self._received)
         self._received += data
         while (end := self._find_end(searched)) is not None:
-            raw, self._received = self._received[:end], self._received[end:]
+            raw, self._received = _unfold(self._received[:end]), self._received[end:]
             searched = 0
             status, framing = _check_head(raw)
             if status >= 200:
@@ -127,6 +129,12 @@ class ResponseHeadReader:
         return None if found < 0 else end
 
 
+def _unfold(raw: bytes) -> bytes:
+    """Return the head with folded field lines joined; a blank before the first field line stays, and is malformed."""
+    status_line, end, fields = raw.partition(b"\r\n")
+    return status_line + end + _FOLD.sub(b" ", fields)
+
+
 def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
     """Return the status of a whole head, blank line included, and the framing of its body.
 
@@ -136,7 +144,7 @@ def _check_head(raw: bytes) -> tuple[int, BodyFraming]:
     if head is None:
         if _STATUS_LINE.fullmatch(raw.partition(b"\r")[0]) is None:
             raise ResponseHeadError("The answer's status line isn't one of HTTP/1.1.")
-        raise ResponseHeadError("The answer's head has a malformed or folded field line.")
+        raise ResponseHeadError("The answer's head has a malformed field line.")
     lines, status = head["lines"], int(head["status"])
     if lines.count(b"\n") > FIELDS_MAX:
         raise ResponseHeadError(f"The answer's head has more than {FIELDS_MAX} fields.")

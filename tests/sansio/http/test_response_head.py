@@ -103,6 +103,24 @@ def test_a_well_formed_head_within_the_limits_is_taken(head: bytes) -> None:
 
 @pytest.mark.spec("K2")
 @pytest.mark.parametrize(
+    ("lines", "name", "value", "framing"),
+    [
+        (b"X-Trace: a\r\n b\r\nContent-Length: 4", b"x-trace", b"a b", 4),
+        (b"X-Trace: a\r\n\t \tb\r\n c\r\nContent-Length: 4", b"x-trace", b"a b c", 4),
+        (b"X-Trace:\r\n a\r\n \r\nContent-Length: 4", b"x-trace", b"a", 4),
+        (b"Content-Length:\r\n 4", b"content-length", b"4", 4),
+        (b"Transfer-Encoding:\r\n\tchunked", b"transfer-encoding", b"chunked", BodyEnd.LAST_CHUNK),
+    ],
+)
+def test_a_folded_line_is_read_as_one(lines: bytes, name: bytes, value: bytes, framing: BodyFraming) -> None:
+    final = read(b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n")
+    assert final is not None
+    assert final.framing == framing
+    assert (name, value) in final.headers
+
+
+@pytest.mark.spec("K2")
+@pytest.mark.parametrize(
     "octets",
     [
         b"",
@@ -124,8 +142,11 @@ def test_a_well_formed_head_within_the_limits_is_taken(head: bytes) -> None:
         b"HTTP/1.1 200 OK\r\nX: a\n",
         b"HTTP/1.1 200 OK\r\nX: a\rb",
         b"HTTP/1.1 200 OK\r\nX: a\x00",
-        b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n X: a\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX\r\n : a\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: a\r\n \x01\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding:\r\n chunked\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX : a\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n: a\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX\r\n\r\n",
