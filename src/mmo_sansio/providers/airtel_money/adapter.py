@@ -28,7 +28,7 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     operation_key,
 )
-from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json
+from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, parse_token_lifetime
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, from_datetime, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
@@ -36,7 +36,7 @@ from mmo_sansio.values.model import Transaction
 KEY_LIFETIME = HOUR
 """The time for which a fetched RSA key is used. Its own end has an undocumented time zone."""
 
-TOKEN_LIFETIME = 180 * SECOND
+TOKEN_LIFETIME = Span(3 * MINUTE)
 """The lifetime of a token whose response has none."""
 
 
@@ -101,12 +101,13 @@ class AirtelMoneyProvider:
             raise SignInFailed(f"Airtel Money answered {answer.status} to a sign-in.")
         try:
             document = parse_json(answer.body)
-            value, life = document.get("access_token"), _parse_lifetime(document.get("expires_in"))
+            value = document.get("access_token")
+            life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
-            value, life = None, 0
-        if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not life:
+            raise SignInFailed("Airtel Money gave no answer that can be read.") from None
+        if not isinstance(value, str) or not value.isascii() or not value.isprintable():
             raise SignInFailed("Airtel Money gave no token that can be read.")
-        return AccessToken(value, issued_at=now, expires_at=later(now, Span(life * SECOND)))
+        return AccessToken(value, issued_at=now, expires_at=later(now, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """Tell whether it is a 401; the operator has no code of its own for that."""
@@ -224,11 +225,3 @@ def _parse_valid_until(text: object) -> Instant | None:
     except ValueError:
         return None
     return from_datetime(moment.replace(tzinfo=UTC))
-
-
-def _parse_lifetime(value: object) -> int:
-    """Return the lifetime of a token: a number, or one as text; the documented one in all other cases."""
-    if value is None:
-        return TOKEN_LIFETIME // SECOND
-    text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -6,13 +6,16 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
+from mmo_sansio.values.clock import DAY, SECOND, Span
 from mmo_sansio.values.json_structure import structure_error
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.money import Money, parse_number
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
 STORED_CHARACTERS_MAX: Final = 2_000
 """The length to which the body of a notification is cut before it is stored."""
+
+TOKEN_LIFETIME_MAX: Final = Span(7 * DAY)
 
 _to_json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -54,6 +57,18 @@ def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def parse_token_lifetime(value: object, *, default: Span) -> Span:
+    """Return the lifetime in the `expires_in` of an access token: a number of seconds, also as text, cut to
+    TOKEN_LIFETIME_MAX; the default where there is none (RFC 6749 section 5.1: it is optional). Raises ValueError for
+    any other value."""
+    if value is None or value == "":
+        return default
+    seconds = parse_number(str(value))
+    if seconds < 1:
+        raise ValueError("the token lives for less than a second")
+    return min(Span(int(seconds * SECOND)), TOKEN_LIFETIME_MAX)
 
 
 def plain_amount(amount: Money) -> str:

@@ -39,6 +39,7 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     operation_key,
 )
+from mmo_sansio.providers.common.wire import parse_token_lifetime
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
@@ -61,7 +62,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     text_member,
     whole_shillings,
 )
-from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_sansio.values.clock import HOUR, Instant, later
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
@@ -69,8 +70,8 @@ from mmo_sansio.values.model import Source, Stage, Transaction, Type
 SCOPE: Final = "daraja"
 """The name of the account's one access token."""
 
-TOKEN_LIFETIME_S: Final = 3600
-"""The lifetime in seconds of an access token whose response has none."""
+TOKEN_LIFETIME: Final = HOUR
+"""The lifetime of an access token whose response has none."""
 
 
 class RegistrationFailed(Exception):
@@ -108,14 +109,14 @@ class DarajaProvider:
         answer = yield requests.token(self.account)
         try:
             document = parse_json(answer.body)
-            value, life = text_member(document, "access_token"), text_member(document, "expires_in")
-            life_s = int(life or TOKEN_LIFETIME_S)
+            value = text_member(document, "access_token")
+            life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
             raise SignInFailed(f"Daraja answered {answer.status}, and no token.") from None
         if answer.status != 200 or not value:
             code = text_member(document, "errorCode") or "no errorCode"
             raise SignInFailed(f"Daraja answered {answer.status} ({code}).")
-        return AccessToken(value, expires_at=later(now, Span(life_s * SECOND)), issued_at=now)
+        return AccessToken(value, expires_at=later(now, life), issued_at=now)
 
     def rejects_token(self, response: HttpResponse) -> bool:
         """Return whether a response of any status says that the access token is no longer valid."""

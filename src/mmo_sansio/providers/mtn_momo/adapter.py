@@ -24,7 +24,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, SignIn, SignInFailed
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, operation_key
-from mmo_sansio.providers.common.wire import plain_amount, to_json
+from mmo_sansio.providers.common.wire import parse_token_lifetime, plain_amount, to_json
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
 from mmo_sansio.providers.mtn_momo.codes import (
     ALREADY_EXISTS,
@@ -45,12 +45,12 @@ from mmo_sansio.providers.mtn_momo.wire import (
     parse_reason,
     text_member,
 )
-from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_sansio.values.clock import HOUR, Instant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction, Type
 
-TOKEN_SECONDS_MAX = 7 * 24 * 3600
-"""The lifetime to which that of a token is cut."""
+TOKEN_LIFETIME = HOUR
+"""The lifetime of a token whose response has none."""
 
 
 @frozen
@@ -86,14 +86,11 @@ class MtnMomoProvider:
         try:
             document = parse_json(answer.body)
             value = text_member(document, "access_token")
-            seconds = text_member(document, "expires_in") or ""
+            life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
-            value, seconds = None, ""
+            raise SignInFailed("The answer to the token request can't be read.") from None
         if not (value and value.isascii() and value.isprintable() and " " not in value):
             raise SignInFailed("The answer to the token request holds no token.")
-        if not (seconds.isascii() and seconds.isdigit() and len(seconds) < 10):
-            raise SignInFailed("The answer to the token request doesn't say when it expires.")
-        life = Span(min(int(seconds), TOKEN_SECONDS_MAX) * SECOND)
         return AccessToken(value, issued_at=now, expires_at=later(now, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:

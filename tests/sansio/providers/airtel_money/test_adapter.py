@@ -624,7 +624,7 @@ def test_an_unknown_payment_was_never_taken_only_after_a_safe_wait(transaction: 
 # Signing in, and what is offered.
 
 
-@pytest.mark.parametrize(("life", "expected"), [("180", 180), (3600, 3600), (None, 180)])
+@pytest.mark.parametrize(("life", "expected"), [("180", 180), (3600, 3600), (3600.0, 3600), (None, 180)])
 def test_a_token_lives_as_long_as_is_said_in_text_or_number(life: Any, expected: int) -> None:
     told = {"access_token": "SECRET-TOKEN", "token_type": "bearer", "expires_in": life}
     conversation = an_adapter().sign_in("all", now=START)

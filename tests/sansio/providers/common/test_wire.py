@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from mmo_sansio.providers.common.wire import parse_json
+from mmo_sansio.providers.common.wire import TOKEN_LIFETIME_MAX, parse_json, parse_token_lifetime
+from mmo_sansio.values.clock import HOUR, MILLISECOND, SECOND, Span
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,25 @@ def test_a_byte_order_mark_in_front_is_ignored_once() -> None:
     assert parse_json(b"\xef\xbb\xbf" + body) == {"a": "b"}
     with pytest.raises(ValueError):
         parse_json(b"\xef\xbb\xbf\xef\xbb\xbf" + body)
+
+
+@pytest.mark.parametrize(
+    ("value", "lifetime"),
+    [
+        (None, HOUR),
+        ("", HOUR),
+        (3599, 3599 * SECOND),
+        ("3599", 3599 * SECOND),
+        (3599.5, 3_599_500 * MILLISECOND),
+        ("3599.5", 3_599_500 * MILLISECOND),
+        ("1e99", TOKEN_LIFETIME_MAX),
+    ],
+)
+def test_a_token_lives_as_long_as_is_said_in_any_way_or_as_usual(value: object, lifetime: Span) -> None:
+    assert parse_token_lifetime(value, default=HOUR) == lifetime
+
+
+@pytest.mark.parametrize("value", ["soon", "9" * 5_000, 0, "0.5", -1, True, [3600], float("inf")])
+def test_a_lifetime_that_makes_no_sense_is_refused(value: object) -> None:
+    with pytest.raises(ValueError):
+        parse_token_lifetime(value, default=HOUR)

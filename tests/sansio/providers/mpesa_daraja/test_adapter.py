@@ -795,7 +795,7 @@ def test_a_validation_is_answered_with_its_code(members: dict[str, Any], accepte
 # Signing in, registering, configuring.
 
 
-@pytest.mark.parametrize("life", [3599, "3599"])
+@pytest.mark.parametrize("life", [3599, "3599", 3599.0, "3599.0"])
 def test_a_token_is_good_for_as_long_as_it_says_in_either_way(life: object) -> None:
     conversation = adapter().sign_in("daraja", now=START)
     request = next(conversation)
