@@ -48,24 +48,26 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
     SUCCESS,
     TOKEN_ERROR_CODES,
     MpesaSubmissionState,
-    find_error_mapping,
+    failure_of_prompt,
     interpret_error,
+    is_error_number,
 )
 from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint, parse_hint
 from mmo_sansio.providers.mpesa_daraja.notifications import notification_response, parse_notification
 from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS
 from mmo_sansio.providers.mpesa_daraja.references import conversation_id, registration_number
 from mmo_sansio.providers.mpesa_daraja.wire import (
+    code_member,
     format_msisdn,
     parse_json,
     parse_qr_code,
     text_member,
     whole_shillings,
 )
-from mmo_sansio.values.clock import HOUR, Instant, later
+from mmo_sansio.values.clock import HOUR, Instant, elapsed, later
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Stage, Transaction, Type
+from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
 
 SCOPE: Final = "daraja"
 """The name of the account's one access token."""
@@ -197,7 +199,7 @@ class DarajaProvider:
         try:
             document = parse_json(answer.body)
             why = text_member(document, "errorMessage") or text_member(document, "ResponseDescription")
-            code = text_member(document, "ResponseCode")
+            code = code_member(document, "ResponseCode")
             if answer.status == 200 and (code == SUCCESS or (not code and why.lower() == "success")):
                 return
         except ValueError:
@@ -244,11 +246,12 @@ class DarajaProvider:
             return ProviderAccepted(
                 transaction.reference, self.name, Source.POLL, provider_reference or None, qr=parse_qr_code(document)
             )
-        code = text_member(document, "ResponseCode")
+        code = code_member(document, "ResponseCode")
         message = text_member(document, "ResponseDescription")
-        if transaction.order.type is Type.PAYIN and code not in ("", SUCCESS):
-            return self._failed(transaction, find_error_mapping(code).payin, code, message)
-        return self._unknown(transaction, f"Daraja answered 200 with the ResponseCode {code!r}.")
+        has_no_picture = bool(code) and transaction.order.flow is Flow.QR
+        if has_no_picture or (transaction.order.type is Type.PAYIN and is_error_number(code)):
+            return self._failed(transaction, ErrorCode.TRANSACTION_DECLINED, code, message)
+        return self._unknown(transaction, f"Daraja answered 200 with the ResponseCode {code[:30]!r}.")
 
     def _poll_push(
         self, transaction: Transaction, provider_reference: str, hint: MpesaHint, *, now: Instant
@@ -257,7 +260,7 @@ class DarajaProvider:
         try:
             answer = yield requests.push_query(self.account, provider_reference, now=transaction.order.to_utc(now))
             document = parse_json(answer.body)
-            code, message = text_member(document, "ResultCode"), text_member(document, "ResultDesc")
+            code, message = code_member(document, "ResultCode"), text_member(document, "ResultDesc")
             error, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
         except ExchangeFailed as failure:
             return self._unknown(transaction, failure.reason)
@@ -279,7 +282,10 @@ class DarajaProvider:
                 hint.receipt or provider_reference,
                 settles_receipt=bool(hint.receipt),
             )
-        return self._failed(transaction, find_error_mapping(code).payin, code, message)
+        error_code = failure_of_prompt(code, age=elapsed(transaction.progress.submitted_at or now, now))
+        if error_code is None:
+            return self._unknown(transaction, f"Daraja answered the poll with the unknown code {code[:30]!r}.")
+        return self._failed(transaction, error_code, code, message)
 
     def _poll_status(
         self, transaction: Transaction, provider_reference: str, hint: MpesaHint, *, now: Instant
@@ -296,7 +302,7 @@ class DarajaProvider:
         )
         try:
             answer = yield requests.status_query(self.account, order, provider_reference, address)
-            code = text_member(parse_json(answer.body), "ResponseCode")
+            code = code_member(parse_json(answer.body), "ResponseCode")
         except ExchangeFailed as failure:
             return self._unknown(transaction, failure.reason)
         except ValueError as fault:
@@ -332,4 +338,4 @@ def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
     ResponseCode of a QR code has several meanings, and a picture is a success."""
     if field == "QRCode":
         return "" if text_member(document, field) else None
-    return text_member(document, field) if text_member(document, "ResponseCode") == SUCCESS else None
+    return text_member(document, field) if code_member(document, "ResponseCode") == SUCCESS else None

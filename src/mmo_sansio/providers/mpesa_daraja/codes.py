@@ -1,7 +1,6 @@
 """Translates Daraja's codes, as data: results of payments, rejected requests, transaction states.
 
-An unknown code is a final failure without a known reason when it is a result, and proves nothing
-when it comes with a server error.
+An unknown code proves nothing, unless it is the result of a prompt that is over.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from types import MappingProxyType
 
 from attrs import frozen
 
+from mmo_sansio.values.clock import MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
 
 E = ErrorCode
@@ -22,7 +22,7 @@ SUCCESS = "0"
 PAYIN_PENDING_CODES = frozenset({"4999"})
 """Result codes of a push that has no result yet."""
 
-NOT_FOUND_CODES = frozenset({"SFC_IC0003"})
+NOT_FOUND_CODES = frozenset({"2032", "SFC_IC0003"})
 """Result codes of a poll for a transaction that Daraja does not know."""
 
 
@@ -67,6 +67,28 @@ RESULT_CODES: Mapping[str, MpesaErrorMapping] = MappingProxyType(
 def find_error_mapping(code: str) -> MpesaErrorMapping:
     """Return the meaning of a result code other than 0."""
     return RESULT_CODES.get(code, MpesaErrorMapping())
+
+
+PROMPT_LIFETIME = Span(3 * MINUTE)
+"""How long after its submission a payer can certainly not answer a prompt any more: it is open for about a minute."""
+
+
+def failure_of_prompt(code: str, *, age: Span) -> ErrorCode | None:
+    """Return why a prompt of this age has failed whose query answers with a code other than 0; None while it is not
+    certain that it has.
+
+    Only a known code says so by itself: the payer may still enter the PIN after an unknown one. Once the prompt is
+    over, an unknown number does as well; other texts never do.
+    """
+    if code in RESULT_CODES:
+        return RESULT_CODES[code].payin
+    is_over = age >= PROMPT_LIFETIME and code not in PAYIN_PENDING_CODES
+    return E.TRANSACTION_DECLINED if is_over and is_error_number(code) else None
+
+
+def is_error_number(code: str) -> bool:
+    """Tell whether a code is a number other than 0, each of which Daraja documents as an error."""
+    return code.isascii() and code.isdigit() and code != SUCCESS
 
 
 class MpesaSubmissionState(Enum):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_sansio.providers.common.interface import DepositReport
-from mmo_sansio.providers.mpesa_daraja.wire import parse_amount, parse_json, text_member
+from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_amount, parse_json, text_member
 from mmo_sansio.values.model import Party
 from mmo_sansio.values.money import Money
 
@@ -50,7 +50,7 @@ def parse_push_result(body: bytes) -> MpesaResult:
     items = _values_by_name(callback, "CallbackMetadata", "Item", "Name") if has_items else {}
     return MpesaResult(
         _required_text(callback, "CheckoutRequestID"),
-        _required_text(callback, "ResultCode"),
+        _result_code(callback),
         text_member(callback, "ResultDesc"),
         items.get("MpesaReceiptNumber", ""),
         items,
@@ -66,7 +66,7 @@ def parse_result(body: bytes) -> MpesaResult:
     receipt = text_member(result, "TransactionID")
     return MpesaResult(
         text_member(result, "OriginatorConversationID"),
-        _required_text(result, "ResultCode"),
+        _result_code(result),
         text_member(result, "ResultDesc"),
         "" if receipt.endswith(DUMMY_RECEIPT_ENDING) else receipt,
         parameters,
@@ -110,6 +110,13 @@ def _object_member(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{name} is missing or is no object")
     return value
+
+
+def _result_code(document: Mapping[str, Any]) -> str:
+    code = code_member(document, "ResultCode")
+    if not code:
+        raise ValueError("ResultCode is missing")
+    return code
 
 
 def _required_text(document: Mapping[str, Any], name: str) -> str:

@@ -47,6 +47,16 @@ def text_member(document: Mapping[str, Any], name: str) -> str:
     return str(value).strip()
 
 
+def code_member(document: Mapping[str, Any], name: str) -> str:
+    """Return a code: a JSON number or plain digits by its number, so `0` for 0, 0.0 and `"00"`; any other text as it
+    is; empty when it is absent or null. Raises ValueError for any other type."""
+    text = text_member(document, name)
+    if not isinstance(document.get(name), NumberText) and not (text.isascii() and text.isdigit()):
+        return text
+    number = parse_number(text)
+    return str(int(number)) if number == number.to_integral_value() else text
+
+
 def parse_amount(value: object) -> Money:
     """Read an amount, a number or text, `1.00` as well as `1`. Raises ValueError for other values."""
     if not isinstance(value, str):

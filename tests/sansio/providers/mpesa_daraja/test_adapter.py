@@ -34,7 +34,7 @@ from mmo_sansio.providers.common.interface import (
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, parse_callback_url
-from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES, MpesaSubmissionState
+from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, PROMPT_LIFETIME, RESULT_CODES, MpesaSubmissionState
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, password, timestamp
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
@@ -416,6 +416,70 @@ def test_every_result_code_of_a_push(code: str) -> None:
     assert (report.error_code, report.native_code) == (RESULT_CODES[code].payin, code)
 
 
+def polled_with(code: str, *, age: Span = Span(15 * SECOND)) -> ProviderReport:
+    """What the answer to a query comes to that has this code, as it stands in the JSON, this long after the prompt."""
+    waiting = payment(stage=Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
+    body = f'{{"CheckoutRequestID":"ws_CO_1","ResponseCode":"0","ResultCode":{code},"ResultDesc":"text"}}'
+    return asked(waiting, 200, body.encode(), now=later(START, age))
+
+
+@pytest.mark.spec("S2")
+@pytest.mark.parametrize("code", ["0", '"0"', "0.0", '"00"', "0e0", "-0", '" 0 "'])
+def test_the_code_of_success_is_the_number_0_however_it_is_written(code: str) -> None:
+    assert isinstance(polled_with(code), ProviderSucceeded)
+
+
+@pytest.mark.spec("S2")
+@pytest.mark.parametrize("code", ["1032", '"1032"', "1032.0", '"01032"', "1.032e3"])
+def test_the_code_of_a_failure_is_a_number_too(code: str) -> None:
+    report = polled_with(code)
+    assert isinstance(report, ProviderFailed)
+    assert (report.error_code, report.native_code) == (ErrorCode.USER_CANCELLED, "1032")
+
+
+UNKNOWN_NUMBERS = ("1036", '"1036"', "7.0", "1e20")
+UNKNOWN_TEXTS = ('"SUCCESS"', '"500.001.1001"', '"+0"', '"0.0"', '"null"', "0.5", "-1", '"\u0663"')
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("code", [*UNKNOWN_NUMBERS, *UNKNOWN_TEXTS])
+def test_an_unknown_code_ends_no_prompt_that_may_still_be_answered(code: str) -> None:
+    assert isinstance(polled_with(code, age=Span(PROMPT_LIFETIME - 1)), ProviderUnreachable)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("code", UNKNOWN_NUMBERS)
+def test_an_unknown_number_ends_a_prompt_that_is_over(code: str) -> None:
+    report = polled_with(code, age=PROMPT_LIFETIME)
+    assert isinstance(report, ProviderFailed)
+    assert report.error_code is ErrorCode.TRANSACTION_DECLINED
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("code", [*UNKNOWN_TEXTS, "4999"])
+def test_what_is_no_code_or_pending_ends_no_prompt_ever(code: str) -> None:
+    assert isinstance(polled_with(code, age=clock.DAY), ProviderUnreachable | ProviderAccepted)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("code", ["+0", "SUCCESS", "0.5", "0x"])
+def test_a_submission_with_an_unknown_response_code_may_have_been_received(code: str) -> None:
+    for kind in ("payin", "payout", "tax"):
+        assert isinstance(submitted(kind, 200, {**TAKEN_PUSH, **TAKEN, "ResponseCode": code}), ProviderUnreachable)
+
+
+@pytest.mark.spec("E1")
+def test_the_code_of_a_refused_submission_is_no_result() -> None:
+    report = submitted("payin", 200, {"ResponseCode": "1", "ResponseDescription": "text"})
+    assert isinstance(report, ProviderFailed)
+    assert (report.error_code, report.native_code) == (ErrorCode.TRANSACTION_DECLINED, "1")
+
+
+@pytest.mark.parametrize("code", [0, 0.0, "0", "00"])
+def test_an_accepted_submission_says_0_however_it_is_written(code: object) -> None:
+    assert isinstance(submitted("payin", 200, {**TAKEN_PUSH, "ResponseCode": code}), ProviderAccepted)
+
+
 @pytest.mark.parametrize(
     ("status", "document"),
     [
@@ -496,7 +560,7 @@ COMPLETED = [
 ]
 
 
-@pytest.mark.parametrize("code", [0, "0"])
+@pytest.mark.parametrize("code", [0, "0", 0.0, "00"])
 def test_an_answered_question_tells_of_a_success(code: object) -> None:
     told = adapter().read_notification(callback(question(), result_document(code, COMPLETED)))
     assert isinstance(told, ProviderSucceeded)
@@ -523,8 +587,9 @@ def test_a_state_that_nobody_knows_is_not_final(state: str) -> None:
 
 
 @pytest.mark.spec("S6")
-def test_not_found_is_final_after_an_hour_and_about_that_submission_only() -> None:
-    answer = result_document("SFC_IC0003")
+@pytest.mark.parametrize("code", [2032, "2032", "SFC_IC0003"])
+def test_not_found_is_final_after_an_hour_and_about_that_submission_only(code: object) -> None:
+    answer = result_document(code)
     early = question(now=earlier(later(START, HOUR), Span(1)))
     assert isinstance(adapter().read_notification(callback(early, answer)), ProviderUnreachable)
     late = question(now=later(START, HOUR))
