@@ -110,7 +110,7 @@ def answer(
     code: str | None = None,
     *,
     transaction: Any = None,
-    success: bool | None = True,
+    success: object = True,
     status: int = 200,
     message: str | None = None,
 ) -> HttpResponse:

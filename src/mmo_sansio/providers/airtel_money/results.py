@@ -6,7 +6,7 @@ contradictory or undocumented response causes another poll, never a guess (S6).
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import (
     ProviderAccepted,
@@ -56,9 +56,20 @@ class AirtelPayment:
         table = COLLECTION if self.is_payin else DISBURSEMENT
         return find_code(response.code, response.message, table)
 
+    @property
+    def was_told_paid(self) -> bool:
+        """Whether a response (`told_paid`) or a callback has said `TS`."""
+        progress = self.transaction.progress
+        return progress.provider_reference is not None or '"TS"' in (progress.hint or "")
+
     def accepted(self) -> ProviderAccepted:
         """Report that the payment is in progress."""
         return ProviderAccepted(self.transaction.reference, self.provider, Source.POLL)
+
+    def told_paid(self, response: AirtelResponse) -> ProviderAccepted:
+        """Report that a response says `TS`, but not beyond doubt. Its id stays with the payment, which is never sent
+        again."""
+        return evolve(self.accepted(), provider_reference=response.airtel_money_id or self.transaction.reference)
 
     def succeeded(self, response: AirtelResponse) -> ProviderSucceeded:
         """Report that the payment was paid."""
@@ -92,13 +103,15 @@ class AirtelPayment:
 def submission_report(response: AirtelResponse, payment: AirtelPayment) -> ProviderReport:
     """Return the report from the response to a submission. The response to a pay-in is never its result, whatever it
     says."""
-    if is_inconclusive_status(response.status):
-        return payment.unreachable(f"answered {response.status} to a submission")
-    if response.status == TOO_MANY_REQUESTS:
-        return payment.never_received()
     code = payment.find_code(response)
     if not payment.is_payin and _is_paid_out(response, code, payment.account):
         return payment.succeeded(response)
+    if response.transaction_status == "TS":
+        return payment.told_paid(response)
+    if is_inconclusive_status(response.status) or not response.is_clear:
+        return payment.unreachable(f"gave no clear answer ({response.status}) to a submission")
+    if response.status == TOO_MANY_REQUESTS:
+        return payment.never_received()
     if _is_rejected(response, code):
         assert code is not None
         assert code.error_code is not None
@@ -118,10 +131,12 @@ def poll_report(
     if response.transaction_id not in (None, payment.transaction.reference):
         return payment.unreachable("answered about another payment")
     code = payment.find_code(response)
-    is_answer = response.status == 200
+    is_answer = response.status == 200 and response.is_clear
     match response.transaction_status:
-        case "TS" if is_answer and response.success is not False and not _contradicts_success(code):
+        case "TS" if is_answer and response.success is True and not _contradicts_success(code):
             return payment.succeeded(response)
+        case "TS":
+            return payment.told_paid(response)
         case "TF" if is_answer:
             if code is None:
                 return payment.failed(ErrorCode.TRANSACTION_DECLINED, response.code, response.message)
@@ -131,8 +146,10 @@ def poll_report(
             return payment.failed(ErrorCode.USER_TIMEOUT, response.code or "TE", response.message)
         case "TA" | "TIP" if is_answer:
             return payment.accepted()
-        case None if code is not None and code.outcome is AirtelOutcome.NOT_FOUND:
+        case None if code is not None and code.outcome is AirtelOutcome.NOT_FOUND and response.is_clear:
             submitted_at = payment.transaction.progress.submitted_at
+            if payment.was_told_paid:
+                return payment.unreachable("does not find a payment that it has told as paid")
             if submitted_at is not None and operation.is_not_found_final(submitted_at, now=now):
                 return payment.never_received()
     answered = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"

@@ -27,6 +27,8 @@ class AirtelResponse:
     status: int
     """The HTTP status."""
     success: bool | None = None
+    is_clear: bool = True
+    """False: `success` is there and neither true nor false, so that the response can be read in two ways."""
     code: str | None = None
     """`response_code`, or the code that older responses have in its place."""
     message: str | None = None
@@ -54,6 +56,7 @@ def parse_response(response: HttpResponse) -> AirtelResponse:
     return AirtelResponse(
         response.status,
         success=success if isinstance(success, bool) else None,
+        is_clear=isinstance(success, bool | None),
         code=_code(document, status),
         message=_text_member(transaction, "message")
         or _text_member(status, "message")

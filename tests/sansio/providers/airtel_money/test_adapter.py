@@ -289,7 +289,8 @@ def test_a_payin_that_was_taken_is_pending_whatever_its_status_says(status: Any)
     told = {"id": False, "status": status}
     for code in ("DP00800001006", "DP00800001001", None):
         report = submitted(a_payin(), answer(code, transaction=told))
-        assert report == ProviderAccepted(REFERENCE, "airtel_ug", Source.POLL)
+        known_as = REFERENCE if status == "TS" else None
+        assert report == ProviderAccepted(REFERENCE, "airtel_ug", Source.POLL, known_as)
 
 
 PAYIN_REFUSALS = [
@@ -565,10 +566,11 @@ def test_a_failed_payout_says_of_what(code: str, expected: ErrorCode) -> None:
         (a_payout(), enquiry("TF", "DP00900001001")),
         (a_payout(), enquiry("TF", "DP00900001015", success=False)),
         (a_payout(), enquiry("TF", "DP00900001017", success=False)),
-        (a_payout(), enquiry("TS", "DP00900001005")),
-        (a_payout(), enquiry("TS", "DP00900001001", success=False)),
         (a_payout(), enquiry("TE", "DP00900001001")),
-        (a_payout(), enquiry("TS", "DP00900001001", status=500)),
+        (a_payin(), enquiry("TF", "DP00800001007", success="no")),
+        (a_payin(), enquiry("TE", success=0)),
+        (a_payin(), enquiry("TIP", success=1)),
+        (a_payin(), answer("ESB000045", success="false", status=404)),
         (a_payout(), enquiry("TF", "DP00900001005", status=500, success=False)),
         (a_payout(), enquiry("XX", "DP00900001001")),
         (a_payin(), enquiry(None, "DP00800001005", success=False)),
@@ -581,12 +583,57 @@ def test_a_failed_payout_says_of_what(code: str, expected: ErrorCode) -> None:
         (a_payin(), HttpResponse(401)),
         (a_payin(), HttpResponse(429)),
     ],
-    ids=range(20),
+    ids=range(21),
 )
 def test_a_question_without_a_clear_answer_is_asked_again(
     transaction: Transaction, given: HttpResponse | ExchangeFailed
 ) -> None:
     assert isinstance(asked(transaction, given, now=later(START, HOUR)), ProviderUnreachable)
+
+
+NOT_CLEARLY_PAID: list[dict[str, Any]] = [
+    {"code": "DP00900001005"},
+    {"code": "DP00900001001", "success": False},
+    {"code": "DP00900001001", "success": "false"},
+    {"code": "DP00900001001", "success": "true"},
+    {"code": "DP00900001001", "success": 1},
+    {"code": "DP00900001001", "success": 0},
+    {"code": "DP00900001001", "success": "no"},
+    {"code": "DP00900001001", "success": None},
+    {"code": "DP00900001001", "status": 500},
+    {"code": "DP00900001001", "status": 429},
+]
+"""Answers with `TS` that leave a doubt."""
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("members", NOT_CLEARLY_PAID, ids=str)
+@pytest.mark.parametrize("is_poll", [True, False], ids=["poll", "submission"])
+def test_what_was_told_as_paid_with_a_doubt_is_pending_and_never_sent_again(
+    members: dict[str, Any], is_poll: bool
+) -> None:
+    given = enquiry("TS", **members)
+    told = asked(a_payout(), given) if is_poll else submitted(a_payout(), key_answer(), given)
+    assert told == ProviderAccepted(REFERENCE, "airtel_ug", Source.POLL, "MP240101.1200.A00001")
+    unknown = answer("ESB000045", success=False, status=404)
+    later_on = a_payout(provider_reference=told.provider_reference)
+    assert isinstance(asked(later_on, unknown, now=later(START, HOUR)), ProviderUnreachable)
+
+
+@pytest.mark.spec("S6")
+def test_what_a_callback_has_told_as_paid_is_never_sent_again() -> None:
+    unknown = answer("ESB000045", success=False, status=404)
+    for status, report in (("TS", ProviderUnreachable), ("TF", ProviderNeverReceived)):
+        callback = f'{{"transaction": {{"id": "{REFERENCE}", "status_code": "{status}"}}}}'
+        assert isinstance(asked(a_payin(hint=callback), unknown, now=later(START, HOUR)), report)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("success", ["false", 0, "no", 1])
+def test_a_submission_whose_answer_can_be_read_in_two_ways_is_asked_about(success: object) -> None:
+    for status in (200, 400):
+        given = answer("DP00800001007", success=success, status=status)
+        assert isinstance(submitted(a_payin(), given), ProviderUnreachable)
 
 
 @pytest.mark.parametrize("status", ["TA", "TIP"])
