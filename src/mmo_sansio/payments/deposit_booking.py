@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from mmo_sansio.messages.changes import DepositRecorded, SuspenseReason, TransactionCreated
 from mmo_sansio.messages.inputs import DepositNotified
 from mmo_sansio.messages.intents import DeliverCallback
@@ -9,7 +12,22 @@ from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import Moment, elapsed
-from mmo_sansio.values.model import Brand, Flow, Method, Order, Progress, ProviderData, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import (
+    Brand,
+    Flow,
+    Method,
+    Order,
+    Party,
+    Progress,
+    ProviderData,
+    Source,
+    Stage,
+    Transaction,
+    Type,
+)
+
+_TEXT_CHARACTERS_MAX: Final = 255
+_CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def book_deposit(input_: DepositNotified, *, now: Moment) -> Decision:
@@ -36,6 +54,18 @@ def book_deposit(input_: DepositNotified, *, now: Moment) -> Decision:
     )
 
 
+def deposit_party(told: Party, *, number: str) -> Party:
+    """Return the payer of a deposit as it is booked, in the bounds of clause M5: texts of at most 255 characters, none
+    of them a control character, and this number where the provider tells none."""
+    msisdn = _bounded(told.msisdn) or number
+    first_name, last_name = _bounded(told.first_name) or None, _bounded(told.last_name) or None
+    return Party(_bounded(told.id) or msisdn, msisdn, first_name, last_name, told.email)
+
+
+def _bounded(text: str | None) -> str:
+    return _CONTROL_CHARACTER.sub(" ", text or "").strip()[:_TEXT_CHARACTERS_MAX].rstrip()
+
+
 def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, *, now: Moment) -> Transaction:
     """Return a transaction for money that has been received: a success from the beginning, whatever the limits say."""
     order = Order(
@@ -48,7 +78,7 @@ def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, 
         provider=input_.provider,
         provider_title=input_.provider_title,
         requested=input_.amount,
-        party=input_.party,
+        party=deposit_party(input_.party, number=method.tax_authority_account),
         merchant_reference=None,
         reconciliation_reference=None,
         labels=None,

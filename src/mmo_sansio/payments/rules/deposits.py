@@ -23,7 +23,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.replies import ClaimDue, Ignored
 from mmo_sansio.payments.decision import Decision, ignore
-from mmo_sansio.payments.deposit_booking import book_deposit
+from mmo_sansio.payments.deposit_booking import book_deposit, deposit_party
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT
 from mmo_sansio.payments.receipts import claim_change
@@ -79,7 +79,7 @@ def record_unmatched(input_: UnmatchedNotified, *, now: Moment) -> Decision:
 
 def _is_same_party(known: Party, input_: DepositNotified) -> bool:
     """Tell whether a repeated report names the party on record; one that was masked may have been any."""
-    return known in (MASKED_PARTY, input_.party)
+    return known in (MASKED_PARTY, deposit_party(input_.party, number=known.msisdn))
 
 
 def _repeated_deposit(before: Transaction | None, input_: DepositNotified, *, now: Moment) -> Decision:

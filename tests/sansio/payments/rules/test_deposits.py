@@ -33,7 +33,7 @@ from mmo_sansio.testing import (
     numbered_reference,
 )
 from mmo_sansio.values.clock import DAY, Span, later
-from mmo_sansio.values.model import Flow, Order, Progress, ProviderData, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import Flow, Order, Party, Progress, ProviderData, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
 
 
@@ -121,6 +121,26 @@ def test_limits_do_not_apply_to_money_already_received(amount: Money) -> None:
 @pytest.mark.spec("S4")
 def test_a_disabled_brand_still_receives_its_money() -> None:
     assert received(brand=a_brand(enabled=False)).order.brand == "acme"
+
+
+@pytest.mark.spec("S4", "M5")
+@pytest.mark.parametrize(
+    ("told", "booked"),
+    [
+        (Party("UM001", "ab" * 32), Party("UM001", "ab" * 32)),
+        (Party("UM001", ""), Party("UM001", "000")),
+        (Party("", ""), Party("000", "000")),
+        (Party("", "2547 ***** 126"), Party("2547 ***** 126", "2547 ***** 126")),
+        (Party("a\nb\x7f", "07\r\n1", "\t", "\x85"), Party("a b", "07  1")),
+        (Party("é" * 300, "1", "a" * 254 + " b", "b" * 302), Party("é" * 255, "1", "a" * 254, "b" * 255)),
+    ],
+    ids=["hash", "no number", "nothing", "masked", "control characters", "long"],
+)
+def test_the_party_of_a_deposit_is_kept_within_bounds_and_known_again(told: Party, booked: Party) -> None:
+    assert received(party=told).order.party == booked
+    again = decide(after_one(party=told), a_deposit(party=told), now=later(START, DAY))
+    assert isinstance(again.reply, Ignored)
+    assert not again.changes
 
 
 @pytest.mark.spec("S4")

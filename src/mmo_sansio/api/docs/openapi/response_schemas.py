@@ -93,7 +93,9 @@ def _money() -> Schema:
 def _party() -> Schema:
     members = {
         "id": string("The merchant's identifier for the end user."),
-        "msisdn": string("The phone number, for `push` as the provider gave it."),
+        "msisdn": string(
+            "The phone number; for `push` as the provider gave it, masked or as a hash of 64 characters, too."
+        ),
         "firstName": nullable(string()),
         "lastName": nullable(string()),
         "email": nullable(string()),
