@@ -19,9 +19,9 @@ from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, Subm
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.rules.timers import next_poll_at, poll_interval, submission_poll_at
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN, next_poll_at, poll_interval, submission_poll_at
 from mmo_sansio.payments.states import is_legal
-from mmo_sansio.values.clock import Moment, later
+from mmo_sansio.values.clock import Instant, Moment, Span, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, ProviderData, Source, Stage, Transaction
 
@@ -97,7 +97,7 @@ def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision
             input_,
             Stage.AWAITING_RESULT,
             provider_reference=known,
-            wake_at=next_poll_at(before.order, input_.poll_after or poll_interval(0), now=now),
+            wake_at=_poll_at(before, input_.poll_after or poll_interval(0), now=now),
             qr=before.progress.qr or input_.qr,
         )
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
@@ -119,9 +119,17 @@ def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Mome
     if input_.poll_after is None:
         at = min(later(now.time, poll_interval(before.progress.polls)), before.progress.wake_at)
     else:
-        at = next_poll_at(before.order, input_.poll_after, now=now)
+        at = _poll_at(before, input_.poll_after, now=now)
     after = advance(before, input_, before.progress.stage, wake_at=at)
     return Decision(Applied(after), transition_changes(before, after))
+
+
+def _poll_at(before: Transaction, after: Span, *, now: Moment) -> Instant:
+    """Return the time of the next poll: after this span, but soon where a notification came while the submission was
+    open, because the result may have come with it."""
+    progress = before.progress
+    was_told = progress.stage is Stage.SUBMITTING and progress.polls == 0 and progress.hint is not None
+    return next_poll_at(before.order, min(after, POLL_INTERVAL_MIN) if was_told else after, now=now)
 
 
 def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> Decision:

@@ -10,14 +10,17 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.intents import PollProvider
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.testing.builders import (
     REFERENCE,
     START,
     a_begin_submission,
     a_transaction,
+    accepted,
     hinted,
     ledger_with,
     never_received,
+    unreachable,
 )
 from mmo_sansio.values.clock import MINUTE, SECOND, Span, earlier, later
 from mmo_sansio.values.model import Source, Stage, Transaction
@@ -52,6 +55,17 @@ def test_it_is_kept_even_when_nobody_is_asked_because_of_it(stage: Stage, wake_a
     now = after(decision)
     assert (now.progress.hint, now.progress.wake_at) == ("receipt 1", wake_at)
     assert decided(now, hinted(content="receipt 1")).changes == ()
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("given", [accepted(poll_after=MINUTE), unreachable(poll_after=MINUTE)], ids=["taken", "lost"])
+def test_what_was_told_while_the_submission_was_open_is_asked_about_soon(given: Input) -> None:
+    before = a_transaction(Stage.SUBMITTING, wake_at=START + MINUTE)
+    told = after(decided(before, hinted(content="receipt 1")))
+    assert after(decided(told, given)).progress.wake_at == START + POLL_INTERVAL_MIN
+    assert after(decided(before, given)).progress.wake_at == START + MINUTE
+    asked = evolve(told, progress=evolve(told.progress, polls=1))
+    assert after(decided(asked, given)).progress.wake_at == START + MINUTE
 
 
 @pytest.mark.spec("S5")
