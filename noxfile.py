@@ -238,9 +238,11 @@ def simulate_digests(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def books(session: nox.Session) -> None:
-    """Compare the accounts after 1,000 payments with each simulator, with faults and kills; in the short form 300."""
+    """Compare the accounts after 1,000 payments with each simulator, with faults and kills."""
+    if IS_SHORT:
+        session.skip("runtime_in_full plays its tests with 300 payments.")
     install(session, "test")
-    worlds = {"MMO_TEST_WORLDS": "3" if IS_SHORT else "10"}
+    worlds = {"MMO_TEST_WORLDS": "10"}
     session.run("pytest", "tests/runtime/workers/providers/test_reconciliation.py", *session.posargs, env=worlds)
 
 
@@ -262,16 +264,16 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def postgres(session: nox.Session) -> None:
-    """Test store, nodes and failover on each major version of PostgreSQL that can be had (`-- debian15 17`: on two); in
-    the short form on the first."""
+    """Test store, nodes and failover on each major version of PostgreSQL that can be had (`-- debian15 17`: on two)."""
+    if IS_SHORT:
+        session.skip("runtime_in_full plays its tests on the usual one.")
     install(session, "test")
     printed = session.run("python", "-m", "tests.support.postgres_programs", *session.posargs, silent=True)
-    names = str(printed).split()[: 1 if IS_SHORT else None]
+    names = str(printed).split()
     for name in names:
         chosen = ("-k", "not sqlite", f"--postgres={name}")
         session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *ON_EVERY_POSTGRES, env=FEW_REPETITIONS)
-    if not IS_SHORT:
-        session.run("pytest", "-s", *LONG_ON_POSTGRES)
+    session.run("pytest", "-s", *LONG_ON_POSTGRES)
     session.log(f"Tested on {', '.join(names)}.")
 
 
