@@ -169,7 +169,7 @@ def runtime_in_full(session: nox.Session) -> None:
     install(session, "test")
     chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
     folders = ["tests/runtime", "tests/docs"]
-    session.run("pytest", *THREE_ON_EACH, *folders, *chosen, *session.posargs, env=REPETITIONS)
+    session.run("pytest", *ON_ALL_PROCESSORS, *folders, *chosen, *session.posargs, env=REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
@@ -178,7 +178,7 @@ def contract(session: nox.Session) -> None:
     install(session, "test")
     left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT if IS_SHORT]
     chosen = ("tests/runtime/contract", "--store=postgres", *left_out)
-    session.run("pytest", *THREE_ON_EACH, *chosen, *session.posargs, env=REPETITIONS)
+    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
