@@ -19,6 +19,9 @@ TAX_AUTHORITY: Final = "572572"
 CUSTOMER_BALANCE_MAX_MINOR: Final = 500_000_00
 PAYOUT_MIN, PAYOUT_MAX = 10, 250_000
 
+OPERATOR_STATE_CODES: Final[Mapping[str, str | None]] = {"active": None, "expired": "2001", "locked": "8006"}
+"""The result code of what an API operator initiates, by the state of its password."""
+
 PIN_ENTRY_DELAY: Final = Span(2 * SECOND)
 """How long the person at a phone takes to enter the PIN."""
 PROMPT_TIMEOUT: Final = Span(60 * SECOND)
@@ -39,6 +42,12 @@ class SimulatedMpesaAccount:
     passkey: str | None = field(default=None, repr=False)
     initiator: str | None = None
     initiator_password: str | None = field(default=None, repr=False)
+    roles: list[str] | None = None
+    """The operations that the API operator has a role for, such as `b2c` and `status`; None: all."""
+    operator_state: str = "active"
+    """The state of the operator's password: `active`, `expired` or `locked`."""
+    fee_minor: int = 0
+    """What a payment of the shortcode costs, in cents; it is named, and not taken."""
     confirmation_url: str | None = None
     validation_url: str | None = None
     response_type: str = "Completed"
@@ -95,7 +104,7 @@ class SimulatedMpesaAccounts:
 
     def open_account(self, document: Mapping[str, Any]) -> None:
         """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey", "initiator",
-        "initiator_password", "validates"}`. Raises ValueError for an invalid one."""
+        "initiator_password", "roles", "operator_state", "fee", "validates"}`. Raises ValueError for an invalid one."""
         members = dict(document)
         id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
@@ -103,6 +112,10 @@ class SimulatedMpesaAccounts:
         account = self.accounts.get(id) or SimulatedMpesaAccount(id)
         if "balance" in members:
             account.balance_minor = _parse_minor(members.pop("balance"))
+        if "fee" in members:
+            account.fee_minor = _parse_minor(members.pop("fee"))
+        if members.get("operator_state", account.operator_state) not in OPERATOR_STATE_CODES:
+            raise ValueError(f"operator_state must be one of: {', '.join(OPERATOR_STATE_CODES)}")
         for name, value in members.items():
             if name not in _SETTABLE_FIELDS:
                 raise ValueError(f"{name} is no member of an account")
@@ -123,11 +136,11 @@ class SimulatedMpesaAccounts:
         self._receipt_count += 1
         return f"SIM{self._receipt_count:07d}"
 
-    def payout_error_code(self, payment: SimulatedMpesaPayment, is_initiator_valid: bool) -> str | None:
+    def payout_error_code(self, payment: SimulatedMpesaPayment, refusal: str | None) -> str | None:
         """Return the result code of a pay-out that fails; None for one that succeeds."""
         payee = self.accounts.get(payment.payee)
-        if not is_initiator_valid:
-            return "2001"
+        if refusal is not None:
+            return refusal
         if payment.shillings < PAYOUT_MIN:
             return "2"
         if payment.shillings > PAYOUT_MAX:
@@ -138,12 +151,12 @@ class SimulatedMpesaAccounts:
             return "2040"
         return "8" if payee.balance_minor + payment.amount_minor > CUSTOMER_BALANCE_MAX_MINOR else None
 
-    def reversal_error_code(self, payment: SimulatedMpesaPayment, is_initiator_valid: bool) -> str | None:
+    def reversal_error_code(self, payment: SimulatedMpesaPayment, refusal: str | None) -> str | None:
         """Return the result code of a reversal that fails; None for one that succeeds. A payment is reversed once and
         whole, by the organisation that received it."""
         original = self.find_payment(receipt=payment.reversed_receipt)
-        if not is_initiator_valid:
-            return "2001"
+        if refusal is not None:
+            return refusal
         if original is None or original.kind not in ("stk_push", "c2b") or original.result != "0":
             return "R000002"
         if (original.payee, original.amount_minor) != (payment.payer, payment.amount_minor):
@@ -188,7 +201,7 @@ _PAID_OUT: Final = ("b2c", "b2b", "reversal")
 """The kinds of payments that the book shows with the payee's account."""
 
 _SETTABLE_FIELDS: Final = frozenset(
-    {"name", "pin", "enters", "passkey", "initiator", "initiator_password", "validates"}
+    {"name", "pin", "enters", "passkey", "initiator", "initiator_password", "roles", "operator_state", "validates"}
 )
 
 

@@ -22,8 +22,8 @@ from mmo_trio.simulators.mpesa.accounts import (
 from mmo_trio.simulators.mpesa.request_checks import (
     MpesaRequestRejected,
     find_organisation,
+    find_refusal,
     invalid_field,
-    is_initiator_valid,
 )
 from mmo_trio.simulators.mpesa.schedule import MpesaSchedule, callback_delays
 
@@ -57,8 +57,8 @@ class InitiatedRequests:
             if self.keeps_originator_id:
                 payment.originator_id = own
         payment.reference = own or payment.originator_id
-        may = self._may(payer, form["InitiatorName"], form)
-        return self._accept(payment, faults, now, lambda: self._accounts.payout_error_code(payment, may))
+        refusal = self._find_refusal(payer, form["InitiatorName"], form, "b2c")
+        return self._accept(payment, faults, now, lambda: self._accounts.payout_error_code(payment, refusal))
 
     def pay_organisation(self, form: Form, faults: Sequence[Fault], now: Instant) -> HttpResponse:
         """Accept a payment to a paybill or till, or to the shortcode that pays out."""
@@ -87,26 +87,27 @@ class InitiatedRequests:
         payee = original.payer if original else ""
         payment = self.schedule.accept_payment("reversal", form, payer.id, payee, "ResultURL", faults, now)
         payment.reference = payment.reversed_receipt = form["TransactionID"]
-        may = self._may(payer, form["Initiator"], form)
+        refusal = self._find_refusal(payer, form["Initiator"], form, "reversal")
 
         def mark_original(_: SimulatedMpesaPayment, __: Instant) -> None:
             if original is not None:
                 original.is_reversed = True
 
         return self._accept(
-            payment, faults, now, lambda: self._accounts.reversal_error_code(payment, may), mark_original
+            payment, faults, now, lambda: self._accounts.reversal_error_code(payment, refusal), mark_original
         )
 
     def query_status(self, form: Form, faults: Sequence[Fault], now: Instant) -> HttpResponse:
         """Accept a question about a payment, by its receipt or its OriginatorConversationID."""
 
         def build(code: str | None, ids: tuple[str, str], then: Instant) -> dict[str, Any]:
-            found = self._accounts.find_payment(
-                originator_id=form.get("OriginalConversationID", ""), receipt=form.get("TransactionID", "")
-            )
+            receipt = form.get("TransactionID", "")
+            found = self._accounts.find_payment(originator_id=form.get("OriginalConversationID", ""), receipt=receipt)
+            if found is None and receipt and code is None:
+                code = "2032"
             return result_bodies.status_callback(found, self._accounts, code, ids, form.get("Occasion", ""))
 
-        return self._accept_question(form, faults, now, build)
+        return self._accept_question("status", form, faults, now, build)
 
     def query_balance(self, form: Form, faults: Sequence[Fault], now: Instant) -> HttpResponse:
         """Accept a question about the organisation's own balance."""
@@ -115,7 +116,7 @@ class InitiatedRequests:
             balance_minor = self._accounts.accounts[form["PartyA"]].balance_minor
             return result_bodies.balance_callback(balance_minor, code, ids, now=then)
 
-        return self._accept_question(form, faults, now, build)
+        return self._accept_question("balance", form, faults, now, build)
 
     @property
     def _accounts(self) -> SimulatedMpesaAccounts:
@@ -134,17 +135,18 @@ class InitiatedRequests:
 
     def _accept_question(
         self,
+        operation: str,
         form: Form,
         faults: Sequence[Fault],
         now: Instant,
         build: Callable[[str | None, tuple[str, str], Instant], dict[str, Any]],
     ) -> HttpResponse:
         asker = find_organisation(self._accounts, form)
-        may = self._may(asker, form["Initiator"], form)
+        refusal = self._find_refusal(asker, form["Initiator"], form, operation)
         number = self.schedule.next_number()
         ids = (f"AG_{number:09d}", f"simulated-{number}")
         ending = find_fault(EndWith, faults)
-        code = ending.code if ending else None if may else "2001"
+        code = ending.code if ending else refusal
 
         def answer(then: Instant) -> None:
             self.schedule.send(responses.callback_request(form["ResultURL"], build(code, ids, then)))
@@ -156,21 +158,21 @@ class InitiatedRequests:
     def _debit_check(
         self, payer: SimulatedMpesaAccount, payment: SimulatedMpesaPayment, form: Form
     ) -> Callable[[], str | None]:
-        may = self._may(payer, form["Initiator"], form)
+        refusal = self._find_refusal(payer, form["Initiator"], form, payment.kind)
 
         def find_error_code() -> str | None:
-            if not may:
-                return "2001"
+            if refusal is not None:
+                return refusal
             return "1" if payer.balance_minor < payment.amount_minor else None
 
         return find_error_code
 
-    def _may(self, account: SimulatedMpesaAccount, initiator: str, form: Form) -> bool:
+    def _find_refusal(self, account: SimulatedMpesaAccount, initiator: str, form: Form, operation: str) -> str | None:
         try:
             plain = self.decrypt(b64decode(form["SecurityCredential"], validate=True))
         except ValueError:
             plain = None
-        return is_initiator_valid(account, initiator, plain)
+        return find_refusal(account, initiator, plain, operation)
 
 
 InitiatedHandler: TypeAlias = Callable[[InitiatedRequests, Form, Sequence[Fault], Instant], HttpResponse]

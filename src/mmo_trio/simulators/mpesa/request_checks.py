@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
 from mmo_trio.simulators.base import RequestRejected, json_response
-from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaAccounts
+from mmo_trio.simulators.mpesa.accounts import OPERATOR_STATE_CODES, SimulatedMpesaAccount, SimulatedMpesaAccounts
 
 
 class MpesaRequestRejected(RequestRejected):
@@ -48,9 +48,14 @@ def find_organisation(
     return account
 
 
-def is_initiator_valid(account: SimulatedMpesaAccount, name: str, plain: bytes | None) -> bool:
-    """Return whether these are the name and the decrypted password of the account's initiator."""
-    return name == account.initiator and plain == (account.initiator_password or "").encode()
+def find_refusal(account: SimulatedMpesaAccount, name: str, plain: bytes | None, operation: str) -> str | None:
+    """Return the result code with which the account's initiator is refused this operation, by its name, its decrypted
+    password and its roles; None when it may."""
+    if name != account.initiator or plain != (account.initiator_password or "").encode():
+        return "2001"
+    if account.roles is not None and operation not in account.roles:
+        return "21"
+    return OPERATOR_STATE_CODES[account.operator_state]
 
 
 def check_grant_type(query: str) -> None:

@@ -21,7 +21,10 @@ RESULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "8": "Declined due to limit rule: would exceed the maximum balance.",
     "1032": "Request cancelled by user.",
     "1037": "DS timeout user cannot be reached.",
+    "21": "The initiator is not allowed to initiate this request.",
     "2001": "The initiator information is invalid.",
+    "2032": "The transaction receipt number does not exist.",
+    "8006": "The security credential is locked.",
     "2028": "The request is not permitted according to product assignment.",
     "2040": "Credit Party customer type can't be supported by the service.",
     "R000001": "The transaction has already been reversed.",
@@ -154,7 +157,7 @@ def _organisation_payment_parameters(payment: SimulatedMpesaPayment, accounts: S
         {"Key": "Amount", "Value": _money_text(payment.amount_minor)},
         {"Key": "DebitPartyAffectedAccountBalance", "Value": _account_text("Utility Account", left)},
         {"Key": "TransCompletedTime", "Value": timestamp(payment.ended_at or payment.accepted_at)},
-        {"Key": "DebitPartyCharges", "Value": ""},
+        {"Key": "DebitPartyCharges", "Value": _charges_text(payment, accounts)},
         {"Key": "ReceiverPartyPublicName", "Value": _party_name(payment.payee, accounts)},
         {"Key": "Currency", "Value": "KES"},
         {"Key": "InitiatorAccountCurrentBalance", "Value": current},
@@ -183,7 +186,7 @@ def _status_parameters(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaA
         {"Key": "OriginatorConversationID", "Value": payment.originator_id},
         {"Key": "InitiatedTime", "Value": timestamp(payment.accepted_at)},
         {"Key": "DebitAccountType", "Value": "MMF Account For Customer" if is_customer else "Utility Account"},
-        {"Key": "DebitPartyCharges", "Value": ""},
+        {"Key": "DebitPartyCharges", "Value": _charges_text(payment, accounts)},
         {"Key": "TransactionReason"},
         {"Key": "ReasonType", "Value": _REASON_TYPES.get(payment.kind, "Pay Bill Online")},
         {"Key": "TransactionStatus", "Value": _STATUSES.get(payment.result, "Failed")},
@@ -211,6 +214,13 @@ def _account_text(name: str, balance_minor: int) -> str:
     """Return an account as balances show it: available, current, reserved and uncleared funds."""
     balance = _money_text(balance_minor)
     return f"{name}|KES|{balance}|{balance}|0.00|0.00"
+
+
+def _charges_text(payment: SimulatedMpesaPayment, accounts: SimulatedMpesaAccounts) -> str:
+    payer = accounts.accounts.get(payment.payer)
+    if payer is None or not payer.fee_minor or payment.result != "0":
+        return ""
+    return f"Fee For {payment.kind.upper()} Payment|KES|{_money_text(payer.fee_minor)}"
 
 
 def _money_text(minor: int) -> str:

@@ -18,7 +18,7 @@ from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import HOUR
 from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.system.clock import GatewayClock
-from tests.support.mpesa_stage import DEPOSIT, PUSH, REGISTRATION, Stage, payout, plan, staged, told
+from tests.support.mpesa_stage import DEPOSIT, PUSH, REGISTRATION, Stage, credential, payout, plan, staged, told
 from tests.support.time_limits import HANGS_AFTER_S
 
 
@@ -216,3 +216,61 @@ async def test_the_command_serves_it_until_it_is_told_to_end() -> None:
         assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("account", "code"),
+    [
+        ({"operator_state": "expired"}, 2001),
+        ({"operator_state": "locked"}, 8006),
+        ({"roles": ["status"]}, 21),
+        ({"roles": ["b2c"]}, 0),
+        ({"roles": None}, 0),
+    ],
+)
+async def test_an_api_operator_may_be_refused(account: dict[str, Any], code: int) -> None:
+    async with staged() as stage:
+        await stage.call("POST", "/_simulator/accounts", {"accounts": [{"account": "600997", **account}]})
+        await payout(stage)
+        await stage.pass_time(3)
+        (request,) = stage.told
+        result = told(request)["Result"]
+        assert result["ResultCode"] == code
+        assert result["TransactionID"].endswith("0000000") == (code != 0)
+
+
+@pytest.mark.parametrize(("roles", "code"), [(["b2c"], 21), (["b2c", "status"], 0)])
+async def test_a_question_needs_a_role_of_its_own_and_names_the_fee(roles: list[str], code: int) -> None:
+    async with staged() as stage:
+        members = {"account": "600997", "roles": roles, "fee": "22.40"}
+        await stage.call("POST", "/_simulator/accounts", {"accounts": [members]})
+        await payout(stage)
+        await stage.pass_time(3)
+        question = {
+            "Initiator": "testapi",
+            "SecurityCredential": await credential(stage),
+            "CommandID": "TransactionStatusQuery",
+            "OriginalConversationID": "gw-0001",
+            "PartyA": 600997,
+            "IdentifierType": "4",
+            "ResultURL": "https://gw.example.com/state",
+            "QueueTimeOutURL": "https://gw.example.com/timeout",
+            "Remarks": "state",
+        }
+        await stage.post("/mpesa/transactionstatus/v1/query", question)
+        await stage.pass_time(3)
+        result = told(stage.told[-1])["Result"]
+        assert result["ResultCode"] == code
+        charges = [
+            each.get("Value")
+            for each in result.get("ResultParameters", {}).get("ResultParameter", [])
+            if each["Key"] == "DebitPartyCharges"
+        ]
+        assert charges == ([] if code else ["Fee For B2C Payment|KES|22.40"])
+
+
+async def test_a_state_that_no_operator_has_is_refused() -> None:
+    async with staged() as stage:
+        document = {"accounts": [{"account": "600997", "operator_state": "asleep"}]}
+        status, _ = await stage.call("POST", "/_simulator/accounts", document)
+        assert status == 400

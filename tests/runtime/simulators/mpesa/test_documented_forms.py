@@ -403,5 +403,5 @@ async def test_each_rejection_has_an_id_of_its_own_and_a_failed_question_says_wh
         assert len(ids) == 3
         await initiated(stage, STATUS_PATH, **STATUS, TransactionID="SIM9999999")
         found = await result(stage)
-        assert found["ResultCode"] == "SFC_IC0003"
+        assert found["ResultCode"] == 2032
         assert found["ResultDesc"] != "Failed."
