@@ -108,6 +108,7 @@ from mmo_sansio.values.clock import (
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     Brand,
+    Evidence,
     Flow,
     Limits,
     Method,
@@ -137,7 +138,7 @@ __all__ = [
     "AnyLookUp", "Applied", "BeginSubmission", "Brand", "BreakerSaved", "BreakerSnapshot",
     "CallbackConcluded", "CallbackRecorded", "Change", "ConfirmPage", "CreatePayment", "Decision",
     "DeliverCallback", "DeliverQr", "DeliveryAttempt", "DeliveryOutcome", "DepositNotified",
-    "DepositRecorded", "Draft", "DurableIntent", "ErrorCode", "FieldError", "Flow", "Gateway",
+    "DepositRecorded", "Draft", "DurableIntent", "ErrorCode", "Evidence", "FieldError", "Flow", "Gateway",
     "Headers", "HttpRequest", "HttpResponse", "Ignored", "Input", "Instant", "Intent",
     "IntentConcluded", "IntentKey", "IntentKind", "JournalEntry", "Ledger", "Limits",
     "ListRecords", "LookUp", "LookUpByMerchantReference", "Method", "Money", "MonotonicInstant",

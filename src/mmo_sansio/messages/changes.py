@@ -135,6 +135,8 @@ class SuspenseReason(StrEnum):
     """A deposit that the provider does not confirm."""
     AMOUNT_DIFFERS = "amount_differs"
     """A deposit that names a payment of another amount."""
+    UNCONFIRMED_RECEIPT = "unconfirmed_receipt"
+    """A receipt that the provider reported for a payment, and did not confirm when asked."""
     UNSUPPORTED_CURRENCY = "unsupported_currency"
     SETTLED_LESS = "settled_less"
     """A payment has succeeded with less than was requested."""

@@ -13,7 +13,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Brand, Operation, Party, QrCode, Source, Terms
+from mmo_sansio.values.model import Brand, Evidence, Operation, Party, QrCode, Source, Terms
 from mmo_sansio.values.money import Money
 
 
@@ -174,6 +174,10 @@ class ProviderUnreachable:
     reason: str
     poll_after: Span | None = None
     """How long to wait before the next poll, by the provider's advice; None: the usual interval."""
+    denies_receipt: bool = False
+    """Whether the provider was asked about the reported receipt, and its answer contradicts the report."""
+    is_account_refused: bool = False
+    """Whether the provider has refused our own account: its credentials, its role or its state."""
 
 
 @frozen
@@ -210,6 +214,13 @@ class ProviderHinted:
     content: str = ""
     """Its text: stored with the payment for the adapter that polls, and for staff when the payment is not one of ours
     (S5)."""
+    native_code: str | None = None
+    """The provider's code for the result that it reports."""
+    evidence: Evidence | None = None
+    """What it is worth where it came to an address that only the provider was given; None: it is a reason to poll, and
+    nothing else."""
+    is_account_refused: bool = False
+    """Whether the provider has refused our own account: its credentials, its role or its state."""
 
 
 @frozen

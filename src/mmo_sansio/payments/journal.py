@@ -19,6 +19,7 @@ from mmo_sansio.messages.changes import (
     TransactionCreated,
 )
 from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.model import Stage
 
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
@@ -34,6 +35,8 @@ def journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Momen
             case TransactionAdvanced(old, new):
                 reference, brand = new.reference, new.order.brand
                 before, after = old.progress.stage, new.progress.stage
+                if isinstance(input_, inputs.TransactionWoke) and new.progress.stage is Stage.SUCCEEDED:
+                    detail["providerReference"] = new.progress.provider_reference
             case CallbackRecorded() | QrRecorded():
                 reference, brand = change.gateway_reference, change.brand
             case DepositClaimChanged():
@@ -148,9 +151,12 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             | inputs.StopPayment()
             | inputs.ProviderNeverReceived()
             | inputs.ProviderCannotTell()
-            | inputs.ProviderHinted()
             | inputs.UnmatchedNotified()
         ):
             return {}
+        case inputs.ProviderHinted():
+            known = input_.evidence
+            reported = {"nativeCode": input_.native_code, "providerReference": None if known is None else known.receipt}
+            return {name: value for name, value in reported.items() if value is not None}
         case _:
             assert_never(input_)

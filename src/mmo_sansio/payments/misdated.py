@@ -49,11 +49,12 @@ def _corrected_progress(progress: Progress, *, excess: Span, error: Span, now: M
     def own(moment: Instant | None) -> Instant | None:
         return None if moment is None else earlier(moment, excess)
 
-    completed = progress.completed_at
+    completed, evidence = progress.completed_at, progress.evidence
     return evolve(
         progress,
         version=progress.version + 1,
         wake_at=own(progress.wake_at),
         submitted_at=own(progress.submitted_at),
+        evidence=evidence and evolve(evidence, reported_at=earlier(evidence.reported_at, excess)),
         completed_at=None if completed is None else min(earlier(completed, error), now.utc),
     )

@@ -18,7 +18,10 @@ later reports go to the suspense book.
 
 Where the provider cannot be polled (`ProviderCannotTell`), a payment stays as it is until a notification, staff or its
 expiry end it: it is never sent again on a guess. An unsigned notification (`ProviderHinted`) only causes a poll; while
-the first submission may still be in flight it does nothing, as a response could then miss the submission.
+the first submission may still be in flight it does nothing, as a response could then miss the submission. One that
+names a receipt at an address that only the provider was given is evidence: the payment is then neither submitted again
+nor failed by what the provider says next, and the clock ends it as a success where the provider answers no question
+about it.
 
 A stage that names itself as a target stays, with a new `wake_at`. Keep in step: `rules/` holds one function for each
 input, and the diagram in the documentation is drawn from `TRANSITIONS`.
@@ -66,22 +69,22 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
         Stage.SUBMITTING: {
             ProviderAccepted: (Stage.AWAITING_RESULT,),
             ProviderSucceeded: (Stage.SUCCEEDED,),
-            ProviderFailed: (Stage.FAILED,),
+            ProviderFailed: (Stage.FAILED, Stage.SUBMITTING),
             ProviderUnreachable: (Stage.SUBMITTING,),
-            ProviderNeverReceived: (Stage.CREATED,),
+            ProviderNeverReceived: (Stage.CREATED, Stage.SUBMITTING),
             ProviderCannotTell: (Stage.SUBMITTING,),
             ProviderHinted: (Stage.SUBMITTING,),
-            TransactionWoke: (Stage.SUBMITTING, Stage.FAILED),
+            TransactionWoke: (Stage.SUBMITTING, Stage.SUCCEEDED, Stage.FAILED),
             ResolveManually: (Stage.SUCCEEDED, Stage.FAILED),
         },
         Stage.AWAITING_RESULT: {
             ProviderAccepted: (Stage.AWAITING_RESULT,),
             ProviderSucceeded: (Stage.SUCCEEDED,),
-            ProviderFailed: (Stage.FAILED,),
+            ProviderFailed: (Stage.FAILED, Stage.AWAITING_RESULT),
             ProviderUnreachable: (Stage.AWAITING_RESULT,),
             ProviderCannotTell: (Stage.AWAITING_RESULT,),
             ProviderHinted: (Stage.AWAITING_RESULT,),
-            TransactionWoke: (Stage.AWAITING_RESULT, Stage.FAILED),
+            TransactionWoke: (Stage.AWAITING_RESULT, Stage.SUCCEEDED, Stage.FAILED),
             ResolveManually: (Stage.SUCCEEDED, Stage.FAILED),
         },
         Stage.SUCCEEDED: {},

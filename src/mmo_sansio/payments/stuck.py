@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.values.clock import HOUR, Instant, elapsed
-from mmo_sansio.values.model import Stage, Transaction
+from mmo_sansio.values.model import Evidence, Stage, Transaction
 
 STUCK_AFTER = HOUR
 """How long after the beginning of its submission a payment without a result is stuck."""
@@ -27,12 +27,17 @@ def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
     return elapsed(began_at, now) >= STUCK_AFTER
 
 
-def contradicting_entry(succeeded: bool, entries: Iterable[tuple[SuspenseReason, str]], *, provider: str) -> str | None:
-    """Return what in the suspense book contradicts this outcome of a payment; None when nothing does.
+def contradicting_entry(
+    succeeded: bool, entries: Iterable[tuple[SuspenseReason, str]], *, provider: str, known: Evidence | None = None
+) -> str | None:
+    """Return what contradicts this outcome of a payment; None when nothing does.
 
-    `entries` are the reasons and texts of the payment's entries.
+    `entries` are the reasons and texts of the payment's entries in the suspense book, `known` a reported receipt, which
+    may not be there yet.
     """
     expected = "success" if succeeded else "failed"
+    if known is not None and not succeeded:
+        return f"{provider} has reported the receipt {known.receipt}."
     for reason, text in entries:
         result = json.loads(text).get("result")
         if reason not in _NOT_EVIDENCE and result in ("success", "failed") and result != expected:

@@ -17,7 +17,7 @@ from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Evidence, Source, Transaction
 
 SuspenseSource: TypeAlias = (
     ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | DepositClaim | UnmatchedNotified
@@ -84,6 +84,14 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "billReference": input_.bill_reference,
                 "msisdn": input_.party.msisdn,
                 "confirmed": input_.is_confirmed,
+            }
+        case ProviderHinted(evidence=Evidence() as evidence):
+            return {
+                "result": "success",
+                "source": Source.WEBHOOK,
+                "providerReference": evidence.receipt,
+                "amount": str(evidence.amount) if evidence.amount else None,
+                "nativeCode": evidence.code,
             }
         case ProviderHinted():
             return {"result": "hint", "told": input_.content}

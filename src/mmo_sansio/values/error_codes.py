@@ -104,7 +104,9 @@ EXPLANATIONS = MappingProxyType(
         ErrorCode.TRANSACTION_EXPIRED: Explanation(
             "No final result was known when the time limit of a pending transaction passed.",
             "operator",
-            "Compare with the provider's statement; a result that comes later is kept for a person to see.",
+            "Compare with the provider's statement; a result that comes later is kept for a person to see. Where the"
+            " errorMessage says that the provider reported a receipt, the money has probably moved: do not pay again"
+            " before the gateway's staff, whose suspense book has the receipt, have asked the provider.",
             "No answer came in time.",
             PayerStep.WAIT,
         ),
@@ -189,3 +191,9 @@ EXPLANATIONS = MappingProxyType(
     }
 )
 """One explanation for each code."""
+
+EXPIRED_WITH_RECEIPT = (
+    f"{EXPLANATIONS[ErrorCode.TRANSACTION_EXPIRED].meaning} The provider reported a receipt for it and did not confirm"
+    " it: the money may have moved."
+)
+"""The errorMessage of a payment that expires although its provider has reported a receipt."""

@@ -344,6 +344,26 @@ class QrCode:
 
 
 @frozen
+class Evidence:
+    """Holds what the provider has reported of a success at an address that only it was given: evidence, and no proof,
+    as the report is not signed."""
+
+    receipt: str
+    code: str
+    """The operator's code for the success."""
+    amount: Money | None = None
+    """None: the report names none."""
+    settles: bool = False
+    """Whether it ends the payment where the operator answers no question about it."""
+    reported_at: Instant = Instant(0)
+    """When it first came, by the gateway's own time."""
+    is_denied: bool = False
+    """Whether an answer of the operator contradicts it."""
+    is_in_suspense: bool = False
+    """Whether an entry of the suspense book names the receipt."""
+
+
+@frozen
 class Progress:
     """Holds what has happened to an order so far; every transition makes a new one."""
 
@@ -372,6 +392,8 @@ class Progress:
     """The code that the provider, or its adapter, made for the payer."""
     submissions: int = 0
     """How many submissions are on record."""
+    evidence: Evidence | None = None
+    """The success that the provider has reported, while the payment was pending, at an address of its own."""
 
     @property
     def is_resubmission(self) -> bool:

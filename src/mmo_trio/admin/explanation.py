@@ -102,6 +102,13 @@ def _outcome_sentences(transaction: Transaction) -> Iterator[str]:
         case Status.PENDING:
             until = format_with_microseconds(order.to_utc(order.expires_at))
             yield f"It is pending ({_pending_reason(progress.stage)}); it expires at {until}."
+            if (known := progress.evidence) is not None:
+                at = format_with_microseconds(order.to_utc(known.reported_at))
+                answer = "it has contradicted that" if known.is_denied else "it has not confirmed that yet"
+                yield (
+                    f"{order.provider_title} reported the result {known.code} with the receipt {known.receipt} at {at};"
+                    f" {answer}."
+                )
         case Status.SUCCESS:
             yield f"It succeeded with {progress.final}, {_source_text(progress.completion_source)}."
             if progress.final != order.requested:

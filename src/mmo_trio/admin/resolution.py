@@ -168,11 +168,12 @@ async def _submit_resolution(submit: Submit, resolution: ResolveManually) -> Tra
 
 
 async def check_evidence(store: Store, transaction: Transaction, *, succeeded: bool) -> None:
-    """Raise ResolutionRefused if an entry of the suspense book, open or closed, contradicts."""
+    """Raise ResolutionRefused if a reported receipt or an entry of the suspense book, open or closed, contradicts."""
     entries = await store.admin.suspense_of_payment(transaction.reference)
     results = [(each.reason, each.content) for each in entries]
     provider = transaction.order.provider_title
-    if against := contradicting_entry(succeeded, results, provider=provider):
+    known = transaction.progress.evidence
+    if against := contradicting_entry(succeeded, results, provider=provider, known=known):
         raise ResolutionRefused(ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}")
 
 

@@ -13,10 +13,10 @@ from mmo_sansio.messages.inputs import BeginSubmission, Input, WithheldReason
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import builders as a
-from mmo_sansio.values.clock import Span, later
+from mmo_sansio.values.clock import HOUR, Span, later
 from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Stage
+from mmo_sansio.values.model import Evidence, Stage
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey, SuspenseEntry
@@ -210,3 +210,31 @@ async def test_another_payment_under_the_same_reference_is_told() -> None:
     ]
     [told] = [each for each in of_older if "same merchantReference" in each]
     assert told.startswith(f"A newer payment has the same merchantReference: {newer.reference}, success")
+
+
+@pytest.mark.spec("S5")
+def test_what_a_provider_has_reported_is_told_with_its_code_and_receipt() -> None:
+    reported = Evidence("SG632NMUAB", "0", settles=True)
+    hint = a.hinted(content="?", native_code="0", evidence=reported)
+    history = case(a.a_begin_submission(), a.accepted(), hint)
+    assert "reported the result 0 with the receipt SG632NMUAB" in explained(history)
+    assert "it has not confirmed that yet" in explained(history)
+    (line,) = [each.text for each in timeline(history, with_free_text=False) if each.kind == "ProviderHinted"]
+    assert "nativeCode 0" in line
+    assert "providerReference SG632NMUAB" in line
+    denied = case(a.a_begin_submission(), a.accepted(), hint, a.failed(native_code="1037"))
+    assert "it has contradicted that" in explained(denied)
+    assert "had reported a receipt: it is asked again" in " ".join(each.text for each in timeline(denied))
+
+
+@pytest.mark.spec("S2")
+def test_a_payment_that_its_reported_receipt_ended_says_so() -> None:
+    gateway = Gateway()
+    hint = a.hinted(native_code="0", evidence=Evidence("SG632NMUAB", "0", settles=True))
+    for input_ in (a.a_create_payment(), a.a_begin_submission(), a.accepted(), hint):
+        gateway.receive(input_, now=a.START)
+    gateway.wake(now=later(a.START, HOUR))
+    history = PaymentHistory(gateway.transaction(a.REFERENCE), gateway.journal, [], [], None)
+    (line,) = [each.text for each in timeline(history) if each.kind == "TransactionWoke"]
+    assert "ended it by the receipt that the provider had reported" in line
+    assert "providerReference SG632NMUAB" in line

@@ -33,7 +33,7 @@ from mmo_sansio.testing import (
 )
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import ProviderData, Stage, Status, Transaction
+from mmo_sansio.values.model import Evidence, ProviderData, Stage, Status, Transaction
 
 SOON = later(START, SECOND)
 HALF_AN_HOUR = START + 30 * MINUTE
@@ -114,8 +114,28 @@ def test_every_legal_cell_is_in_the_matrix() -> None:
     assert rows == shown | taken_back | once_asked
 
 
+WITH_RECEIPT: list[tuple[Stage, Input, int, Stage]] = [
+    (S, failed(), SOON, S),
+    (A, failed(), SOON, A),
+    (S, never_received(version=2), SOON, S),
+    (S, a_wake(), HALF_AN_HOUR, OK),
+    (A, a_wake(), HALF_AN_HOUR, OK),
+]
+"""What another way is taken by where the provider has reported a receipt."""
+
+
+@pytest.mark.spec("S2", "S6")
+@pytest.mark.parametrize(("stage", "given", "now", "to"), WITH_RECEIPT)
+def test_a_reported_receipt_changes_where_a_report_leads(stage: Stage, given: Input, now: Instant, to: Stage) -> None:
+    reported = Evidence("RECEIPT1", "0", settles=True, reported_at=START)
+    decision = decided(a_transaction(stage, evidence=reported), given, now=now)
+    assert isinstance(decision.reply, Applied)
+    assert decision.reply.transaction.progress.stage is to
+
+
 def test_every_target_of_the_table_is_reached_by_the_matrix() -> None:
     reached = {(a, type(given), b) for given, _, to in MATRIX.values() for a, b in to.items()}
+    reached |= {(stage, type(given), to) for stage, given, _, to in WITH_RECEIPT}
     promised = {
         (stage, given, to)
         for stage, row in TRANSITIONS.items()

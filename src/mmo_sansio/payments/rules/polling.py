@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted
 from mmo_sansio.messages.intents import PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
+from mmo_sansio.payments.evidence import merge_evidence, next_question_at
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.payments.states import is_legal
@@ -34,15 +37,18 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     if before.progress.provider_data is None:
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, before, now=now)
     if before.progress.stage.is_terminal:
-        return _poll_after_completion(before, input_)
+        return _poll_after_completion(before, input_, now=now)
     if not is_legal(before.progress.stage, input_):
+        if input_.evidence is not None:
+            return record_in_suspense(input_, SuspenseReason.UNCONFIRMED_RECEIPT, before, now=now)
         return ignore("The payment waits for no result.", before)
     wake_at, expires_at, soon = before.progress.wake_at, before.order.expires_at, later(now.time, POLL_INTERVAL_MIN)
     assert wake_at is not None
     if _is_submission_in_flight(before) or (wake_at <= soon and wake_at < expires_at):
-        return _store_hint(before, input_)
+        return _store_hint(before, input_, now=now)
     wake_at = min(soon, expires_at)
-    after = advance(before, input_, before.progress.stage, wake_at=wake_at, hint=_merge_hint(before, input_))
+    hint, known = _merge_hint(before, input_), merge_evidence(before.progress.evidence, input_.evidence, now=now)
+    after = advance(before, input_, before.progress.stage, wake_at=wake_at, hint=hint, evidence=known)
     return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
 
 
@@ -58,16 +64,17 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
         return ignore("It waits for a notification or a person.", before)
     if input_.version not in (None, before.progress.version):
         return ignore("More is known of the payment since that poll began.", before)
-    after = advance(before, input_, before.progress.stage, wake_at=before.order.expires_at)
+    wake_at = next_question_at(before.order, before.progress.evidence, before.order.expires_at, now=now)
+    after = advance(before, input_, before.progress.stage, wake_at=wake_at)
     return Decision(Applied(after), transition_changes(before, after))
 
 
-def _store_hint(before: Transaction, input_: ProviderHinted) -> Decision:
+def _store_hint(before: Transaction, input_: ProviderHinted, *, now: Moment) -> Decision:
     """Store the hint; the payment is about to be polled, or its submission may be in flight."""
-    hint = _merge_hint(before, input_)
-    if hint == before.progress.hint:
+    hint, known = _merge_hint(before, input_), merge_evidence(before.progress.evidence, input_.evidence, now=now)
+    if (hint, known) == (before.progress.hint, before.progress.evidence):
         return ignore("It is about to be polled.", before)
-    after = advance(before, input_, before.progress.stage, hint=hint)
+    after = advance(before, input_, before.progress.stage, hint=hint, evidence=known)
     return Decision(Applied(after), transition_changes(before, after))
 
 
@@ -80,11 +87,17 @@ def _merge_hint(before: Transaction, input_: ProviderHinted) -> str | None:
     return together if len(together) <= HINT_CHARACTERS_MAX else hint
 
 
-def _poll_after_completion(before: Transaction, input_: ProviderHinted) -> Decision:
+def _poll_after_completion(before: Transaction, input_: ProviderHinted, *, now: Moment) -> Decision:
+    """Poll a payment that has ended; a receipt of one that has failed is kept, whatever the provider answers (S5)."""
     progress = before.progress
     if progress.stage is Stage.SUCCEEDED and progress.completion_source is not Source.MANUAL:
         return ignore("The provider has reported its success.", before)
-    return Decision(Applied(before), intents=(PollProvider(before.reference, _merge_hint(before, input_)),))
+    poll = PollProvider(before.reference, _merge_hint(before, input_))
+    if input_.evidence is None or progress.stage is Stage.SUCCEEDED:
+        return Decision(Applied(before), intents=(poll,))
+    is_late = progress.completion_source is Source.EXPIRY
+    reason = SuspenseReason.LATE_RESULT if is_late else SuspenseReason.CONFLICTING_RESULT
+    return evolve(record_in_suspense(input_, reason, before, now=now), intents=(poll,))
 
 
 def _is_submission_in_flight(before: Transaction) -> bool:

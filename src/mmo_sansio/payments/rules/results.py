@@ -6,6 +6,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore
+from mmo_sansio.payments.evidence import ask_on
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.settlement import complete, reject_result, require_provider_data, why_not_applied
 from mmo_sansio.payments.states import target_stages
@@ -15,11 +16,14 @@ from mmo_sansio.values.model import Source, Stage
 
 
 def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
-    """Record that the provider did not and will not move the money (S2)."""
+    """Record that the provider did not and will not move the money (S2). Where it has reported a receipt it contradicts
+    itself, and is asked again."""
     before = ledger.transaction(input_.gateway_reference)
     if (fault := why_not_applied(before, input_)) is not None:
         return reject_result(before, input_, fault, now=now)
     assert before is not None
+    if (known := before.progress.evidence) is not None:
+        return ask_on(before, input_, evolve(known, is_denied=True), now=now)
     after = advance(
         before,
         input_,

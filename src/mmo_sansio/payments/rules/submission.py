@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from attrs import evolve
+
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     ProviderAccepted,
@@ -18,6 +20,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
+from mmo_sansio.payments.evidence import ask_on, next_question_at
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN, next_poll_at, poll_interval, submission_poll_at
 from mmo_sansio.payments.states import is_legal
@@ -97,7 +100,12 @@ def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision
             input_,
             Stage.AWAITING_RESULT,
             provider_reference=known,
-            wake_at=_poll_at(before, input_.poll_after or poll_interval(0), now=now),
+            wake_at=next_question_at(
+                before.order,
+                before.progress.evidence,
+                _poll_at(before, input_.poll_after or poll_interval(0), now=now),
+                now=now,
+            ),
             qr=before.progress.qr or input_.qr,
         )
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
@@ -116,6 +124,8 @@ def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Mome
     before = _find_pending(ledger, input_)
     if before is None or before.progress.wake_at is None:
         return ignore("No such payment waits for this provider.")
+    if (known := before.progress.evidence) is not None:
+        return ask_on(before, input_, evolve(known, is_denied=known.is_denied or input_.denies_receipt), now=now)
     if input_.poll_after is None:
         at = min(later(now.time, poll_interval(before.progress.polls)), before.progress.wake_at)
     else:
@@ -135,13 +145,16 @@ def _poll_at(before: Transaction, after: Span, *, now: Moment) -> Instant:
 def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> Decision:
     """Submit again after the provider's word that nothing reached it: the one way back to a submission.
 
-    Only the response to the latest poll counts: an older one may precede the submission that is on record now.
+    Only the response to the latest poll counts: an older one may precede the submission that is on record now. Where a
+    receipt was reported, nothing is sent again.
     """
     before = _find_pending(ledger, input_)
     if before is None:
         return ignore("No such payment waits for this provider.")
     if not _is_about_latest_submission(before, input_):
         return ignore("The payment has moved since the provider was polled.", before)
+    if before.progress.evidence is not None:
+        return ask_on(before, input_, before.progress.evidence, now=now)
     after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at)
     return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
 

@@ -8,10 +8,11 @@ from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.messages.intents import DeliverCallback, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
+from mmo_sansio.payments.evidence import ask_on, is_settled_by, receipt_entry, settle
 from mmo_sansio.payments.ledger import Ledger, TransactionLocked
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
-from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
 POLL_INTERVAL_MIN = Span(2 * clock.SECOND)
@@ -56,10 +57,16 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
         return ignore("Another process is deciding about it.")
     if before is None or before.progress.wake_at is None or now.time < before.progress.wake_at:
         return ignore("Nothing is due.", before)
+    known = before.progress.evidence
+    if known is not None and is_settled_by(known, now=now):
+        return settle(before, input_, known, now=now)
     if now.time >= before.order.expires_at:
         return _expire(before, input_, now=now)
     if before.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER):
         return _fail(before, input_, ErrorCode.USER_TIMEOUT, now=now)
+    if known is not None:
+        asked = ask_on(before, input_, known, now=now, polls=before.progress.polls + 1)
+        return evolve(asked, intents=(PollProvider(before.reference),))
     after = advance(
         before,
         input_,
@@ -72,8 +79,10 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
 
 def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
     """Fail the payment. When a poll is overdue, as no gateway ran at its time, poll now: money that has moved meanwhile
-    then goes to the suspense book (S5)."""
-    expired = _fail(before, input_, ErrorCode.TRANSACTION_EXPIRED, now=now)
+    then goes to the suspense book (S5), as does a receipt that the provider has reported and not confirmed."""
+    expired, known = _fail(before, input_, ErrorCode.TRANSACTION_EXPIRED, now=now), before.progress.evidence
+    if known is not None and not known.is_in_suspense:
+        expired = evolve(expired, changes=(*expired.changes, receipt_entry(before, known, now=now)))
     assert before.progress.wake_at is not None
     is_poll_overdue = _is_polled(before.progress.stage) and before.progress.wake_at < before.order.expires_at
     return evolve(expired, intents=(*expired.intents, PollProvider(before.reference))) if is_poll_overdue else expired
@@ -84,6 +93,7 @@ def _is_polled(stage: Stage) -> bool:
 
 
 def _fail(before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now: Moment) -> Decision:
+    is_reported = code is ErrorCode.TRANSACTION_EXPIRED and before.progress.evidence is not None
     after = advance(
         before,
         input_,
@@ -92,6 +102,6 @@ def _fail(before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now:
         completed_at=completion_time(before, now),
         completion_source=Source.EXPIRY,
         error_code=code,
-        error_message=EXPLANATIONS[code].meaning,
+        error_message=EXPIRED_WITH_RECEIPT if is_reported else EXPLANATIONS[code].meaning,
     )
     return Decision(Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),))

@@ -14,6 +14,7 @@ from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     Brand,
+    Evidence,
     Limits,
     Logo,
     Method,
@@ -149,7 +150,7 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.ProviderUnreachable(about, provider, "no answer"),
         inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
         inputs.ProviderCannotTell(about, provider, random.choice((None, 3, 4))),
-        inputs.ProviderHinted(about, provider, "?"),
+        inputs.ProviderHinted(about, provider, "?", evidence=random.choice((None, Evidence("RECEIPT1", "0")))),
         inputs.ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
         inputs.CorrectTimes(about, "ada"),
         inputs.TransactionWoke(about),

@@ -99,7 +99,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{_number(progress.submitted_at)}"
         f",{_text(progress.hint)}"
         f",{'null' if qr is None else f'[{_text(qr.payload)},{_text(qr.image)}]'}"
-        f",{progress.submissions}]".encode("ascii")
+        f",{progress.submissions}"
+        f",{_evidence(progress.evidence)}]".encode("ascii")
     )
 
 
@@ -109,6 +110,15 @@ def _text(value: str | None) -> str:
 
 def _number(value: int | None) -> str:
     return "null" if value is None else str(value)
+
+
+def _evidence(known: model.Evidence | None) -> str:
+    if known is None:
+        return "null"
+    return (
+        f"[{_json_string(known.receipt)},{_json_string(known.code)},{_money(known.amount)},{int(known.settles)}"
+        f",{known.reported_at},{int(known.is_denied)},{int(known.is_in_suspense)}]"
+    )
 
 
 def _money(amount: Money | None) -> str:
@@ -168,6 +178,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         hint=row[12],
         qr=None if row[13] is None else model.QrCode(*row[13]),
         submissions=row[14],
+        evidence=_parse_evidence(row[15]) if len(row) > 15 else None,  # Earlier versions wrote none.
     )
 
 
@@ -184,6 +195,12 @@ def parse_recorded_request(order: bytes, progress: bytes) -> RecordedRequest:
         state[7],
         state[0] == model.Stage.FAILED.value,
     )
+
+
+def _parse_evidence(row: list[Any] | None) -> model.Evidence | None:
+    if row is None:
+        return None
+    return model.Evidence(row[0], row[1], _parse_money(row[2]), bool(row[3]), row[4], bool(row[5]), bool(row[6]))
 
 
 def _serialize_money(amount: Money | None) -> tuple[int, str] | None:

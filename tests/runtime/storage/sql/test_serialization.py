@@ -15,6 +15,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     Brand,
     BrandLimits,
+    Evidence,
     Flow,
     Limits,
     Method,
@@ -86,6 +87,8 @@ progresses = st.builds(
     hint=maybe_texts,
     qr=st.none() | st.builds(QrCode, maybe_texts, maybe_texts),
     submissions=st.integers(0, 9),
+    evidence=st.none()
+    | st.builds(Evidence, texts, texts, st.none() | amounts, st.booleans(), instants, st.booleans(), st.booleans()),
 )
 transactions = st.builds(Transaction, orders, progresses)
 

@@ -1,0 +1,83 @@
+"""Decides what a receipt is worth that an operator has reported and not confirmed: it is asked about, ends the payment
+where nobody answers, and stands in the suspense book where the operator contradicts itself (clauses S2, S5, S6)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import evolve
+
+from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
+from mmo_sansio.messages.inputs import ProviderHinted, TransactionWoke
+from mmo_sansio.messages.replies import Applied
+from mmo_sansio.payments.decision import Decision, advance, completion_time, transition_changes
+from mmo_sansio.payments.settlement import complete
+from mmo_sansio.payments.suspense import suspense_entry
+from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, Span, elapsed, later
+from mmo_sansio.values.model import Evidence, Order, Source, Stage, Transaction
+
+SETTLES_AFTER: Final = Span(10 * MINUTE)
+"""How long a report waits for an answer of the operator before it ends its payment."""
+
+DENIAL_STANDS_AFTER: Final = HOUR
+"""How long after a report an answer that contradicts it may be too early to say."""
+
+
+def merge_evidence(known: Evidence | None, reported: Evidence | None, *, now: Moment) -> Evidence | None:
+    """Return what is known after a report. The first counts; with another receipt at the same address neither ends the
+    payment by itself."""
+    if known is None:
+        return reported and evolve(reported, reported_at=now.time)
+    if reported is None or reported.receipt == known.receipt:
+        return known
+    return evolve(known, settles=False)
+
+
+def is_settled_by(known: Evidence | None, *, now: Moment) -> bool:
+    """Tell whether the report ends its payment now: the operator has not contradicted it, and confirmed nothing."""
+    if known is None or known.is_denied or not known.settles:
+        return False
+    return elapsed(known.reported_at, now.time) >= SETTLES_AFTER
+
+
+def settle(before: Transaction, input_: TransactionWoke, known: Evidence, *, now: Moment) -> Decision:
+    """End the payment with its reported success: the clock is only what lets the notification count."""
+    after = advance(
+        before,
+        input_,
+        Stage.SUCCEEDED,
+        wake_at=None,
+        provider_reference=known.receipt,
+        final=known.amount or before.order.requested,
+        completed_at=completion_time(before, now),
+        completion_source=Source.WEBHOOK,
+    )
+    return complete(before, after)
+
+
+def ask_on(before: Transaction, input_: object, known: Evidence, *, now: Moment, **progress: Any) -> Decision:
+    """Leave the payment pending and ask again; a contradiction that stands goes to the suspense book."""
+    stands = known.is_denied and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER
+    entries = (receipt_entry(before, known, now=now),) if stands and not known.is_in_suspense else ()
+    known = evolve(known, is_in_suspense=known.is_in_suspense or stands)
+    wake_at = next_question_at(before.order, known, before.order.expires_at, now=now)
+    after = advance(before, input_, before.progress.stage, evidence=known, wake_at=wake_at, **progress)
+    return Decision(Applied(after), (*transition_changes(before, after), *entries))
+
+
+def next_question_at(order: Order, known: Evidence | None, at: Instant, *, now: Moment) -> Instant:
+    """Return the time of the next question, at the latest `at`: a reported payment is asked about after a minute, then
+    in intervals that double up to an hour, and when its report would end it."""
+    if known is None:
+        return at
+    age = elapsed(known.reported_at, now.time)
+    asked_at = later(now.time, Span(min(max(age, MINUTE), HOUR)))
+    if known.settles and not known.is_denied and age < SETTLES_AFTER:
+        asked_at = min(asked_at, later(known.reported_at, SETTLES_AFTER))
+    return min(asked_at, at, order.expires_at)
+
+
+def receipt_entry(before: Transaction, known: Evidence, *, now: Moment) -> SuspenseRecorded:
+    """Return the suspense book's entry that names the receipt of a report which nobody has confirmed."""
+    report = ProviderHinted(before.reference, before.order.provider, native_code=known.code, evidence=known)
+    return suspense_entry(report, SuspenseReason.UNCONFIRMED_RECEIPT, before, now=now)
