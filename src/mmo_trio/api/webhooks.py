@@ -14,7 +14,7 @@ from attrs import define
 from mmo_sansio.http.ip_rules import Address
 from mmo_sansio.http.message_fields import unpack_body
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
-from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
+from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, ProviderUnreachable, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import (
     DepositOwner,
     answer_input,
@@ -69,6 +69,8 @@ class Webhooks:
     async def handle_notification(self, provider: Provider, request: HttpRequest) -> HttpResponse:
         """Make the notification durable, then answer. The provider repeats one that could not be stored."""
         notification = provider.read_notification(request)
+        if isinstance(notification, ProviderHinted | ProviderUnreachable) and notification.is_account_refused:
+            logger.error("operator_refuses_account", provider=provider.name, once_a_minute=True)
         try:
             if isinstance(notification, DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)

@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -419,3 +420,42 @@ async def registered(kenya: Kenya) -> None:
             check=False,
         )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.spec("S2", "T3")
+async def test_the_fee_that_m_pesa_names_is_told(serve: Serve, tmp_path: Path) -> None:
+    async with in_kenya(serve, tmp_path) as kenya:
+        await kenya.account("600997", fee="22.40")
+        found = await kenya.ended(await kenya.began("direct/payout"))
+        assert (found["status"], found["providerData"]["fee"]["value"]) == ("success", Decimal("22.40"))
+
+
+@pytest.mark.spec("S2", "S5")
+@pytest.mark.parametrize("operation", ["direct/payout", "direct/taxpayout"])
+async def test_money_out_whose_question_is_refused_ends_by_its_result(
+    serve: Serve, tmp_path: Path, operation: str
+) -> None:
+    async with in_kenya(serve, tmp_path) as kenya:
+        await kenya.account("600997", roles=["b2c", "tax"])
+        reference = await kenya.began(operation)
+        await until(lambda: len(kenya.answered) > 1)  # The result, and the answer to a question about it.
+        assert (await kenya.merchant.status(reference))["status"] == "pending"
+        await kenya.running.advance("11m")
+        found = await kenya.ended(reference)
+        (paid,) = await kenya.payments()
+        assert (found["status"], found["completionSource"]) == ("success", "webhook")
+        assert found["providerReference"] == paid["receipt"]
+
+
+@pytest.mark.spec("E1")
+@pytest.mark.parametrize(("state", "code"), [("expired", "2001"), ("locked", "8006")])
+async def test_money_out_of_an_operator_that_is_refused_fails_within_minutes(
+    serve: Serve, tmp_path: Path, state: str, code: str
+) -> None:
+    async with in_kenya(serve, tmp_path) as kenya:
+        await kenya.account("600997", operator_state=state)
+        reference = await kenya.began("direct/payout")
+        await until(lambda: len(kenya.answered) > 1)
+        await kenya.running.advance("5m")
+        found = await kenya.ended(reference)
+        assert (found["errorCode"], found["providerData"]["errorCode"]) == ("merchant_misconfigured", code)

@@ -19,10 +19,10 @@ PAYOUT_COMMANDS: Final = ("BusinessPayment", "SalaryPayment", "PromotionPayment"
 FORBIDDEN_IN_URLS: Final = ("mpesa", "m-pesa", "safaricom", "exe", "cmd", "sql", "query")
 """Words that Daraja rejects in a callback address, in any case."""
 
-DEPOSITS_CONFIRM: Final = "confirm"
-DEPOSITS_TRUST: Final = "trust"
-DEPOSITS: Final = (DEPOSITS_CONFIRM, DEPOSITS_TRUST)
-"""What the option `deposits` may be: M-Pesa is asked about each confirmation, or it is trusted as it comes."""
+CONFIRM: Final = "confirm"
+TRUST: Final = "trust"
+TRUST_CHOICES: Final = (CONFIRM, TRUST)
+"""What the options `deposits` and `results` may be: M-Pesa has to confirm what it has reported, or it is trusted."""
 
 _SHORTCODE: Final = re.compile(r"[0-9]{5,7}", re.ASCII)
 
@@ -55,6 +55,8 @@ class MpesaAccount:
     payout_command: str = PAYOUT_COMMANDS[0]
     merchant_name: str | None = None
     """The name in QR codes; None: the account offers none."""
+    trusts_results: bool = False
+    """Whether the reported success of a prompt ends it where M-Pesa answers no question about it."""
     completes_unvalidated: bool = True
     """Whether Daraja completes a deposit when its validation request gets no response."""
 
@@ -99,6 +101,7 @@ def read_account(
         else "",
         payout_command=reader.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
         merchant_name=reader.optional_text("merchant_name"),
+        trusts_results=reader.choice("results", TRUST_CHOICES, CONFIRM) == TRUST,
         completes_unvalidated=reader.choice("unanswered_deposits", ("Completed", "Cancelled"), "Completed")
         == "Completed",
     )
@@ -118,8 +121,8 @@ def _read_deposit_initiator(options: Options, initiator: str | None, *, checks_s
     QR codes that anybody who knows the address of confirmations could settle, unless that is asked for."""
     asks = options.optional_text("deposit_initiator") or initiator
     options.optional_text("deposit_initiator_password")
-    default = DEPOSITS_CONFIRM if asks else DEPOSITS_TRUST
-    if options.choice("deposits", DEPOSITS, default) == DEPOSITS_CONFIRM:
+    default = CONFIRM if asks else TRUST
+    if options.choice("deposits", TRUST_CHOICES, default) == CONFIRM:
         if asks is None:
             remedy = "Set initiator, or deposit_initiator with its password."
             raise OptionError("deposits", "needs an API operator that asks M-Pesa about deposits.", remedy)

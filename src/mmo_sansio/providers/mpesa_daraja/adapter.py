@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -42,7 +42,7 @@ from mmo_sansio.providers.common.operations import (
 from mmo_sansio.providers.common.wire import parse_token_lifetime
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
-from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
+from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, party_digest
 from mmo_sansio.providers.mpesa_daraja.codes import (
     PAYIN_PENDING_CODES,
     SUCCESS,
@@ -54,7 +54,7 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
 )
 from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint, parse_hint
 from mmo_sansio.providers.mpesa_daraja.notifications import notification_response, parse_notification
-from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS
+from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS, REFUSAL_FINAL_AFTER
 from mmo_sansio.providers.mpesa_daraja.references import conversation_id, registration_number
 from mmo_sansio.providers.mpesa_daraja.wire import (
     code_member,
@@ -64,7 +64,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     text_member,
     whole_shillings,
 )
-from mmo_sansio.values.clock import HOUR, Instant, elapsed, later
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, elapsed, later
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
@@ -166,8 +166,13 @@ class DarajaProvider:
         """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives by a callback."""
         key, hint = operation_key(transaction), parse_hint(transaction.progress.hint)
         known_as = transaction.progress.provider_reference or hint.id
+        if (known := transaction.progress.evidence) is not None:
+            hint = evolve(hint, receipt=known.receipt, refused="")
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
-            return (yield from self._poll_push(transaction, known_as, hint, now=now))
+            report = yield from self._poll_push(transaction, known_as, hint, now=now)
+            if known is not None and self.account.deposit_initiator and not isinstance(report, ProviderSucceeded):
+                yield from self._ask_by_receipt(transaction, known.receipt, known_as)
+            return report
         if key == DIRECT_PAYOUT:
             own = conversation_id(transaction.reference)
             return (yield from self._poll_status(transaction, known_as or own, hint, now=now))
@@ -298,8 +303,11 @@ class DarajaProvider:
             order.requested.minor,
             submitted_at,
             bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now),
-            hint.code,
+            hint.refused or hint.code,
+            bool(hint.refused) and elapsed(submitted_at, now) >= REFUSAL_FINAL_AFTER,
         )
+        if transaction.progress.evidence is not None:
+            yield from self._ask_by_receipt(transaction, hint.receipt, provider_reference)
         try:
             answer = yield requests.status_query(self.account, order, provider_reference, address)
             code = code_member(parse_json(answer.body), "ResponseCode")
@@ -312,6 +320,25 @@ class DarajaProvider:
         if transaction.progress.stage is Stage.AWAITING_RESULT:
             return ProviderAccepted(transaction.reference, self.name, Source.POLL)
         return self._unknown(transaction, "Daraja will answer the poll by a callback.")
+
+    def _ask_by_receipt(
+        self, transaction: Transaction, receipt: str, conversation: str
+    ) -> Generator[HttpRequest, HttpResponse, None]:
+        """Ask about the receipt that a callback has named. The answer arrives by another callback."""
+        order = transaction.order
+        number = format_msisdn(order.party.msisdn)
+        payee = str(requests.TAX_AUTHORITY_SHORTCODE) if order.type is Type.TAX else number
+        party = f"from {number}" if order.type is Type.PAYIN else f"to {payee}"
+        address = CallbackContext(
+            MpesaCallbackKind.POLL_RESULT,
+            order.gateway_reference,
+            order.requested.minor,
+            receipt=receipt,
+            conversation=conversation.replace("|", ""),
+            party=party_digest(self.account.signing_key, party),
+        )
+        with suppress(ExchangeFailed):  # It is asked again.
+            yield requests.receipt_query(self.account, order, address)
 
     def _failed(self, transaction: Transaction, error_code: ErrorCode, code: str, message: str) -> ProviderFailed:
         return ProviderFailed(

@@ -53,6 +53,14 @@ class CallbackContext:
     """Whether the answer "not found" proves that the submission was never received."""
     reported_code: str = ""
     """The result code of an earlier callback."""
+    refusal_is_final: bool = False
+    """Whether that code ends the payment when the question about it is refused as well, or finds nothing."""
+    receipt: str = ""
+    """The receipt that the question is about; empty: it is about a conversation."""
+    conversation: str = ""
+    """The OriginatorConversationID of the payment, by which an answer about a receipt is known to be about it."""
+    party: str = ""
+    """The same by the payment's other party, whose number does not stand in an address: see `party_digest`."""
 
     def to_segment(self, key: bytes) -> str:
         """Return the context as the last segment of a URL, signed with this key."""
@@ -63,6 +71,10 @@ class CallbackContext:
             self.submitted_at,
             int(self.not_found_is_final),
             self.reported_code,
+            int(self.refusal_is_final),
+            self.receipt,
+            self.conversation,
+            self.party,
         )
         plain = "|".join(map(str, parts)).encode()
         return (plain + _mac(key, plain)).hex()
@@ -78,10 +90,25 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
     plain, mac = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
     if not hmac.compare_digest(mac, _mac(key, plain)):
         return None
-    kind, reference, minor, submitted_at, is_final, reported_code = plain.decode().split("|")
+    kind, reference, minor, submitted_at, is_final, reported_code, *others = plain.decode().split("|")
+    refusal_is_final, receipt, conversation, party = others or ("0", "", "", "")  # Earlier versions had none of these.
     return CallbackContext(
-        MpesaCallbackKind(kind), reference, int(minor), Instant(int(submitted_at)), is_final == "1", reported_code
+        MpesaCallbackKind(kind),
+        reference,
+        int(minor),
+        Instant(int(submitted_at)),
+        is_final == "1",
+        reported_code,
+        refusal_is_final == "1",
+        receipt,
+        conversation,
+        party,
     )
+
+
+def party_digest(key: bytes, number: str) -> str:
+    """Return what stands for the number of a payment's other party in an address; only this key can make it."""
+    return hmac.new(key, b"party\0" + number.encode(), sha256).hexdigest()[:_MAC_BYTES]
 
 
 def _mac(key: bytes, plain: bytes) -> bytes:

@@ -25,6 +25,10 @@ PAYIN_PENDING_CODES = frozenset({"4999"})
 NOT_FOUND_CODES = frozenset({"2032", "SFC_IC0003"})
 """Result codes of a poll for a transaction that Daraja does not know."""
 
+ACCOUNT_REFUSED_CODES = frozenset({"11", "20", "21", "2001", "2006", "2028", "8006"})
+"""Result codes of a request that Daraja refused because of our shortcode, its API operator, or the operator's password
+or role: no transaction exists."""
+
 
 @frozen
 class MpesaErrorMapping:

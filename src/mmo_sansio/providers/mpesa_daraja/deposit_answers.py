@@ -17,7 +17,12 @@ from mmo_sansio.providers.mpesa_daraja.results import MpesaResult
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome
 
 _PARTY_NUMBER: Final = re.compile(r"[0-9]{5,12}(?![0-9])", re.ASCII)
-"""The number at the beginning of a party's name: `174379 - TEST SHOP`."""
+
+
+def party_number(result: MpesaResult, name: str) -> str:
+    """Return the number at the beginning of a party's name, `174379 - TEST SHOP`; empty when there is none."""
+    found = _PARTY_NUMBER.match(result.parameters.get(name, ""))
+    return "" if found is None else found[0]
 
 
 def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: MpesaResult) -> DepositAnswer:
@@ -35,6 +40,5 @@ def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: M
             outcome = DepositAnswerOutcome.COMPLETED
         elif state in TRANSACTION_FAILURES or state == "reversed":
             outcome = DepositAnswerOutcome.FAILED
-    paid = _PARTY_NUMBER.match(result.parameters.get("CreditPartyName", ""))
-    is_ours = paid is not None and account.is_paid_at(paid[0])
+    is_ours = account.is_paid_at(party_number(result, "CreditPartyName"))
     return DepositAnswer(provider, receipt, outcome, is_ours, result.amount, reason)

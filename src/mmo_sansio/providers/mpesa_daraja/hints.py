@@ -10,11 +10,11 @@ import json
 import re
 from typing import Final
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 _CODE: Final = re.compile(r"[A-Za-z0-9_.]{1,30}", re.ASCII)
 
-_NAMES: Final = ("id", "code", "receipt")
+_NAMES: Final = ("id", "code", "receipt", "refused")
 """The members of a stored hint that are read."""
 
 
@@ -27,10 +27,12 @@ class MpesaHint:
     code: str = ""
     receipt: str = ""
     message: str = ""
+    refused: str = ""
+    """The code again, where it says that there is no transaction."""
 
     def to_text(self) -> str:
         """Return the hint as JSON, which people can also read."""
-        return json.dumps({"id": self.id, "code": self.code, "receipt": self.receipt, "message": self.message})
+        return json.dumps(asdict(self))
 
 
 def parse_hint(text: str | None) -> MpesaHint:
@@ -42,6 +44,12 @@ def parse_hint(text: str | None) -> MpesaHint:
             latest |= {name: str(members[name]) for name in _NAMES if members.get(name)}
         except (ValueError, AttributeError, RecursionError):
             continue
-    if not _CODE.fullmatch(latest.get("code", "0")):
-        latest.pop("code")
+    for name in ("code", "refused"):
+        if not is_code(latest.get(name, "0")):
+            latest.pop(name)
     return MpesaHint(**latest)
+
+
+def is_code(text: str) -> bool:
+    """Tell whether this has the form of a result code."""
+    return _CODE.fullmatch(text) is not None

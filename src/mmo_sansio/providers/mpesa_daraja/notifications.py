@@ -1,7 +1,8 @@
 """Reads Daraja's callbacks, and writes the responses that Daraja expects.
 
-A callback without our signature in its address is not read. A result only causes a poll, and a confirmation a question
-about the deposit, where the account has an API operator for that. Reports are the answers to our own questions.
+A callback without our signature in its address is not read. A result causes a poll, and says what is known where that
+is not answered; a confirmation causes a question about the deposit, where the account has an API operator for that.
+Reports are the answers to our own questions.
 """
 
 from __future__ import annotations
@@ -25,21 +26,35 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.providers.common.interface import DepositReport, DepositValidation, ProviderNotification
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
-from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, parse_callback_url
+from mmo_sansio.providers.mpesa_daraja.callback_url import (
+    CallbackContext,
+    MpesaCallbackKind,
+    parse_callback_url,
+    party_digest,
+)
 from mmo_sansio.providers.mpesa_daraja.codes import (
+    ACCOUNT_REFUSED_CODES,
     NOT_FOUND_CODES,
     SUCCESS,
     TRANSACTION_COMPLETED,
     TRANSACTION_FAILURES,
     find_error_mapping,
 )
-from mmo_sansio.providers.mpesa_daraja.deposit_answers import deposit_answer
-from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint
-from mmo_sansio.providers.mpesa_daraja.results import MpesaResult, parse_deposit, parse_push_result, parse_result
+from mmo_sansio.providers.mpesa_daraja.deposit_answers import deposit_answer, party_number
+from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint, is_code
+from mmo_sansio.providers.mpesa_daraja.operations import REFUSAL_FINAL_AFTER
+from mmo_sansio.providers.mpesa_daraja.results import (
+    DUMMY_RECEIPT_ENDING,
+    RECEIPT,
+    MpesaResult,
+    parse_deposit,
+    parse_push_result,
+    parse_result,
+)
 from mmo_sansio.providers.mpesa_daraja.wire import to_json
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.deposit_claim import DepositTrust
-from mmo_sansio.values.model import Source
+from mmo_sansio.values.model import Evidence, Source
 
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
 _ACKNOWLEDGED: Final = {"ResultCode": 0, "ResultDesc": "Success"}
@@ -76,9 +91,10 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
     if amount is not None and amount.minor != address.minor:
         return _unmatched(provider, request)
     if address.kind is MpesaCallbackKind.POLL_RESULT:
+        if address.receipt:
+            return _receipt_report(provider, account, address, result)
         return _status_report(provider, address, result)
-    hint = MpesaHint(result.id, result.code, result.receipt, result.message)
-    return ProviderHinted(address.reference, provider, hint.to_text())
+    return _result_report(provider, account, address, result)
 
 
 def notification_response(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> HttpResponse:
@@ -110,19 +126,94 @@ def _judged_deposit(account: MpesaAccount, deposit: DepositReport) -> DepositRep
     return evolve(deposit, trust=trust)
 
 
+def _result_report(
+    provider: str, account: MpesaAccount, address: CallbackContext, result: MpesaResult
+) -> ProviderHinted:
+    """Return the hint that a result is. Only M-Pesa was given its address, so a success with amount and receipt is
+    evidence of one, and a refusal that names no transaction evidence of none."""
+    is_money_out = address.kind is MpesaCallbackKind.RESULT
+    is_account_refused = is_money_out and result.code in ACCOUNT_REFUSED_CODES
+    is_refused = is_account_refused or (is_money_out and result.code != SUCCESS and result.has_dummy_receipt)
+    hint = MpesaHint(result.id, result.code, result.receipt, result.message, result.code if is_refused else "")
+    receipt, amount, evidence = result.receipt, result.amount, None
+    is_receipt = RECEIPT.fullmatch(receipt) is not None and not receipt.endswith(DUMMY_RECEIPT_ENDING)
+    if result.code == SUCCESS and is_receipt and amount is not None:
+        evidence = Evidence(receipt, result.code, amount, settles=is_money_out or account.trusts_results)
+    return ProviderHinted(
+        address.reference,
+        provider,
+        hint.to_text(),
+        native_code=result.code if is_code(result.code) else None,
+        evidence=evidence,
+        is_account_refused=is_account_refused,
+    )
+
+
+def _receipt_report(
+    provider: str, account: MpesaAccount, callback: CallbackContext, result: MpesaResult
+) -> ProviderReport:
+    """Return the answer to a question by the reported receipt. It confirms the report when it is about this payment: a
+    receipt of the same amount may be another one's."""
+    state = result.parameters.get("TransactionStatus", "").lower()
+    is_answered = result.code in NOT_FOUND_CODES or (result.code == SUCCESS and state != "")
+    if state == TRANSACTION_COMPLETED and _is_about(account, callback, result):
+        return ProviderSucceeded(
+            callback.reference,
+            provider,
+            Source.POLL,
+            callback.receipt,
+            final=result.amount,
+            fee=result.fee,
+            party_data=_party_data(result),
+        )
+    return ProviderUnreachable(
+        callback.reference,
+        provider,
+        f"Daraja answered the question about receipt {callback.receipt} with {result.code} {state}: {result.message}.",
+        denies_receipt=is_answered,
+        is_account_refused=result.code in ACCOUNT_REFUSED_CODES,
+    )
+
+
+def _is_about(account: MpesaAccount, callback: CallbackContext, result: MpesaResult) -> bool:
+    if result.code != SUCCESS or result.parameters.get("ReceiptNo") != callback.receipt or result.amount is None:
+        return False
+    if result.parameters.get("OriginatorConversationID") in (callback.conversation, callback.reference):
+        return True
+    payer, payee = party_number(result, "DebitPartyName"), party_number(result, "CreditPartyName")
+    if account.is_paid_at(payee) and callback.party == party_digest(account.signing_key, f"from {payer}"):
+        return True
+    return payer == account.payout_shortcode and callback.party == party_digest(account.signing_key, f"to {payee}")
+
+
 def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderReport:
     reference = callback.reference
+    if callback.refusal_is_final and result.code in NOT_FOUND_CODES | ACCOUNT_REFUSED_CODES:
+        code = callback.reported_code
+        error_code = find_error_mapping(code).payout
+        return ProviderFailed(reference, provider, Source.POLL, error_code, native_code=code)
     if result.code in NOT_FOUND_CODES and callback.not_found_is_final:
         return ProviderNeverReceived(reference, provider, 0, callback.submitted_at)
     state = result.parameters.get("TransactionStatus", "").lower()
     if result.code != SUCCESS or not state:
-        reason = f"Daraja answered the poll with {result.code}: {result.message}."
-        return ProviderUnreachable(reference, provider, reason, poll_after=HOUR)
+        return ProviderUnreachable(
+            reference,
+            provider,
+            f"Daraja answered the poll with {result.code}: {result.message}.",
+            poll_after=REFUSAL_FINAL_AFTER if callback.reported_code else HOUR,
+            is_account_refused=result.code in ACCOUNT_REFUSED_CODES,
+        )
     if state == TRANSACTION_COMPLETED:
         receipt = result.parameters.get("ReceiptNo") or None
-        name = result.parameters.get("CreditPartyName")
-        party = json.dumps({"creditPartyName": name}, ensure_ascii=False) if name else None
-        return ProviderSucceeded(reference, provider, Source.POLL, receipt, final=result.amount, party_data=party)
+        return ProviderSucceeded(
+            reference,
+            provider,
+            Source.POLL,
+            receipt,
+            final=result.amount,
+            fee=result.fee,
+            party_data=_party_data(result),
+        )
     if state in TRANSACTION_FAILURES:
         code, error_code = callback.reported_code, TRANSACTION_FAILURES[state]
         if code not in ("", SUCCESS):
@@ -131,6 +222,11 @@ def _status_report(provider: str, callback: CallbackContext, result: MpesaResult
             reference, provider, Source.POLL, error_code, native_code=code or state, native_message=state
         )
     return ProviderAccepted(reference, provider, Source.POLL)
+
+
+def _party_data(result: MpesaResult) -> str | None:
+    name = result.parameters.get("CreditPartyName")
+    return json.dumps({"creditPartyName": name}, ensure_ascii=False) if name else None
 
 
 def _unmatched(provider: str, request: HttpRequest) -> UnmatchedNotified:

@@ -32,6 +32,10 @@ _CONFIRMATION_ONLY: Final = ProviderOperation(
 )
 """The payer pays without a request of ours: only the confirmation reports it."""
 
+REFUSAL_FINAL_AFTER: Final = Span(2 * MINUTE)
+"""How long after the beginning of a submission its refusal ends it, when the question about it is refused or finds
+nothing: earlier the question could miss the transaction."""
+
 OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
     {
         DIRECT_PAYIN: _PROMPT,

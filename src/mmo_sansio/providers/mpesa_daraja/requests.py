@@ -13,7 +13,7 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, Mpes
 from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
 from mmo_sansio.providers.mpesa_daraja.wire import password, timestamp, to_json
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Order
+from mmo_sansio.values.model import Order, Type
 
 TAX_AUTHORITY_SHORTCODE = 572572
 """The Kenya Revenue Authority."""
@@ -112,6 +112,27 @@ def status_query(
             "CommandID": "TransactionStatusQuery",
             "OriginalConversationID": original_conversation_id,
             "PartyA": int(account.payout_shortcode),
+            "IdentifierType": _ORGANISATION,
+            "ResultURL": _callback_url(account, callback),
+            "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),
+            "Remarks": account_reference(order.gateway_reference),
+        },
+    )
+
+
+def receipt_query(account: MpesaAccount, order: Order, callback: CallbackContext) -> HttpRequest:
+    """Poll a payment by its reported receipt; the state arrives by a callback. A prompt's is the receipt of the
+    shortcode that was paid, with an API operator of its own."""
+    is_payin = order.type is Type.PAYIN
+    return _post(
+        account,
+        "/mpesa/transactionstatus/v1/query",
+        {
+            "Initiator": account.deposit_initiator if is_payin else account.initiator,
+            "SecurityCredential": account.deposit_security_credential if is_payin else account.security_credential,
+            "CommandID": "TransactionStatusQuery",
+            "TransactionID": callback.receipt,
+            "PartyA": int(account.shortcode if is_payin else account.payout_shortcode),
             "IdentifierType": _ORGANISATION,
             "ResultURL": _callback_url(account, callback),
             "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),

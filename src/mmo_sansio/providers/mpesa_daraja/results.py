@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_sansio.providers.common.interface import DepositReport
-from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_amount, parse_json, text_member
+from mmo_sansio.providers.mpesa_daraja.wire import CURRENCY, code_member, parse_amount, parse_json, text_member
 from mmo_sansio.values.model import Party
 from mmo_sansio.values.money import Money
 
@@ -35,12 +35,23 @@ class MpesaResult:
     """M-Pesa's receipt; empty when there is none."""
     parameters: Mapping[str, str]
     """The values by name without spaces; a missing value is empty."""
+    has_dummy_receipt: bool = False
+    """Whether its TransactionID is one that stands for none."""
 
     @property
     def amount(self) -> Money | None:
         """The amount; None when the result has none. Raises ValueError for an invalid one."""
         amount = self.parameters.get("TransactionAmount") or self.parameters.get("Amount")
         return parse_amount(amount) if amount else None
+
+    @property
+    def fee(self) -> Money | None:
+        """What the transaction has cost, `Fee For B2C Payment|KES|22.40`; None when that is missing or unreadable."""
+        parts = self.parameters.get("DebitPartyCharges", "").split("|")
+        try:
+            return parse_amount(parts[2]) if len(parts) == 3 and parts[1] == CURRENCY else None
+        except ValueError:
+            return None
 
 
 def parse_push_result(body: bytes) -> MpesaResult:
@@ -64,12 +75,14 @@ def parse_result(body: bytes) -> MpesaResult:
     if result.get("ResultParameters") is not None:
         parameters = _values_by_name(result, "ResultParameters", "ResultParameter", "Key")
     receipt = text_member(result, "TransactionID")
+    is_dummy = receipt.endswith(DUMMY_RECEIPT_ENDING)
     return MpesaResult(
         text_member(result, "OriginatorConversationID"),
         _result_code(result),
         text_member(result, "ResultDesc"),
-        "" if receipt.endswith(DUMMY_RECEIPT_ENDING) else receipt,
+        "" if is_dummy else receipt,
         parameters,
+        is_dummy,
     )
 
 
