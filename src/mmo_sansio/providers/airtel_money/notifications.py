@@ -1,4 +1,5 @@
-"""Authenticates callbacks and finds their payment. None is a result, as none contains an amount."""
+"""Authenticates callbacks and finds their payment. None is a result, as none contains an amount; an authentic success
+is evidence against a failure that the enquiry then reports."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from typing import Any
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
-from mmo_sansio.providers.airtel_money.wire import raw_member
+from mmo_sansio.providers.airtel_money.wire import object_member, raw_member, text_member
 from mmo_sansio.providers.common.wire import parse_json, stored_text
+from mmo_sansio.values.model import Evidence
 
 _ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 
@@ -31,15 +33,18 @@ def read_callback(request: HttpRequest, account: AirtelAccount, provider: str) -
         document = parse_json(request.body)
     except ValueError:
         return UnmatchedNotified(provider, content)
-    transaction = document.get("transaction")
-    id = transaction.get("id") if isinstance(transaction, dict) else None
+    transaction = object_member(document, "transaction")
+    id = transaction.get("id")
     if not isinstance(id, str) or _ID.fullmatch(id) is None:
         return UnmatchedNotified(provider, content)
     if account.callback_key is not None and not _is_authentic(
         request, document, account.callback_key, account.callback_hash_header
     ):
         return UnmatchedNotified(provider, content)
-    return ProviderHinted(id, provider, content)
+    code, receipt = text_member(transaction, "status_code"), text_member(transaction, "airtel_money_id")
+    if account.callback_key is None or code != "TS" or receipt is None:
+        return ProviderHinted(id, provider, content)
+    return ProviderHinted(id, provider, content, native_code=code, evidence=Evidence(receipt, code))
 
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:

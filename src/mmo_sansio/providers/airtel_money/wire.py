@@ -50,20 +50,20 @@ def parse_response(response: HttpResponse) -> AirtelResponse:
         document = parse_json(response.body)
     except ValueError:
         return AirtelResponse(response.status)
-    status = _object_member(document, "status")
-    transaction = _object_member(_object_member(document, "data"), "transaction")
+    status = object_member(document, "status")
+    transaction = object_member(object_member(document, "data"), "transaction")
     success = status.get("success")
     return AirtelResponse(
         response.status,
         success=success if isinstance(success, bool) else None,
         is_clear=isinstance(success, bool | None),
         code=_code(document, status),
-        message=_text_member(transaction, "message")
-        or _text_member(status, "message")
-        or _text_member(document, "status_message"),
-        transaction_id=_text_member(transaction, "id"),
-        transaction_status=_text_member(transaction, "status"),
-        airtel_money_id=_text_member(transaction, "airtel_money_id"),
+        message=text_member(transaction, "message")
+        or text_member(status, "message")
+        or text_member(document, "status_message"),
+        transaction_id=text_member(transaction, "id"),
+        transaction_status=text_member(transaction, "status"),
+        airtel_money_id=text_member(transaction, "airtel_money_id"),
     )
 
 
@@ -97,21 +97,22 @@ def _to_json_text(value: object) -> str:
 
 def _code(document: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     """Return `response_code`, else the deprecated `result_code`, else the code of the router's errors."""
-    code = _text_member(status, "response_code") or _text_member(status, "result_code")
+    code = text_member(status, "response_code") or text_member(status, "result_code")
     if code is not None:
         return code
-    code = _text_member(status, "code")  # Mostly the HTTP status once more.
+    code = text_member(status, "code")  # Mostly the HTTP status once more.
     if code is not None and not (_DIGITS.fullmatch(code) and len(code) == 3):
         return code
-    return _text_member(document, "status_code")
+    return text_member(document, "status_code")
 
 
-def _object_member(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def object_member(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an object; an empty one in place of anything else."""
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _text_member(document: Mapping[str, Any], name: str) -> str | None:
+def text_member(document: Mapping[str, Any], name: str) -> str | None:
     """Return a text that is not empty, cut, or a number as text; else None."""
     value = document.get(name)
     if isinstance(value, int) and not isinstance(value, bool):

@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmo_sansio.http.messages import Headers, HttpRequest
+from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
+from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.airtel_money.notifications import callback_hash
 from mmo_sansio.providers.airtel_money.wire import raw_member
-from mmo_sansio.testing import REFERENCE
+from mmo_sansio.testing import REFERENCE, START, a_transaction, failed, hinted, ledger_with
+from mmo_sansio.values.clock import HOUR, later
+from mmo_sansio.values.model import Evidence, Stage, Status
 from tests.support.airtel_conversation import an_adapter
 
 PUBLISHED_KEY = "callback-key"
@@ -141,3 +145,28 @@ def test_what_is_no_object_has_no_members(text: str) -> None:
 def test_a_callback_is_answered_briefly(accepted: bool, status: int) -> None:
     answer = an_adapter().answer_notification(HttpRequest("POST", b"/"), accepted)
     assert (answer.status, answer.body) == (status, b"{}")
+
+
+@pytest.mark.spec("S5")
+def test_an_authentic_success_is_evidence_and_settles_nothing_by_itself() -> None:
+    body = f'{{"transaction":{PUBLISHED_TEXT},"hash":"{PUBLISHED_HASH}"}}'
+    told = signed(body)
+    assert isinstance(told, ProviderHinted)
+    assert told.evidence == Evidence("MP240101.1200.A00001", "TS")
+    unsigned = read(body)
+    assert isinstance(unsigned, ProviderHinted)
+    assert unsigned.evidence is None
+
+
+@pytest.mark.spec("S5")
+def test_a_callback_paid_and_an_enquiry_failed_are_a_contradiction() -> None:
+    hint = hinted(evidence=Evidence("MP240101.1200.A00001", "TS"))
+    gateway = Gateway()
+    gateway.ledger = ledger_with(a_transaction(Stage.AWAITING_RESULT, wake_at=later(START, HOUR)))
+    gateway.receive(hint, now=START)
+    gateway.receive(failed(), now=START)
+    assert gateway.transaction(REFERENCE).status is Status.PENDING
+    gateway.receive(failed(), now=later(START, HOUR))
+    (entry,) = gateway.suspense
+    assert (entry.reason, gateway.transaction(REFERENCE).status) == (SuspenseReason.UNCONFIRMED_RECEIPT, Status.PENDING)
+    assert "MP240101.1200.A00001" in entry.content
