@@ -64,7 +64,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     text_member,
     whole_shillings,
 )
-from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, elapsed, later
+from mmo_sansio.values.clock import HOUR, Instant, elapsed, later
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
