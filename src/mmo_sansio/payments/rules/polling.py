@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted
 from mmo_sansio.messages.intents import PollProvider
@@ -13,7 +11,7 @@ from mmo_sansio.payments.evidence import merge_evidence, next_question_at
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.payments.states import is_legal
-from mmo_sansio.payments.suspense import record_in_suspense
+from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import Moment, later
 from mmo_sansio.values.model import Source, Stage, Transaction
 
@@ -97,7 +95,7 @@ def _poll_after_completion(before: Transaction, input_: ProviderHinted, *, now: 
         return Decision(Applied(before), intents=(poll,))
     is_late = progress.completion_source is Source.EXPIRY
     reason = SuspenseReason.LATE_RESULT if is_late else SuspenseReason.CONFLICTING_RESULT
-    return evolve(record_in_suspense(input_, reason, before, now=now), intents=(poll,))
+    return Decision(Applied(before), (suspense_entry(input_, reason, before, now=now),), (poll,))
 
 
 def _is_submission_in_flight(before: Transaction) -> bool:

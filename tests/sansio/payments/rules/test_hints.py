@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from mmo_sansio.messages.changes import TransactionAdvanced
+from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded, TransactionAdvanced
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
@@ -23,7 +24,7 @@ from mmo_sansio.testing.builders import (
     unreachable,
 )
 from mmo_sansio.values.clock import MINUTE, SECOND, Span, earlier, later
-from mmo_sansio.values.model import Source, Stage, Transaction
+from mmo_sansio.values.model import Evidence, Source, Stage, Transaction
 
 
 def decided(before: Transaction, given: Input) -> Decision:
@@ -111,3 +112,13 @@ def test_a_hint_just_before_the_end_of_a_payment_polls_as_nothing_else_will(ago:
     decision = decided(before, hinted(content="receipt 1"))
     assert decision.intents == (PollProvider(REFERENCE),)
     assert after(decision).progress.wake_at == expires_at
+
+
+@pytest.mark.spec("S5")
+def test_a_receipt_of_a_payment_that_has_failed_is_kept_and_asked_about() -> None:
+    before = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
+    decision = decided(before, hinted(evidence=Evidence("RECEIPT1", "0")))
+    assert decision.reply == Applied(before)
+    assert decision.intents == (PollProvider(REFERENCE),)
+    (entry,) = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
+    assert (entry.reason, "RECEIPT1" in entry.content) == (SuspenseReason.LATE_RESULT, True)
