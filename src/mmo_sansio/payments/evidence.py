@@ -55,12 +55,15 @@ def settle(before: Transaction, input_: TransactionWoke, known: Evidence, *, now
     return complete(before, after)
 
 
-def ask_on(before: Transaction, input_: object, known: Evidence, *, now: Moment, **progress: Any) -> Decision:
-    """Leave the payment pending and ask again; a contradiction that stands goes to the suspense book."""
+def ask_on(
+    before: Transaction, input_: object, known: Evidence, at: Instant, *, now: Moment, **progress: Any
+) -> Decision:
+    """Leave the payment pending and ask again, at the latest `at`; a contradiction that stands goes to the suspense
+    book."""
     stands = known.is_denied and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER
     entries = (receipt_entry(before, known, now=now),) if stands and not known.is_in_suspense else ()
     known = evolve(known, is_in_suspense=known.is_in_suspense or stands)
-    wake_at = next_question_at(before.order, known, before.order.expires_at, now=now)
+    wake_at = next_question_at(before.order, known, at, now=now)
     after = advance(before, input_, before.progress.stage, evidence=known, wake_at=wake_at, **progress)
     return Decision(Applied(after), (*transition_changes(before, after), *entries))
 

@@ -450,7 +450,7 @@ async def test_money_out_whose_question_is_refused_ends_by_its_result(
 @pytest.mark.spec("E1")
 @pytest.mark.parametrize(("state", "code"), [("expired", "2001"), ("locked", "8006")])
 async def test_money_out_of_an_operator_that_is_refused_fails_within_minutes(
-    serve: Serve, tmp_path: Path, state: str, code: str
+    serve: Serve, tmp_path: Path, capfd: pytest.CaptureFixture[str], state: str, code: str
 ) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
         await kenya.account("600997", operator_state=state)
@@ -459,3 +459,4 @@ async def test_money_out_of_an_operator_that_is_refused_fails_within_minutes(
         await kenya.running.advance("5m")
         found = await kenya.ended(reference)
         assert (found["errorCode"], found["providerData"]["errorCode"]) == ("merchant_misconfigured", code)
+    assert "operator_refuses_account" in capfd.readouterr().out

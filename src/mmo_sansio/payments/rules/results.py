@@ -8,6 +8,7 @@ from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore
 from mmo_sansio.payments.evidence import ask_on
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MAX, next_poll_at
 from mmo_sansio.payments.settlement import complete, reject_result, require_provider_data, why_not_applied
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.clock import Moment
@@ -23,7 +24,8 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
         return reject_result(before, input_, fault, now=now)
     assert before is not None
     if (known := before.progress.evidence) is not None:
-        return ask_on(before, input_, evolve(known, is_denied=True), now=now)
+        at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
+        return ask_on(before, input_, evolve(known, is_denied=True), at, now=now)
     after = advance(
         before,
         input_,

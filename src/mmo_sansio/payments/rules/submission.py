@@ -22,7 +22,13 @@ from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.evidence import ask_on, next_question_at
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN, next_poll_at, poll_interval, submission_poll_at
+from mmo_sansio.payments.rules.timers import (
+    POLL_INTERVAL_MAX,
+    POLL_INTERVAL_MIN,
+    next_poll_at,
+    poll_interval,
+    submission_poll_at,
+)
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.values.clock import Instant, Moment, Span, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
@@ -125,7 +131,8 @@ def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Mome
     if before is None or before.progress.wake_at is None:
         return ignore("No such payment waits for this provider.")
     if (known := before.progress.evidence) is not None:
-        return ask_on(before, input_, evolve(known, is_denied=known.is_denied or input_.denies_receipt), now=now)
+        known = evolve(known, is_denied=known.is_denied or input_.denies_receipt)
+        return ask_on(before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now)
     if input_.poll_after is None:
         at = min(later(now.time, poll_interval(before.progress.polls)), before.progress.wake_at)
     else:
@@ -153,8 +160,8 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> D
         return ignore("No such payment waits for this provider.")
     if not _is_about_latest_submission(before, input_):
         return ignore("The payment has moved since the provider was polled.", before)
-    if before.progress.evidence is not None:
-        return ask_on(before, input_, before.progress.evidence, now=now)
+    if (known := before.progress.evidence) is not None:
+        return ask_on(before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now)
     after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at)
     return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
 

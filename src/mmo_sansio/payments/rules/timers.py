@@ -65,7 +65,8 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
     if before.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER):
         return _fail(before, input_, ErrorCode.USER_TIMEOUT, now=now)
     if known is not None:
-        asked = ask_on(before, input_, known, now=now, polls=before.progress.polls + 1)
+        at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
+        asked = ask_on(before, input_, known, at, now=now, polls=before.progress.polls + 1)
         return evolve(asked, intents=(PollProvider(before.reference),))
     after = advance(
         before,

@@ -385,3 +385,15 @@ def test_a_receipt_after_the_failure_is_kept_whatever_the_query_says(source: Sou
     lab.report_paid()
     assert lab.payment.status is Status.FAILED
     assert (reason, RECEIPT) in lab.suspense
+
+
+@pytest.mark.spec("S3")
+def test_a_payment_with_a_receipt_is_asked_about_once_more_just_before_it_expires() -> None:
+    lab = Lab("payout", told("2001"), told("2032"))
+    lab.report_paid()
+    lab.pass_time(3 * DAY - 10 * MINUTE - SECOND)
+    before = len(lab.questions)
+    lab.by_receipt = completed(OriginatorConversationID=REFERENCE)
+    lab.pass_time(2 * SECOND)
+    assert len(lab.questions) > before
+    assert lab.payment.status is Status.SUCCESS
