@@ -90,19 +90,16 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
     plain, mac = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
     if not hmac.compare_digest(mac, _mac(key, plain)):
         return None
-    kind, reference, minor, submitted_at, is_final, reported_code, *others = plain.decode().split("|")
-    refusal_is_final, receipt, conversation, party = others or ("0", "", "", "")  # Earlier versions had none of these.
+    kind, reference, minor, submitted_at, not_found, reported_code, refusal, *asked_about = plain.decode().split("|")
     return CallbackContext(
         MpesaCallbackKind(kind),
         reference,
         int(minor),
         Instant(int(submitted_at)),
-        is_final == "1",
+        not_found == "1",
         reported_code,
-        refusal_is_final == "1",
-        receipt,
-        conversation,
-        party,
+        refusal == "1",
+        *asked_about,
     )
 
 

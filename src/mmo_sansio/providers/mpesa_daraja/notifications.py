@@ -178,12 +178,15 @@ def _receipt_report(
 def _is_about(account: MpesaAccount, callback: CallbackContext, result: MpesaResult) -> bool:
     if result.code != SUCCESS or result.parameters.get("ReceiptNo") != callback.receipt or result.amount is None:
         return False
-    if result.parameters.get("OriginatorConversationID") in (callback.conversation, callback.reference):
+    conversation = result.parameters.get("OriginatorConversationID", "")
+    if conversation in (callback.conversation, callback.reference):
         return True
     payer, payee = party_number(result, "DebitPartyName"), party_number(result, "CreditPartyName")
-    if account.is_paid_at(payee) and callback.party == party_digest(account.signing_key, f"from {payer}"):
-        return True
-    return payer == account.payout_shortcode and callback.party == party_digest(account.signing_key, f"to {payee}")
+    if account.is_paid_at(payee):
+        return callback.party == party_digest(account.signing_key, f"from {payer}")
+    # A pay-out has an id of ours. Another pay-out to the same number has another one.
+    is_to_payee = callback.party == party_digest(account.signing_key, f"to {payee}")
+    return not conversation and payer == account.payout_shortcode and is_to_payee
 
 
 def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderReport:

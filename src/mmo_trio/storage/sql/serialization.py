@@ -178,7 +178,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         hint=row[12],
         qr=None if row[13] is None else model.QrCode(*row[13]),
         submissions=row[14],
-        evidence=_parse_evidence(row[15]) if len(row) > 15 else None,  # Earlier versions wrote none.
+        evidence=_parse_evidence(row[15]),
     )
 
 

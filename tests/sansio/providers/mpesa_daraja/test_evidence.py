@@ -188,6 +188,14 @@ CONTRADICTIONS = {
         told("21"),
         completed(DebitPartyName="600997 - TEST SHOP", CreditPartyName="254700000001 - JOHN"),
     ),
+    "receipt of another payment to the same party": (
+        told("21"),
+        completed(
+            OriginatorConversationID="another-1",
+            DebitPartyName="600997 - TEST SHOP",
+            CreditPartyName="254708374149 - JANE",
+        ),
+    ),
     "receipt of money in": (told("21"), completed(DebitPartyName="254708374149", CreditPartyName="174379 - TEST SHOP")),
 }
 
