@@ -78,7 +78,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "drain_drops_callbacks": Finding(445, "each_end_is_called_back_once"),
         "sent_without_looking_again": Finding(1883, "only_the_owner_calls_back"),
         "answered_before_the_commit": Finding(12, "no_answered_create_is_lost"),
-        "commit_in_doubt_forgotten": Finding(179, "every_payment_ends_once_nothing_is_wrong"),
+        "commit_in_doubt_forgotten": Finding(49, "every_payment_ends_once_nothing_is_wrong"),
         "submitted_without_a_record": Finding(43, "money_is_asked_for_once"),
         "horizon_that_does_not_wait": Finding(59, "records_list_each_payment_once"),
         "work_of_the_dead_left": Finding(18, "every_payment_ends_once_nothing_is_wrong"),

@@ -23,14 +23,17 @@ DENIAL_STANDS_AFTER: Final = HOUR
 """How long after a report an answer that contradicts it may be too early to say."""
 
 
-def merge_evidence(known: Evidence | None, reported: Evidence | None, *, now: Moment) -> Evidence | None:
-    """Return what is known after a report. The first counts; with another receipt at the same address neither ends the
-    payment by itself."""
+def merge_evidence(
+    known: Evidence | None, reported: Evidence | None, *, is_contradicted: bool, now: Moment
+) -> Evidence | None:
+    """Return what is known after a report. The first counts; where two reports differ, as with another receipt, neither
+    ends the payment by itself."""
     if known is None:
-        return reported and evolve(reported, reported_at=now.time)
-    if reported is None or reported.receipt == known.receipt:
-        return known
-    return evolve(known, settles=False)
+        merged = reported and evolve(reported, reported_at=now.time)
+    else:
+        merged = known
+        is_contradicted |= reported is not None and reported.receipt != known.receipt
+    return merged and evolve(merged, settles=merged.settles and not is_contradicted)
 
 
 def is_settled_by(known: Evidence | None, *, now: Moment) -> bool:

@@ -57,6 +57,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             ProviderAccepted: (Stage.AWAITING_RESULT,),
             ProviderSucceeded: (Stage.SUCCEEDED,),
             ProviderFailed: (Stage.FAILED,),
+            ProviderHinted: (Stage.AWAITING_RESULT,),
             TransactionWoke: (Stage.FAILED,),
             ResolveManually: (Stage.FAILED,),
         },

@@ -74,6 +74,9 @@ CELLS = [
 ]
 ON_RECORD = a_transaction(C, provider_data=ProviderData("test", PROVIDER_TITLE), version=3)
 """Submitted once, and sent back because the provider said that it never got it."""
+REPORTED = Evidence("RECEIPT1", "0", settles=True, reported_at=START)
+TAKEN_BACK = (accepted(), succeeded(), failed(), evolve(hinted(), evidence=REPORTED))
+"""By which the provider takes that back."""
 
 
 def decided(transaction: Transaction, given: Input, *, now: Instant = SOON) -> Decision:
@@ -109,7 +112,7 @@ def test_every_cell_of_the_table(stage: Stage, given: Input, now: Instant, to: S
 def test_every_legal_cell_is_in_the_matrix() -> None:
     shown = {(stage, type(given)) for given, _, to in MATRIX.values() for stage in to}
     rows = {(stage, given) for stage, row in TRANSITIONS.items() for given in row}
-    taken_back = {(C, type(each)) for each in (accepted(), succeeded(), failed())}
+    taken_back = {(C, type(each)) for each in TAKEN_BACK}
     once_asked = {(S, ProviderHinted)}
     assert rows == shown | taken_back | once_asked
 
@@ -127,8 +130,7 @@ WITH_RECEIPT: list[tuple[Stage, Input, int, Stage]] = [
 @pytest.mark.spec("S2", "S6")
 @pytest.mark.parametrize(("stage", "given", "now", "to"), WITH_RECEIPT)
 def test_a_reported_receipt_changes_where_a_report_leads(stage: Stage, given: Input, now: Instant, to: Stage) -> None:
-    reported = Evidence("RECEIPT1", "0", settles=True, reported_at=START)
-    decision = decided(a_transaction(stage, evidence=reported), given, now=now)
+    decision = decided(a_transaction(stage, evidence=REPORTED), given, now=now)
     assert isinstance(decision.reply, Applied)
     assert decision.reply.transaction.progress.stage is to
 
@@ -141,7 +143,7 @@ def test_every_target_of_the_table_is_reached_by_the_matrix() -> None:
         for stage, row in TRANSITIONS.items()
         for given, leads in row.items()
         for to in leads
-        if (stage, given) not in {(C, type(each)) for each in (accepted(), succeeded(), failed())}
+        if (stage, given) not in {(C, type(each)) for each in TAKEN_BACK}
         and (given, to) != (BeginSubmission, KO)  # Its brand is on hold: see test_submission.py.
         and (stage, given) != (S, ProviderHinted)
     }
@@ -192,7 +194,9 @@ def test_only_never_received_leads_back_to_a_submission() -> None:
 
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize(
-    ("given", "to"), [(accepted(), A), (succeeded(), OK), (failed(), KO)], ids=["accepted", "succeeded", "failed"]
+    ("given", "to"),
+    list(zip(TAKEN_BACK, (A, OK, KO, A), strict=True)),
+    ids=["accepted", "succeeded", "failed", "receipt"],
 )
 def test_a_provider_that_takes_back_its_never_received_is_believed(given: Input, to: Stage) -> None:
     ledger = ledger_with(ON_RECORD)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted
 from mmo_sansio.messages.intents import PollProvider
@@ -36,17 +39,16 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, before, now=now)
     if before.progress.stage.is_terminal:
         return _poll_after_completion(before, input_, now=now)
+    if before.progress.stage is Stage.CREATED:
+        return _withdraw_submission(before, input_, now=now)
     if not is_legal(before.progress.stage, input_):
-        if input_.evidence is not None:
-            return record_in_suspense(input_, SuspenseReason.UNCONFIRMED_RECEIPT, before, now=now)
         return ignore("The payment waits for no result.", before)
     wake_at, expires_at, soon = before.progress.wake_at, before.order.expires_at, later(now.time, POLL_INTERVAL_MIN)
     assert wake_at is not None
+    known = _merge_hint(before, input_, now=now)
     if _is_submission_in_flight(before) or (wake_at <= soon and wake_at < expires_at):
-        return _store_hint(before, input_, now=now)
-    wake_at = min(soon, expires_at)
-    hint, known = _merge_hint(before, input_), merge_evidence(before.progress.evidence, input_.evidence, now=now)
-    after = advance(before, input_, before.progress.stage, wake_at=wake_at, hint=hint, evidence=known)
+        return _store_hint(before, input_, known)
+    after = advance(before, input_, before.progress.stage, wake_at=min(soon, expires_at), **known)
     return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
 
 
@@ -67,20 +69,39 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
     return Decision(Applied(after), transition_changes(before, after))
 
 
-def _store_hint(before: Transaction, input_: ProviderHinted, *, now: Moment) -> Decision:
+def _withdraw_submission(before: Transaction, input_: ProviderHinted, *, now: Moment) -> Decision:
+    """Don't send a payment with a receipt again, though the provider has said before that it never received it."""
+    if input_.evidence is None:
+        return ignore("The payment is to be submitted.", before)
+    soon = min(later(now.time, POLL_INTERVAL_MIN), before.order.expires_at)
+    known = _merge_hint(before, input_, now=now)
+    after = advance(before, input_, Stage.AWAITING_RESULT, wake_at=soon, **known)
+    return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
+
+
+def _store_hint(before: Transaction, input_: ProviderHinted, known: Mapping[str, Any]) -> Decision:
     """Store the hint; the payment is about to be polled, or its submission may be in flight."""
-    hint, known = _merge_hint(before, input_), merge_evidence(before.progress.evidence, input_.evidence, now=now)
-    if (hint, known) == (before.progress.hint, before.progress.evidence):
+    if (known["hint"], known["evidence"]) == (before.progress.hint, before.progress.evidence):
         return ignore("It is about to be polled.", before)
-    after = advance(before, input_, before.progress.stage, hint=hint, evidence=known)
+    after = advance(before, input_, before.progress.stage, **known)
     return Decision(Applied(after), transition_changes(before, after))
 
 
-def _merge_hint(before: Transaction, input_: ProviderHinted) -> str | None:
+def _merge_hint(before: Transaction, input_: ProviderHinted, *, now: Moment) -> dict[str, Any]:
+    """Return what is known with this hint, as members of the payment's progress."""
+    hint, evidence = before.progress.hint, before.progress.evidence
+    content = input_.content[:HINT_CHARACTERS_MAX]
+    if is_new := content not in ("", *(hint or "").split("\n")):
+        hint = _merge_texts(hint, content)
+    is_contradicted = is_new and before.progress.hint is not None
+    return {
+        "hint": hint,
+        "evidence": merge_evidence(evidence, input_.evidence, is_contradicted=is_contradicted, now=now),
+    }
+
+
+def _merge_texts(known: str | None, hint: str) -> str:
     """Return all hints, one line each; when they are too long, the latest of them."""
-    known, hint = before.progress.hint or "", input_.content[:HINT_CHARACTERS_MAX]
-    if hint in ("", *known.split("\n")):
-        return before.progress.hint
     together = f"{known}\n{hint}" if known else hint
     return together if len(together) <= HINT_CHARACTERS_MAX else hint
 
@@ -90,7 +111,7 @@ def _poll_after_completion(before: Transaction, input_: ProviderHinted, *, now: 
     progress = before.progress
     if progress.stage is Stage.SUCCEEDED and progress.completion_source is not Source.MANUAL:
         return ignore("The provider has reported its success.", before)
-    poll = PollProvider(before.reference, _merge_hint(before, input_))
+    poll = PollProvider(before.reference, _merge_hint(before, input_, now=now)["hint"])
     if input_.evidence is None or progress.stage is Stage.SUCCEEDED:
         return Decision(Applied(before), intents=(poll,))
     is_late = progress.completion_source is Source.EXPIRY

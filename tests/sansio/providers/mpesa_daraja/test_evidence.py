@@ -22,7 +22,7 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
 from mmo_sansio.testing.builders import KES, REFERENCE, START, ledger_with
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, ErrorCode
-from mmo_sansio.values.model import Source, Stage, Status, Transaction
+from mmo_sansio.values.model import ProviderData, Source, Stage, Status, Transaction
 from tests.sansio.providers.mpesa_daraja.test_adapter import (
     TAKEN,
     TAKEN_PUSH,
@@ -238,6 +238,42 @@ def test_two_receipts_at_one_address_settle_nothing_by_themselves() -> None:
     assert lab.payment.status is Status.PENDING
     lab.pass_time(2 * DAY)
     assert (lab.payment.status, lab.suspense) == (Status.FAILED, [(SuspenseReason.UNCONFIRMED_RECEIPT, RECEIPT)])
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("first", ["success", "refusal"])
+def test_a_success_and_a_refusal_at_one_address_settle_nothing_by_themselves(first: str) -> None:
+    lab = Lab("payout", told("21"), told("21"))
+    if first == "refusal":
+        lab.report_refused("1", receipt=RECEIPT)
+    lab.report_paid()
+    lab.report_refused("1", receipt=RECEIPT)
+    lab.pass_time(DAY)
+    assert lab.payment.status is Status.PENDING
+    lab.pass_time(2 * DAY)
+    assert (lab.payment.status, lab.suspense) == (Status.FAILED, [(SuspenseReason.UNCONFIRMED_RECEIPT, RECEIPT)])
+
+
+@pytest.mark.spec("S2")
+def test_a_report_that_is_repeated_contradicts_nothing() -> None:
+    lab = Lab("payout", told("21"), told("21"))
+    for _ in range(3):
+        lab.report_paid()
+        lab.pass_time(MINUTE)
+    lab.pass_time(10 * MINUTE)
+    assert lab.payment.status is Status.SUCCESS
+
+
+@pytest.mark.spec("S6")
+def test_a_payout_that_waits_to_be_sent_again_is_not_once_its_receipt_is_known() -> None:
+    lab = Lab("payout", told("2001"), told("2001"))
+    lab.gateway.ledger = ledger_with(
+        payment("payout", Stage.CREATED, provider_data=ProviderData("kenya", "M-Pesa"), submissions=1)
+    )
+    lab.report_paid()
+    assert lab.payment.progress.stage is Stage.AWAITING_RESULT
+    lab.pass_time(11 * MINUTE)
+    assert (lab.payment.status, lab.payment.progress.submissions) == (Status.SUCCESS, 1)
 
 
 @pytest.mark.spec("S6")
