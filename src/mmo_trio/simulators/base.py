@@ -71,6 +71,14 @@ class EndWith:
 
 
 @frozen
+class PollWith:
+    """The submission is accepted, and questions about it by its own id are answered with this failure, in the
+    operator's own code, whatever becomes of it; `poll_with`."""
+
+    code: str
+
+
+@frozen
 class EndAfter:
     """The submission gets its result this long after it was accepted; `end_after`. None: never."""
 
@@ -88,7 +96,7 @@ class CallBack:
     after: tuple[Span, ...]
 
 
-Fault: TypeAlias = LoseRequest | LoseAnswer | AnswerInstead | AnswerAfter | EndWith | EndAfter | CallBack
+Fault: TypeAlias = LoseRequest | LoseAnswer | AnswerInstead | AnswerAfter | EndWith | PollWith | EndAfter | CallBack
 
 
 @define
@@ -128,7 +136,7 @@ class FaultScript:
         return tuple(met)
 
 
-FaultT = TypeVar("FaultT", EndWith, EndAfter, CallBack)
+FaultT = TypeVar("FaultT", EndWith, PollWith, EndAfter, CallBack)
 
 
 def find_fault(fault_type: type[FaultT], faults: Sequence[Fault]) -> FaultT | None:
@@ -166,7 +174,7 @@ def respond_with_faults(faults: Sequence[Fault], act: Callable[[], HttpResponse]
             case AnswerAfter(answer):
                 handle()
                 return answer
-            case EndWith() | EndAfter() | CallBack():
+            case EndWith() | PollWith() | EndAfter() | CallBack():
                 pass  # They are about what comes after the answer.
     return handle()
 
@@ -297,6 +305,7 @@ _FAULT_PARSERS: Final[Mapping[str, Callable[..., Fault]]] = {
     "answer_instead": lambda **answer: AnswerInstead(_scripted_response(**answer)),
     "answer_after": lambda **answer: AnswerAfter(_scripted_response(**answer)),
     "end_with": lambda code, message=None: EndWith(str(code), message),
+    "poll_with": lambda code: PollWith(str(code)),
     "end_after": lambda after_s: EndAfter(None if after_s is None else _to_span(after_s)),
     "call_back": lambda after_s: CallBack(tuple(map(_to_span, after_s))),
 }

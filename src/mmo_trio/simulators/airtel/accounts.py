@@ -56,6 +56,8 @@ class SimulatedAirtelPayment:
     scripted_code: str | None = None
     """The result that a script sets; None: the wallets decide."""
     scripted_message: str | None = None
+    polled_code: str | None = None
+    """The result that enquiries are answered with once it has one; None: its own."""
     callback_delays: tuple[Span, ...] = ()
     result: str | None = None
     """The operator's code, once the payment has a result."""

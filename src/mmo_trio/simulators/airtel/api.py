@@ -61,6 +61,7 @@ from mmo_trio.simulators.base import (
     EndAfter,
     EndWith,
     FaultScript,
+    PollWith,
     earliest,
     find_fault,
     json_response,
@@ -240,6 +241,8 @@ class AirtelSimulator:
         payment = self._payments.get((kind, call.segments["id"]))
         if payment is None:
             raise AirtelRequestRejected("ESB000045", "No transaction found with the given transaction id", 200)
+        if payment.polled_code is not None and payment.result is not None:
+            payment = evolve(payment, result=payment.polled_code)
         return payment_response(payment)
 
     def _refund(self, call: SimulatedCall) -> HttpResponse:
@@ -282,6 +285,7 @@ class AirtelSimulator:
         asked = parse_amount(transaction, kind, self.market)
         self._sequence += 1
         end, calls = find_fault(EndWith, call.faults), find_fault(CallBack, call.faults)
+        polled = find_fault(PollWith, call.faults)
         payment = SimulatedAirtelPayment(
             kind,
             id,
@@ -291,6 +295,7 @@ class AirtelSimulator:
             accepted_at=call.now,
             scripted_code=end.code if end else None,
             scripted_message=end.message if end else None,
+            polled_code=polled.code if polled else None,
             callback_delays=calls.after if calls else (Span(0),) * (kind == COLLECTION),
         )
         self._payments[kind, id] = payment

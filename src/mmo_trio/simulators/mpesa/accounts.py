@@ -80,6 +80,8 @@ class SimulatedMpesaPayment:
     queue_timeout_url: str = ""
     reversed_receipt: str = ""
     """The receipt of the payment that this one reverses."""
+    polled_code: str | None = None
+    """The result that questions about it by its own id are answered with once it has one; None: its own."""
     third_party_id: str = ""
     """The ThirdPartyTransID that the validation of a deposit was answered with."""
     result: str | None = None

@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
@@ -105,6 +105,8 @@ class InitiatedRequests:
             found = self._accounts.find_payment(originator_id=form.get("OriginalConversationID", ""), receipt=receipt)
             if found is None and receipt and code is None:
                 code = "2032"
+            elif found is not None and not receipt and found.polled_code and found.result is not None:
+                found = evolve(found, result=found.polled_code)
             return result_bodies.status_callback(found, self._accounts, code, ids, form.get("Occasion", ""))
 
         return self._accept_question("status", form, faults, now, build)

@@ -12,6 +12,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.money import Money
 from mmo_trio.simulators.base import JSON_HEADERS, parse_json_object
 from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaPayment
+from mmo_trio.simulators.mpesa.result_bodies import describe_result
 
 
 def callback_request(url: str, document: Mapping[str, Any]) -> HttpRequest:
@@ -48,8 +49,8 @@ def stk_query_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
         "ResponseDescription": "The service request has been accepted successfully",
         "MerchantRequestID": payment.originator_id,
         "CheckoutRequestID": payment.conversation_id,
-        "ResultCode": payment.result or "",
-        "ResultDesc": payment.message,
+        "ResultCode": payment.polled_code or payment.result or "",
+        "ResultDesc": describe_result(payment.polled_code) if payment.polled_code else payment.message,
     }
 
 

@@ -10,7 +10,7 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_trio.simulators.base import CallBack, DueQueue, EndAfter, EndWith, Fault, find_fault
+from mmo_trio.simulators.base import CallBack, DueQueue, EndAfter, EndWith, Fault, PollWith, find_fault
 from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccounts, SimulatedMpesaPayment
 from mmo_trio.simulators.mpesa.responses import callback_request
 from mmo_trio.simulators.mpesa.result_bodies import describe_result, result_callback
@@ -59,6 +59,7 @@ class MpesaSchedule:
     ) -> SimulatedMpesaPayment:
         """Add a payment; `result_url_field` is the form's field with the URL for its result."""
         number = self.next_number()
+        polled = find_fault(PollWith, faults)
         own = f"ws_CO_{number:09d}" if kind == "stk_push" else f"AG_{number:09d}"
         payment = SimulatedMpesaPayment(
             kind,
@@ -73,6 +74,7 @@ class MpesaSchedule:
             callback_delays(faults),
             bill_reference=form.get("AccountReference", ""),
             queue_timeout_url=form.get("QueueTimeOutURL", ""),
+            polled_code=polled.code if polled else None,
         )
         self.accounts.payments.append(payment)
         return payment

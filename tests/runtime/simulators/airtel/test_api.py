@@ -208,6 +208,15 @@ def test_a_script_says_what_a_payment_comes_to_and_when(play: Play) -> None:
     assert (report.native_code, report.native_message) == ("DP00900001013", "no")
 
 
+def test_an_enquiry_may_contradict_its_callback(play: Play) -> None:
+    play.script({"at": "collection", "do": "poll_with", "code": "DP00800001005"})
+    play.submit(a_payment())
+    play.now = later(play.now, MINUTE)
+    assert isinstance(play.ask(a_payment()), ProviderFailed)
+    (request,) = play.simulator.take_due_callbacks(now=play.now)
+    assert json.loads(request.body)["transaction"]["status_code"] == "TS"
+
+
 @pytest.mark.parametrize("code", ["DP00800001000", "DP00800001029"])
 def test_a_payin_can_stay_ambiguous_or_expire(play: Play, code: str) -> None:
     play.script({"at": "collection", "do": "end_with", "code": code})

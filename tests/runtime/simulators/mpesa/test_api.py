@@ -269,6 +269,18 @@ async def test_a_question_needs_a_role_of_its_own_and_names_the_fee(roles: list[
         assert charges == ([] if code else ["Fee For B2C Payment|KES|22.40"])
 
 
+async def test_the_query_of_a_push_may_contradict_its_callback() -> None:
+    async with staged() as stage:
+        await plan(stage, {"at": "stk_push", "do": "poll_with", "code": "1037"})
+        _, answer = await stage.post("/mpesa/stkpush/v1/processrequest", PUSH)
+        await stage.pass_time(3)
+        assert told(stage.told[0])["Body"]["stkCallback"]["ResultCode"] == 0
+        query = {name: PUSH[name] for name in ("BusinessShortCode", "Password", "Timestamp")}
+        query["CheckoutRequestID"] = answer["CheckoutRequestID"]
+        _, told_otherwise = await stage.post("/mpesa/stkpushquery/v1/query", query)
+        assert told_otherwise["ResultCode"] == "1037"
+
+
 async def test_a_state_that_no_operator_has_is_refused() -> None:
     async with staged() as stage:
         document = {"accounts": [{"account": "600997", "operator_state": "asleep"}]}
