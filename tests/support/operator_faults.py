@@ -20,7 +20,11 @@ from mmo_trio.simulators.base import (
     Fault,
     LoseAnswer,
     LoseRequest,
+    PollWith,
 )
+
+OFTEN = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 5, 20))
+"""When the callback about a payment comes whose questions are answered otherwise, so that one of them arrives."""
 
 
 @frozen
@@ -31,17 +35,24 @@ class FaultSource:
     tally: Counter[str]
     failures: Sequence[str]
     """Codes with which a submission may fail."""
+    maintenance: Sequence[HttpResponse]
+    """What the operator answers while it is maintained."""
+    contradiction: str | None = None
+    """A code of failure that questions about a paid payment are sometimes answered with; None: none are."""
 
     def next_faults(self, is_submission: bool) -> tuple[Fault, ...]:
         """Return the faults of the next request."""
         faults: list[Fault] = []
-        broken = HttpResponse(self.random.choice((200, 500, 502, 503, 504)), (), b"<html>Oops")
+        broken = self.random.choice(self.maintenance)
         chance = self.random.random()
         if chance < 0.16:
             kinds = (LoseRequest(), LoseAnswer(), AnswerInstead(broken), AnswerAfter(broken))
             faults.append(kinds[int(chance / 0.04)])
             self.tally[type(faults[-1]).__name__] += 1
         if is_submission:
+            if self.contradiction is not None and self.random.random() < 0.06:
+                self.tally["contradicted"] += 1
+                return (*faults, PollWith(self.contradiction), EndAfter(Span(MINUTE)), CallBack(OFTEN))
             if self.random.random() < 0.3:
                 faults.append(EndWith(self.random.choice(self.failures)))
             decided = self._decision()

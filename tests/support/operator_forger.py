@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
@@ -25,6 +26,8 @@ FORGERIES = (
     "replayed receipt with another amount",
 )
 """What a tally says of them."""
+
+_HEX = re.compile(r"[0-9a-f]{40,}")
 
 Notify = Callable[[HttpRequest], Awaitable[HttpResponse | None]]
 
@@ -68,7 +71,34 @@ class Forger:
         if confirmations and chance < 0.85:
             return self._confirmation(self.random.choice(confirmations))
         self.tally["forged result"] += 1
-        return evolve(request, body=json.dumps(self._improved(document)).encode())
+        forged = self._paid_result(request, document) or self._improved(document)
+        return evolve(request, body=json.dumps(forged).encode())
+
+    def _paid_result(self, request: HttpRequest, document: Any) -> Any:
+        """Return M-Pesa's complete report, at this payment's own address, that it was paid, with a receipt that was
+        made up or is another payment's; None where the document is no such report."""
+        segment = request.target.rpartition(b"/")[2].decode()
+        minor = bytes.fromhex(segment)[:-16].decode().split("|")[2] if _HEX.fullmatch(segment) else ""
+        receipt = self.random.choice((*self._receipts(), f"FAKE{self.random.randrange(10**6):06d}"))
+        match document:
+            case {"Body": {"stkCallback": dict(told)}}:
+                paid = {"Amount": int(minor) / 100, "MpesaReceiptNumber": receipt}
+                items = [{"Name": name, "Value": value} for name, value in paid.items()]
+                return {"Body": {"stkCallback": {**told, "ResultCode": 0, "CallbackMetadata": {"Item": items}}}}
+            case {"Result": dict(told)} if minor:
+                amount = int(minor) / 100
+                paid = {"TransactionAmount": amount, "Amount": amount, "TransactionStatus": "Completed"}
+                paid["ReceiptNo"] = receipt
+                items = [{"Key": name, "Value": value} for name, value in paid.items()]
+                parameters = {"ResultParameter": items}
+                return {"Result": {**told, "ResultCode": 0, "TransactionID": receipt, "ResultParameters": parameters}}
+            case _:
+                return None
+
+    def _receipts(self) -> list[str]:
+        """Return the receipts of payments that have ended."""
+        every = (each.progress.provider_reference for each in self.transactions().values())
+        return sorted(each for each in every if each is not None and each.startswith("SIM"))
 
     def _confirmation(self, request: HttpRequest) -> HttpRequest:
         """Change a confirmation: its payment, and its receipt, amount or account."""

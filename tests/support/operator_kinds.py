@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import frozen
 
-from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
 from mmo_sansio.providers.common.interface import Provider
 from mmo_sansio.providers.mpesa_daraja.account import read_account as daraja_account_from
@@ -22,6 +22,8 @@ from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
 from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support import airtel_account as airtel_stage
+
+UNREADABLE = tuple(HttpResponse(status, (), b"<html>Oops") for status in (200, 500, 502, 503, 504))
 
 
 @frozen
@@ -39,6 +41,12 @@ class Operator:
     """The merchant's own account, by what is done with it."""
     msisdns: Sequence[str]
     """The telephone numbers of payers and payees."""
+    maintenance: Sequence[HttpResponse] = UNREADABLE
+    """What it answers while it is maintained."""
+    contradiction: str | None = None
+    """A code of failure that questions about a paid payment may be answered with."""
+    refusals: Sequence[Mapping[str, object]] = ()
+    """Members of an account whose API operator is refused; the first are those of one that is not."""
     amounts: tuple[int, int] = (10, 1_000)
     """In whole units."""
 
@@ -110,6 +118,17 @@ def open_airtel() -> tuple[Provider, Simulator]:
     return open_airtel_money("ug", "Airtel", options, SystemCiphers()), simulator
 
 
+MPESA_MAINTENANCE = tuple(
+    HttpResponse(status, ((b"content-type", b"application/json"),), body)
+    for status, body in (
+        (500, b'{"requestId":"1","errorCode":"500.003.1001","errorMessage":"Service is currently unreachable."}'),
+        (503, b'{"errorCode":"","errorMessage":"Service is temporarily unavailable"}'),
+        (500, b'{"requestId":"","errorCode":"","errorMessage":""}'),
+        (503, b"<html><head><META NAME='robots'></head><body><iframe src='/_Incapsula_Resource'></iframe></body>"),
+    )
+)
+"""As captured in 2026."""
+
 PAYINS_AND_PAYOUTS = (Operation.DIRECT_PAYIN, Operation.WEB_PAYIN, Operation.DIRECT_PAYOUT)
 
 OPERATORS = {
@@ -128,6 +147,14 @@ OPERATORS = {
         country="KE",
         currency="KES",
         failures=("1", "1032", "2040", "17", "SOMETHING_NEW"),
+        maintenance=(*UNREADABLE, *MPESA_MAINTENANCE),
+        contradiction="1037",
+        refusals=(
+            {"operator_state": "active", "roles": None},
+            {"operator_state": "expired"},
+            {"operator_state": "locked"},
+            {"roles": ["b2c", "tax"]},
+        ),
         accounts={Type.PAYIN: "174379", Type.PAYOUT: "600997", Type.TAX: "600997"},
         msisdns=tuple(f"+{each}" for each in KENYANS),
     ),
@@ -137,6 +164,7 @@ OPERATORS = {
         country="UG",
         currency="UGX",
         failures=("DP00800001008", "DP00800001029", "DP00900001013", "DP00900001000", "NEW"),
+        contradiction="DP00800001005",
         accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
         msisdns=UGANDANS,
     ),

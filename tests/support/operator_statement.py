@@ -73,9 +73,14 @@ def late_successes(world: World) -> dict[str, Decimal]:
     """What stands in the suspense book as paid, of payments that the gateway doesn't report as
     paid."""
     late = {}
+    payments = [each for each in world.simulator.snapshot()["payments"] if each["result"] == "success"]
+    known = {(about.reference, each["receipt"]) for each in payments if (about := named(world, each["reference"]))}
     for each in world.suspense:
         content = json.loads(each.content)
         if each.gateway_reference is None or content.get("result") != "success" or each.reason in _OTHER_MONEY:
+            continue
+        if (each.gateway_reference, content["providerReference"]) not in known:
+            world.tally["forged receipts in the suspense book"] += 1
             continue
         about = world.transactions[each.gateway_reference]
         if about.progress.stage is not Stage.SUCCEEDED:
@@ -130,6 +135,8 @@ def _check_payment(world: World, about: Transaction, paid: Decimal | None, late:
             assert late is None, where
         case Stage.FAILED if progress.completion_source is Source.EXPIRY:
             assert paid == late, f"{where} was paid and is not in the suspense book"
+        case Stage.FAILED if late is not None and world.operator.contradiction is not None:
+            assert paid == late, where  # The operator's own answer said so, before its report with the receipt.
         case Stage.FAILED:
             assert paid is None, f"{where} is reported failed, and was paid"
             assert late is None, where

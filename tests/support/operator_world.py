@@ -106,7 +106,9 @@ class World:
         self.tally: Counter[str] = Counter()
         """Counts of events, so that a test can check that they occurred."""
         self.random = Random(seed)
-        self.misfortune = FaultSource(self.random, self.tally, operator.failures)
+        self.misfortune = FaultSource(
+            self.random, self.tally, operator.failures, operator.maintenance, operator.contradiction
+        )
         adapter, self.simulator = operator.open()
         self.provider = RecordingProvider(adapter)
         self.memory = MemoryState()
@@ -167,6 +169,8 @@ class World:
             for _ in range(kills):
                 network.start_soon(self._kill_after, Span(self.random.randrange(HOUR + 10 * MINUTE)))
             network.start_soon(partial(self.forger.run, self._receive_notification, times=payments, within=FORGED_FOR))
+            if self.operator.refusals:
+                network.start_soon(self._refuse_api_operators)
             await trio.sleep(HEALED_AFTER / SECOND + 60)
             assert self.scanner is not None
             self.scanner.scan_interval_s = 300  # Nothing is quick any more.
@@ -246,6 +250,22 @@ class World:
             async with open_memory(MemoryState(ledger=self.memory.ledger)) as store:
                 for each in await store.admin.stuck_transactions(now(), limit=10_000):
                     self.stuck[each.reference].append(now())
+
+    async def _refuse_api_operators(self) -> None:
+        """Let the operator now and then refuse the merchant's API operators: a password expires or is locked, or a role
+        is missing."""
+        active, *refusals = self.operator.refusals
+        chances = Random(self.seed)
+        while not self.is_healed:
+            await trio.sleep(chances.randrange(30 * MINUTE) / SECOND)
+            self.tally["API operators refused"] += 1
+            self._change_accounts(chances.choice(refusals))
+            await trio.sleep(chances.randrange(30 * MINUTE) / SECOND)
+            self._change_accounts(active)
+
+    def _change_accounts(self, members: Mapping[str, object]) -> None:
+        every = set(self.operator.accounts.values())
+        self.simulator.open_accounts([{"account": each, **members} for each in sorted(every)])
 
     # Merchants and payers.
 

@@ -133,6 +133,9 @@ class ProviderAccepted:
     """How long to wait before the first poll, by the provider's advice; None: the usual interval."""
     qr: QrCode | None = None
     """The code for the payer of a QR pay-in (Q1)."""
+    asked_at: Instant | None = None
+    """When the question was asked that it answers at an address of that question, where it counts once; None: it came
+    by another way."""
 
 
 @frozen
@@ -150,6 +153,8 @@ class ProviderSucceeded:
     """Text of a JSON object."""
     settles_receipt: bool = False
     """Whether `provider_reference` is a receipt that deposits could claim, too: it then settles this payment only."""
+    asked_at: Instant | None = None
+    """See :class:`ProviderAccepted`."""
 
 
 @frozen
@@ -163,6 +168,8 @@ class ProviderFailed:
     provider_reference: str | None = None
     native_code: str | None = None
     native_message: str | None = None
+    asked_at: Instant | None = None
+    """See :class:`ProviderAccepted`."""
 
 
 @frozen
@@ -178,6 +185,8 @@ class ProviderUnreachable:
     """Whether the provider was asked about the reported receipt, and its answer contradicts the report."""
     is_account_refused: bool = False
     """Whether the provider has refused our own account: its credentials, its role or its state."""
+    asked_at: Instant | None = None
+    """See :class:`ProviderAccepted`."""
 
 
 @frozen
@@ -192,6 +201,8 @@ class ProviderNeverReceived:
     submitted_at: Instant | None = None
     """When the submission began that the report is about, for a response that arrives apart from its poll: the version
     may have changed meanwhile, and is ignored then."""
+    asked_at: Instant | None = None
+    """See :class:`ProviderAccepted`."""
 
 
 @frozen
@@ -307,14 +318,10 @@ class CallbackConcluded:
     """The merchant's breaker after this outcome, in the gateway's own time; None when it need not be stored."""
 
 
-ProviderReport: TypeAlias = (
-    ProviderAccepted
-    | ProviderSucceeded
-    | ProviderFailed
-    | ProviderUnreachable
-    | ProviderNeverReceived
-    | ProviderCannotTell
+ProviderAnswer: TypeAlias = (
+    ProviderAccepted | ProviderSucceeded | ProviderFailed | ProviderUnreachable | ProviderNeverReceived
 )
+ProviderReport: TypeAlias = ProviderAnswer | ProviderCannotTell
 """The possible results of a conversation with a provider, or of its notification."""
 
 

@@ -20,7 +20,7 @@ from attrs import evolve
 from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.payments import journal, settlement
+from mmo_sansio.payments import answers, journal, settlement
 from mmo_sansio.payments.brand_usage import usage_keys
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
@@ -94,7 +94,7 @@ def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant |
     :class:`mmo_sansio.values.clock.Moment`.
     """
     moment = Moment(now, now if utc is None else utc)
-    decision = _decide(ledger, input_, now=moment)
+    decision = answers.answer_once(ledger, input_, lambda: _decide(ledger, input_, now=moment))
     if not decision.changes:
         return decision
     written = journal.journal_entry(input_, decision.changes, now=moment)

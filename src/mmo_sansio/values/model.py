@@ -392,6 +392,8 @@ class Progress:
     """The code that the provider, or its adapter, made for the payer."""
     submissions: int = 0
     """How many submissions are on record."""
+    answered: tuple[Instant, ...] = ()
+    """When the latest questions were asked whose answers have come to addresses of their own, the earliest first."""
     evidence: Evidence | None = None
     """The success that the provider has reported, while the payment was pending, at an address of its own."""
 

@@ -64,7 +64,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     text_member,
     whole_shillings,
 )
-from mmo_sansio.values.clock import HOUR, Instant, elapsed, later
+from mmo_sansio.values.clock import HOUR, Instant, Span, elapsed, later
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
@@ -171,7 +171,7 @@ class DarajaProvider:
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
             report = yield from self._poll_push(transaction, known_as, hint, now=now)
             if known is not None and self.account.deposit_initiator and not isinstance(report, ProviderSucceeded):
-                yield from self._ask_by_receipt(transaction, known.receipt, known_as)
+                yield from self._ask_by_receipt(transaction, known.receipt, known_as, now=now)
             return report
         if key == DIRECT_PAYOUT:
             own = conversation_id(transaction.reference)
@@ -302,12 +302,13 @@ class DarajaProvider:
             order.gateway_reference,
             order.requested.minor,
             submitted_at,
+            now,
             bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now),
             hint.refused or hint.code,
             bool(hint.refused) and elapsed(submitted_at, now) >= REFUSAL_FINAL_AFTER,
         )
         if transaction.progress.evidence is not None:
-            yield from self._ask_by_receipt(transaction, hint.receipt, provider_reference)
+            yield from self._ask_by_receipt(transaction, hint.receipt, provider_reference, now=now)
         try:
             answer = yield requests.status_query(self.account, order, provider_reference, address)
             code = code_member(parse_json(answer.body), "ResponseCode")
@@ -322,7 +323,7 @@ class DarajaProvider:
         return self._unknown(transaction, "Daraja will answer the poll by a callback.")
 
     def _ask_by_receipt(
-        self, transaction: Transaction, receipt: str, conversation: str
+        self, transaction: Transaction, receipt: str, conversation: str, *, now: Instant
     ) -> Generator[HttpRequest, HttpResponse, None]:
         """Ask about the receipt that a callback has named. The answer arrives by another callback."""
         order = transaction.order
@@ -333,6 +334,7 @@ class DarajaProvider:
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
             order.requested.minor,
+            asked_at=later(now, Span(1)),  # The question by the conversation, now, is another one.
             receipt=receipt,
             conversation=conversation.replace("|", ""),
             party=party_digest(self.account.signing_key, party),

@@ -49,6 +49,8 @@ class CallbackContext:
     """The requested amount in cents."""
     submitted_at: Instant = Instant(0)
     """The begin of the submission that is polled."""
+    asked_at: Instant = Instant(0)
+    """When the question was asked: its answer counts once."""
     not_found_is_final: bool = False
     """Whether the answer "not found" proves that the submission was never received."""
     reported_code: str = ""
@@ -69,6 +71,7 @@ class CallbackContext:
             self.reference,
             self.minor,
             self.submitted_at,
+            self.asked_at,
             int(self.not_found_is_final),
             self.reported_code,
             int(self.refusal_is_final),
@@ -90,16 +93,17 @@ def parse_callback_url(target: bytes, key: bytes) -> CallbackContext | None:
     plain, mac = octets[:-_MAC_BYTES], octets[-_MAC_BYTES:]
     if not hmac.compare_digest(mac, _mac(key, plain)):
         return None
-    kind, reference, minor, submitted_at, not_found, reported_code, refusal, *asked_about = plain.decode().split("|")
+    kind, reference, minor, submitted_at, asked_at, not_found, code, refusal, *receipt = plain.decode().split("|")
     return CallbackContext(
         MpesaCallbackKind(kind),
         reference,
         int(minor),
         Instant(int(submitted_at)),
+        Instant(int(asked_at)),
         not_found == "1",
-        reported_code,
+        code,
         refusal == "1",
-        *asked_about,
+        *receipt,
     )
 
 

@@ -15,10 +15,10 @@ from attrs import evolve
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
     ProviderAccepted,
+    ProviderAnswer,
     ProviderFailed,
     ProviderHinted,
     ProviderNeverReceived,
-    ProviderReport,
     ProviderSucceeded,
     ProviderUnreachable,
     UnmatchedNotified,
@@ -92,8 +92,10 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
         return _unmatched(provider, request)
     if address.kind is MpesaCallbackKind.POLL_RESULT:
         if address.receipt:
-            return _receipt_report(provider, account, address, result)
-        return _status_report(provider, address, result)
+            answer = _receipt_report(provider, account, address, result)
+        else:
+            answer = _status_report(provider, address, result)
+        return evolve(answer, asked_at=address.asked_at)
     return _result_report(provider, account, address, result)
 
 
@@ -151,7 +153,7 @@ def _result_report(
 
 def _receipt_report(
     provider: str, account: MpesaAccount, callback: CallbackContext, result: MpesaResult
-) -> ProviderReport:
+) -> ProviderAnswer:
     """Return the answer to a question by the reported receipt. It confirms the report when it is about this payment: a
     receipt of the same amount may be another one's."""
     state = result.parameters.get("TransactionStatus", "").lower()
@@ -189,7 +191,7 @@ def _is_about(account: MpesaAccount, callback: CallbackContext, result: MpesaRes
     return not conversation and payer == account.payout_shortcode and is_to_payee
 
 
-def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderReport:
+def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderAnswer:
     reference = callback.reference
     if callback.refusal_is_final and result.code in NOT_FOUND_CODES | ACCOUNT_REFUSED_CODES:
         code = callback.reported_code

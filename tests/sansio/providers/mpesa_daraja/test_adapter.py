@@ -594,7 +594,7 @@ def test_not_found_is_final_after_an_hour_and_about_that_submission_only(code: o
     assert isinstance(adapter().read_notification(callback(early, answer)), ProviderUnreachable)
     late = question(now=later(START, HOUR))
     told = adapter().read_notification(callback(late, answer))
-    assert told == ProviderNeverReceived(REFERENCE, "kenya", 0, START)
+    assert told == ProviderNeverReceived(REFERENCE, "kenya", 0, START, asked_at=later(START, HOUR))
 
 
 # Callbacks.
