@@ -527,3 +527,16 @@ def test_an_option_of_no_use_is_named_and_never_quoted(options: dict[str, Any], 
 def test_no_secret_stands_in_a_repr() -> None:
     assert "SECRET" not in repr(PROVIDER)
     assert HOOKS not in repr(PROVIDER)
+        ({"payer_message": "Mama's Shop"}, "payer_message"),
+        ({"payer_message": "Shop & Co"}, "payer_message"),
+        ({"payer_message": "Shop <b>"}, "payer_message"),
+        ({"payer_message": "Shop\nCo"}, "payer_message"),
+        ({"payer_message": ""}, "payer_message"),
+@pytest.mark.finding("money-11")
+def test_a_message_that_mtn_rejects_is_refused_with_its_character() -> None:
+    with pytest.raises(OptionError, match='has the character "\'", which MTN rejects') as refusal:
+        a_provider(payer_message="Mama's Shop")
+    assert refusal.value.remedy == "Write it without."
+    assert a_provider(payer_message="Café Ngũgĩ, n° 7 (shop)").account.payer_message == "Café Ngũgĩ, n° 7 (shop)"
+
+
