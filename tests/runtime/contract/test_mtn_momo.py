@@ -97,6 +97,39 @@ async def test_a_callback_that_nobody_has_signed_ends_nothing(momo: OperatorGate
     assert (await momo.running.merchant.status(reference))["status"] == "pending"
 
 
+async def call_back(momo: OperatorGateway, reference: str, times: int) -> None:
+    address, body = told(momo, reference)
+    for _ in range(times):
+        assert (await ask(address, method="PUT", headers=JSON, body=body)).status == 200
+
+
+@pytest.mark.spec("S2", "K1")
+@pytest.mark.finding("money-11")
+async def test_a_callback_that_is_repeated_50_times_ends_its_payment_once(momo: OperatorGateway) -> None:
+    reference = await began(momo, "direct/payin", faults=[CallBack(())])
+    await call_back(momo, reference, times=50)
+    assert (await momo.wait_for_end(reference))["status"] == "success"
+    await call_back(momo, reference, times=50)
+    assert await momo.running.seen("suspense") == []
+    assert len(await momo.running.seen("callbacks")) == 1
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.finding("money-11")
+async def test_a_late_callback_that_is_repeated_50_times_is_one_entry_of_the_suspense_book(
+    momo: OperatorGateway,
+) -> None:
+    reference = await began(momo, "direct/payout", faults=[EndAfter(Span(80 * HOUR)), CallBack(())])
+    await momo.running.advance("73h")
+    assert (await momo.wait_for_end(reference))["errorCode"] == "transaction_expired"
+    await momo.running_simulator.advance(81 * 3_600)
+    with trio.fail_after(TIMEOUT_S):
+        while not (noted := await momo.running.seen("suspense")) or noted[0]["times"] < 2:
+            await call_back(momo, reference, times=50)
+    (entry,) = noted
+    assert (entry["reason"], entry["gatewayReference"]) == ("late_result", reference)
+
+
 def told(momo: OperatorGateway, reference: str) -> tuple[str, bytes]:
     """Where the operator would call back about this payment, and what it would say if that had
     succeeded."""

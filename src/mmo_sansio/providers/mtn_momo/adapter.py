@@ -139,7 +139,7 @@ class MtnMomoProvider:
         return parse_notification(self.name, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """Return the response; the operator reads only its status, and never sends a callback again."""
+        """Return the response; the operator reads only its status, and may send a callback without a 200 again."""
         return HttpResponse(200 if accepted else 503)
 
     def _read_submission_response(self, transaction: Transaction, response: HttpResponse) -> ProviderReport:

@@ -1,4 +1,4 @@
-"""Reads the operator's callbacks: a PUT or a POST, sent once, unsigned, without the X-Reference-Id.
+"""Reads the operator's callbacks: a PUT or a POST, once or often, unsigned, without the X-Reference-Id.
 
 Each submission has its own callback address, which ends in the gatewayReference; the body repeats it as `externalId`.
 Where both are present they must agree.
