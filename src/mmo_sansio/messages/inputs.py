@@ -187,6 +187,8 @@ class ProviderUnreachable:
     """Whether the provider has refused our own account: its credentials, its role or its state."""
     asked_at: Instant | None = None
     """See :class:`ProviderAccepted`."""
+    is_not_found: bool = False
+    """Whether the provider, which had accepted the payment, says that it has none such."""
 
 
 @frozen

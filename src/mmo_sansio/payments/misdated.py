@@ -56,6 +56,7 @@ def _corrected_progress(progress: Progress, *, excess: Span, error: Span, now: M
         wake_at=own(progress.wake_at),
         submitted_at=own(progress.submitted_at),
         answered=tuple(earlier(each, excess) for each in progress.answered),
+        not_found_since=own(progress.not_found_since),
         evidence=evidence and evolve(evidence, reported_at=earlier(evidence.reported_at, excess)),
         completed_at=None if completed is None else min(earlier(completed, error), now.utc),
     )

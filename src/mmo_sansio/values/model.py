@@ -396,6 +396,9 @@ class Progress:
     """When the latest questions were asked whose answers have come to addresses of their own, the earliest first."""
     evidence: Evidence | None = None
     """The success that the provider has reported, while the payment was pending, at an address of its own."""
+    not_found_since: Instant | None = None
+    """Since when the provider, which had accepted the payment, has said nothing of it but that there is none, by the
+    gateway's own time."""
 
     @property
     def is_resubmission(self) -> bool:

@@ -97,9 +97,9 @@ def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision
         return ignore("No such payment waits for this provider.")
     known = input_.provider_reference or before.progress.provider_reference
     if before.progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
-        if known == before.progress.provider_reference:
+        if (known, None) == (before.progress.provider_reference, before.progress.not_found_since):
             return ignore("Still pending.", before)
-        after = advance(before, input_, Stage.AWAITING_RESULT, provider_reference=known)
+        after = advance(before, input_, Stage.AWAITING_RESULT, provider_reference=known, not_found_since=None)
     else:
         after = advance(
             before,
@@ -113,6 +113,7 @@ def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision
                 now=now,
             ),
             qr=before.progress.qr or input_.qr,
+            not_found_since=None,
         )
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
 
@@ -137,7 +138,9 @@ def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Mome
         at = min(later(now.time, poll_interval(before.progress.polls)), before.progress.wake_at)
     else:
         at = _poll_at(before, input_.poll_after, now=now)
-    after = advance(before, input_, before.progress.stage, wake_at=at)
+    since = before.progress.not_found_since
+    since = now.time if input_.is_not_found and since is None else since
+    after = advance(before, input_, before.progress.stage, wake_at=at, not_found_since=since)
     return Decision(Applied(after), transition_changes(before, after))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -32,10 +32,11 @@ from mmo_sansio.providers.mtn_momo.codes import (
     NOT_FOUND_CODES,
     PENDING_REASONS,
     REASONS,
+    RESOURCE_NOT_FOUND,
     to_error_code,
 )
 from mmo_sansio.providers.mtn_momo.notifications import parse_notification
-from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_IS_FINAL_AFTER, PAYINS, PAYOUTS
+from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_FAILS_AFTER, NOT_FOUND_IS_FINAL_AFTER, PAYINS, PAYOUTS
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.providers.mtn_momo.wire import (
     MtnReason,
@@ -47,7 +48,7 @@ from mmo_sansio.providers.mtn_momo.wire import (
 )
 from mmo_sansio.values.clock import HOUR, Instant, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Transaction, Type
+from mmo_sansio.values.model import Source, Stage, Transaction, Type
 
 TOKEN_LIFETIME = HOUR
 """The lifetime of a token whose response has none."""
@@ -127,11 +128,8 @@ class MtnMomoProvider:
             answer = yield HttpRequest("GET", target, self._headers(product))
         except ExchangeFailed as failure:
             return self._unknown(transaction, failure.reason)
-        if _is_not_found(answer):
-            begun = transaction.progress.submitted_at
-            if begun is None or now - begun < NOT_FOUND_IS_FINAL_AFTER:
-                return self._unknown(transaction, "It is not found, and may be too new for that.")
-            return self._never_received(transaction)
+        if answer.status == 404 and (reason := parse_error_body(answer.body)).code in NOT_FOUND_CODES:
+            return self._read_not_found(transaction, reason, now=now)
         return self._read_poll_response(transaction, answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
@@ -163,6 +161,22 @@ class MtnMomoProvider:
             case status:
                 suffix = f" with {reason.code}" if reason.code in INCONCLUSIVE_REASONS else ""
                 return self._unknown(transaction, f"A submission was answered {status}{suffix}.")
+
+    def _read_not_found(self, transaction: Transaction, reason: MtnReason, *, now: Instant) -> ProviderReport:
+        """Return the report from a 404 with the operator's own code; another 404 comes from another system.
+
+        What the operator had accepted is never sent again. It fails once nothing but RESOURCE_NOT_FOUND was heard of it
+        for NOT_FOUND_FAILS_AFTER.
+        """
+        progress = transaction.progress
+        if progress.submitted_at is None or now - progress.submitted_at < NOT_FOUND_IS_FINAL_AFTER:
+            return self._unknown(transaction, "It is not found, and may be too new for that.")
+        if progress.stage is not Stage.AWAITING_RESULT:
+            return self._never_received(transaction)
+        is_named, since = reason.code == RESOURCE_NOT_FOUND, progress.not_found_since
+        if is_named and since is not None and now - since >= NOT_FOUND_FAILS_AFTER:
+            return self._failed(transaction, ErrorCode.PROVIDER_TIMEOUT, reason)
+        return evolve(self._unknown(transaction, "It was accepted, and is not found."), is_not_found=is_named)
 
     def _read_poll_response(self, transaction: Transaction, response: HttpResponse) -> ProviderReport:
         if response.status != 200:
@@ -261,8 +275,3 @@ class MtnMomoProvider:
                 "payeeNote": order.gateway_reference,
             }
         )
-
-
-def _is_not_found(response: HttpResponse) -> bool:
-    """Return whether the operator says that it has no such payment; another 404 comes from another system."""
-    return response.status == 404 and parse_error_body(response.body).code in NOT_FOUND_CODES

@@ -13,7 +13,7 @@ from mmo_sansio.providers.common.operations import (
     OperationKey,
     ProviderOperation,
 )
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
 
 POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(10 * SECOND),
@@ -28,6 +28,10 @@ POLL_INTERVALS: Final[Sequence[Span]] = (
 
 NOT_FOUND_IS_FINAL_AFTER: Final[Span] = MINUTE
 """A submission may be accepted before it can be found. This is longer than any request may take."""
+
+NOT_FOUND_FAILS_AFTER: Final[Span] = DAY
+"""For how long the operator must have known nothing of a payment that it had accepted, until the payment fails. Its
+page on common errors says of this answer that the debit or transfer is unsuccessful."""
 
 _OPERATION = ProviderOperation(
     is_idempotent=True,

@@ -101,7 +101,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{'null' if qr is None else f'[{_text(qr.payload)},{_text(qr.image)}]'}"
         f",{progress.submissions}"
         f",{_evidence(progress.evidence)}"
-        f",[{','.join(map(str, progress.answered))}]]".encode("ascii")
+        f",[{','.join(map(str, progress.answered))}]"
+        f",{_number(progress.not_found_since)}]".encode("ascii")
     )
 
 
@@ -181,6 +182,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         submissions=row[14],
         evidence=_parse_evidence(row[15]),
         answered=tuple(row[16]),
+        not_found_since=row[17],
     )
 
 

@@ -89,6 +89,7 @@ progresses = st.builds(
     submissions=st.integers(0, 9),
     evidence=st.none()
     | st.builds(Evidence, texts, texts, st.none() | amounts, st.booleans(), instants, st.booleans(), st.booleans()),
+    not_found_since=st.none() | instants,
 )
 transactions = st.builds(Transaction, orders, progresses)
 

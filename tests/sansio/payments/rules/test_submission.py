@@ -224,6 +224,19 @@ def test_without_a_page_there_is_nothing_to_confirm(before: Transaction | None) 
     assert decided(before, a_confirmation()) == Decision(Ignored("There is no hosted page for this reference."))
 
 
+@pytest.mark.spec("S6")
+@pytest.mark.finding("money-10")
+def test_since_when_an_accepted_payment_is_not_found_counts_from_the_first_such_answer() -> None:
+    before = a_transaction(Stage.AWAITING_RESULT)
+    assert moved(before, unreachable()).not_found_since is None
+    assert moved(before, unreachable(is_not_found=True)).not_found_since == NOW
+    known = a_transaction(Stage.AWAITING_RESULT, not_found_since=START)
+    assert moved(known, unreachable(is_not_found=True)).not_found_since == START
+    assert moved(known, unreachable()).not_found_since == START
+    assert moved(known, accepted()).not_found_since is None
+    assert moved(known, accepted(poll_after=HOUR)).not_found_since is None
+
+
 @pytest.mark.finding("security-26")
 def test_submissions_are_counted() -> None:
     first = decide(ledger_with(a_transaction()), a_begin_submission(), now=START)

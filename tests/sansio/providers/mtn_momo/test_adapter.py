@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderFailed,
@@ -20,6 +21,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
+from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
@@ -28,18 +30,29 @@ from mmo_sansio.providers.common.interface import (
     SignInFailed,
     drive,
 )
-from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN
+from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, WEB_PAYIN, with_poll_interval
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.common.wire import plain_amount
 from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, PENDING_REASONS, REASONS
-from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_IS_FINAL_AFTER, POLL_INTERVALS
+from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_FAILS_AFTER, NOT_FOUND_IS_FINAL_AFTER, POLL_INTERVALS
 from mmo_sansio.providers.mtn_momo.references import reference_id
-from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction, numbered_reference
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Span, earlier, later
+from mmo_sansio.testing import (
+    REFERENCE,
+    START,
+    a_begin_submission,
+    a_brand,
+    a_create_payment,
+    a_method,
+    a_party,
+    a_transaction,
+    accepted,
+    numbered_reference,
+)
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import Flow, Source, Stage, Status, Transaction, Type
 from mmo_sansio.values.money import Money
 
 USER = "c72025f5-5cd1-4630-99e4-8ba4722fad56"
@@ -424,12 +437,76 @@ def test_an_answer_that_says_nothing_usable_changes_nothing(given: HttpResponse 
 
 @pytest.mark.spec("S6")
 def test_not_found_is_believed_only_once_a_submission_is_old_enough_to_be_found() -> None:
-    transaction = a_payment(stage=Stage.AWAITING_RESULT, submitted_at=START)
+    transaction = a_payment(submitted_at=START)
     final = later(START, NOT_FOUND_IS_FINAL_AFTER)
     young = held(PROVIDER.poll(transaction, now=earlier(final, Span(1))), answer(404, NOT_FOUND_BODY))
     assert isinstance(young, ProviderUnreachable)
     old = held(PROVIDER.poll(transaction, now=final), answer(404, NOT_FOUND_BODY))
     assert old == ProviderNeverReceived(REFERENCE, "mtn_ug", transaction.progress.version)
+
+
+@pytest.mark.parametrize("type", [Type.PAYIN, Type.PAYOUT])
+@pytest.mark.parametrize(
+    ("code", "since", "is_failed"),
+    [
+        ("RESOURCE_NOT_FOUND", None, False),
+        ("RESOURCE_NOT_FOUND", later(START, Span(1)), False),
+        ("RESOURCE_NOT_FOUND", START, True),
+        ("TRANSACTION_NOT_FOUND", START, False),
+        (None, START, False),
+    ],
+)
+@pytest.mark.spec("S2", "S6")
+@pytest.mark.finding("money-10")
+def test_what_was_accepted_and_is_not_found_fails_after_a_day_of_that_answer_alone(
+    code: str | None, since: Instant | None, is_failed: bool, type: Type
+) -> None:
+    before = a_payment(type, Stage.AWAITING_RESULT, submitted_at=START, not_found_since=since)
+    now = later(START, NOT_FOUND_FAILS_AFTER)
+    report = held(PROVIDER.poll(before, now=now), answer(404, {"code": code}))
+    if is_failed:
+        assert isinstance(report, ProviderFailed)
+        assert (report.error_code, report.native_code) == (ErrorCode.PROVIDER_TIMEOUT, "RESOURCE_NOT_FOUND")
+    else:
+        assert isinstance(report, ProviderUnreachable)
+        assert report.is_not_found is (code == "RESOURCE_NOT_FOUND")
+
+
+NOT_FOUND, PENDING = answer(404, NOT_FOUND_BODY), answer(200, a_status("PENDING"))
+
+
+def polled_for(gateway: Gateway, hours: int, to: HttpResponse) -> None:
+    """Lets these hours pass, with this answer to every poll."""
+    start = later(START, Span(0)) if not gateway.journal else gateway.journal[-1].at
+    while (at := gateway.next_wake()) is not None and at <= start + hours * HOUR:
+        gateway.wake(now=at)
+        before = gateway.transaction(REFERENCE)
+        if not before.progress.stage.is_terminal:
+            report = held(PROVIDER.poll(before, now=at), to)
+            gateway.receive(with_poll_interval(report, PROVIDER.operations, before), now=at)
+
+
+@pytest.mark.spec("S2", "S5", "S6")
+@pytest.mark.finding("money-10")
+def test_an_accepted_payment_that_is_not_found_for_a_day_does_not_wait_for_its_expiry() -> None:
+    gateway = Gateway()
+    methods = (a_method(provider="mtn_ug"),)
+    for given in (a_create_payment(brand=a_brand(methods=methods)), a_begin_submission(), accepted(provider="mtn_ug")):
+        gateway.receive(given, now=START)
+    polled_for(gateway, 20, NOT_FOUND)
+    polled_for(gateway, 2, PENDING)
+    polled_for(gateway, 20, NOT_FOUND)
+    polled_for(gateway, 2, answer(503))
+    assert gateway.transaction(REFERENCE).status is Status.PENDING
+    polled_for(gateway, 4, NOT_FOUND)
+    ended = gateway.transaction(REFERENCE)
+    assert (ended.progress.error_code, ended.progress.completion_source) == (ErrorCode.PROVIDER_TIMEOUT, Source.POLL)
+    assert ended.progress.completed_at is not None
+    assert 46 * HOUR <= ended.progress.completed_at - START <= 48 * HOUR
+    paid = held(PROVIDER.poll(ended, now=later(START, Span(60 * HOUR))), answer(200, a_status("SUCCESSFUL")))
+    gateway.receive(paid, now=later(START, Span(60 * HOUR)))
+    assert gateway.transaction(REFERENCE) == ended
+    assert [each.reason for each in gateway.suspense] == [SuspenseReason.CONFLICTING_RESULT]
 
 
 def test_questions_come_often_while_a_payer_may_approve_and_seldom_later() -> None:
@@ -514,6 +591,11 @@ def test_a_market_that_is_new_needs_an_address() -> None:
         ({"collection_api_key": "SECRET\r\nx"}, "collection_api_key"),
         ({"disbursement_api_user": "SECRET"}, "disbursement_api_user"),
         ({"payer_message": "x" * 129}, "payer_message"),
+        ({"payer_message": "Mama's Shop"}, "payer_message"),
+        ({"payer_message": "Shop & Co"}, "payer_message"),
+        ({"payer_message": "Shop <b>"}, "payer_message"),
+        ({"payer_message": "Shop\nCo"}, "payer_message"),
+        ({"payer_message": ""}, "payer_message"),
         (dict.fromkeys(k for k in OPTIONS if k != "market"), "collection_subscription_key"),
     ],
 )
@@ -524,14 +606,6 @@ def test_an_option_of_no_use_is_named_and_never_quoted(options: dict[str, Any], 
     assert "SECRET" not in str(refusal.value)
 
 
-def test_no_secret_stands_in_a_repr() -> None:
-    assert "SECRET" not in repr(PROVIDER)
-    assert HOOKS not in repr(PROVIDER)
-        ({"payer_message": "Mama's Shop"}, "payer_message"),
-        ({"payer_message": "Shop & Co"}, "payer_message"),
-        ({"payer_message": "Shop <b>"}, "payer_message"),
-        ({"payer_message": "Shop\nCo"}, "payer_message"),
-        ({"payer_message": ""}, "payer_message"),
 @pytest.mark.finding("money-11")
 def test_a_message_that_mtn_rejects_is_refused_with_its_character() -> None:
     with pytest.raises(OptionError, match='has the character "\'", which MTN rejects') as refusal:
@@ -540,3 +614,6 @@ def test_a_message_that_mtn_rejects_is_refused_with_its_character() -> None:
     assert a_provider(payer_message="Café Ngũgĩ, n° 7 (shop)").account.payer_message == "Café Ngũgĩ, n° 7 (shop)"
 
 
+def test_no_secret_stands_in_a_repr() -> None:
+    assert "SECRET" not in repr(PROVIDER)
+    assert HOOKS not in repr(PROVIDER)
