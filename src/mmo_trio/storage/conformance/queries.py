@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.messages.replies import Accepted
@@ -224,6 +225,10 @@ async def check_suspense_book(open_store: OpenStore) -> None:
         (entry,) = await store.admin.suspense()
         assert (entry.times, entry.first_at, entry.last_at) == (3, NOON, NOON + 2)
         assert not await store.admin.suspense(brand="acme")
+        assert not await store.admin.suspense_entries(reasons=[SuspenseReason.LATE_RESULT])
+        unreadable = [SuspenseReason.LATE_RESULT, SuspenseReason.UNREADABLE]
+        assert await store.admin.suspense_entries(reasons=unreadable) == [entry]
+        assert not await store.admin.suspense_entries(reasons=unreadable, before=entry.id)
         assert await store.admin.close_suspense(entry.id, by="ada", note="a test call", now=after_noon(9))
         assert not await store.admin.close_suspense(entry.id, by="bob", note="", now=after_noon(10))
         assert not await store.admin.close_suspense(entry.id + 1, by="bob", note="", now=after_noon(10))

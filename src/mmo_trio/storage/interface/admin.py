@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.back_test import RecordedRequest, RefusedRequest
 from mmo_sansio.values.clock import Instant
@@ -102,9 +102,15 @@ class AdminStore(Protocol):
         ...
 
     async def suspense_entries(
-        self, *, with_closed: bool = False, before: int | None = None, limit: int = 50
+        self,
+        *,
+        reasons: Sequence[SuspenseReason] = (),
+        with_closed: bool = False,
+        before: int | None = None,
+        limit: int = 50,
     ) -> Sequence[SuspenseEntry]:
-        """Return entries of the suspense book with ids below a number, the newest first."""
+        """Return entries of the suspense book with ids below a number, the newest first; with reasons only those that
+        have one of them."""
         ...
 
     async def suspense_of_payment(self, gateway_reference: str) -> Sequence[SuspenseEntry]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from attrs import define, evolve
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.stuck import is_stuck
@@ -340,12 +340,19 @@ class MemoryAdminStore(MemoryConfigurationChanges):
         return [each for each in book if each.gateway_reference == gateway_reference]
 
     async def suspense_entries(
-        self, *, with_closed: bool = False, before: int | None = None, limit: int = 50
+        self,
+        *,
+        reasons: Sequence[SuspenseReason] = (),
+        with_closed: bool = False,
+        before: int | None = None,
+        limit: int = 50,
     ) -> Sequence[admin_types.SuspenseEntry]:
         return [
             each
             for each in reversed((await self._memory()).suspense)
-            if (with_closed or each.closed_at is None) and (before is None or each.id < before)
+            if (with_closed or each.closed_at is None)
+            and (before is None or each.id < before)
+            and (not reasons or each.reason in reasons)
         ][:limit]
 
     async def count_payments(

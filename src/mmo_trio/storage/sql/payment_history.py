@@ -82,10 +82,12 @@ def suspense_of_payment(gateway_reference: str) -> SqlQuery[Sequence[SuspenseEnt
 
 
 def suspense_entries(
-    *, with_closed: bool = False, before: int | None = None, limit: int = 50
+    *, reasons: Sequence[SuspenseReason] = (), with_closed: bool = False, before: int | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[SuspenseEntry]]:
-    """Return entries with ids below a number, the newest first."""
+    """Return entries with ids below a number, and of these reasons where there are any, the newest first."""
     where = Where().and_("id < ?", before)
+    if reasons:
+        where.among("reason", [each.value for each in reasons])
     if not with_closed:
         where.and_("closed_at IS NULL")
     return _select_suspense(f"{where} ORDER BY id DESC LIMIT ?", *where.values, limit)
