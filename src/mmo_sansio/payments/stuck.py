@@ -1,9 +1,10 @@
-"""Defines which payments are stuck, and what contradicts ending one by hand."""
+"""Defines which payments are stuck, and what in the suspense book contradicts the end of one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Final
 
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.values.clock import HOUR, Instant, elapsed
@@ -11,6 +12,13 @@ from mmo_sansio.values.model import Evidence, Stage, Transaction
 
 STUCK_AFTER = HOUR
 """How long after the beginning of its submission a payment without a result is stuck."""
+
+CONTRARY_REASONS: Final = (
+    SuspenseReason.LATE_RESULT,
+    SuspenseReason.CONFLICTING_RESULT,
+    SuspenseReason.UNCONFIRMED_RECEIPT,
+)
+"""The reasons of the entries that can say of a payment which has ended that its merchant was told something wrong."""
 
 _NOT_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADABLE})
 
@@ -27,6 +35,12 @@ def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
     return elapsed(began_at, now) >= STUCK_AFTER
 
 
+def contradicts(succeeded: bool, reason: SuspenseReason, content: str) -> bool:
+    """Tell whether an entry of the suspense book, by its reason and text, reports the opposite of this outcome."""
+    result = json.loads(content).get("result")
+    return reason not in _NOT_EVIDENCE and result == ("failed" if succeeded else "success")
+
+
 def contradicting_entry(
     succeeded: bool, entries: Iterable[tuple[SuspenseReason, str]], *, provider: str, known: Evidence | None = None
 ) -> str | None:
@@ -35,11 +49,9 @@ def contradicting_entry(
     `entries` are the reasons and texts of the payment's entries in the suspense book, `known` a reported receipt, which
     may not be there yet.
     """
-    expected = "success" if succeeded else "failed"
     if known is not None and not succeeded:
         return f"{provider} has reported the receipt {known.receipt}."
-    for reason, text in entries:
-        result = json.loads(text).get("result")
-        if reason not in _NOT_EVIDENCE and result in ("success", "failed") and result != expected:
-            return f"{provider} has reported a result '{result}', which is in the suspense book."
+    if any(contradicts(succeeded, reason, text) for reason, text in entries):
+        result = "failed" if succeeded else "success"
+        return f"{provider} has reported a result '{result}', which is in the suspense book."
     return None

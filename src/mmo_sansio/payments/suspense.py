@@ -92,6 +92,7 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "providerReference": evidence.receipt,
                 "amount": str(evidence.amount) if evidence.amount else None,
                 "nativeCode": evidence.code,
+                "confirmed": False,
             }
         case ProviderHinted():
             return {"result": "hint", "told": input_.content}

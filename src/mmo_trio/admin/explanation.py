@@ -10,6 +10,7 @@ from attrs import frozen
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import WithheldReason
+from mmo_sansio.payments.stuck import CONTRARY_REASONS
 from mmo_sansio.values.clock import LAST_INSTANT, format_with_microseconds
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import EXPLANATIONS
@@ -79,21 +80,22 @@ def conclusions(history: PaymentHistory) -> list[str]:
     ]
 
 
-_CONTRADICTIONS = (SuspenseReason.LATE_RESULT, SuspenseReason.CONFLICTING_RESULT, SuspenseReason.CONFLICTING_DEPOSIT)
+_CONTRADICTIONS = (*CONTRARY_REASONS, SuspenseReason.CONFLICTING_DEPOSIT)
 
 
 def _contradiction_sentences(history: PaymentHistory) -> Iterator[str]:
-    """Tell what was reported after the end and says otherwise, as long as nobody has looked into it."""
+    """Tell what was reported and says otherwise than the end, as long as nobody has looked into it."""
     ended = {Status.SUCCESS: "success", Status.FAILED: "failed"}.get(history.transaction.status)
     for each in history.suspense if ended is not None else ():
         if each.closed_at is not None or each.reason not in _CONTRADICTIONS:
             continue
         told = json.loads(each.content)
-        if told.get("result") == ended and each.reason is SuspenseReason.LATE_RESULT:
+        if told.get("result") == ended and each.reason is not SuspenseReason.CONFLICTING_RESULT:
             continue
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)
-        yield f"{each.provider} said otherwise after its end: {report} (entry {each.id} of the suspense book)."
+        how = "and has not confirmed it" if told.get("confirmed") is False else "after its end"
+        yield f"{each.provider} said otherwise {how}: {report} (entry {each.id} of the suspense book)."
 
 
 def _outcome_sentences(transaction: Transaction) -> Iterator[str]:

@@ -153,6 +153,8 @@ def _input_text(line: JournalEntry) -> str:
         return "ended it by the receipt that the provider had reported, as no question about it was answered"
     if line.input_name == "ProviderFailed" and line.stage_after in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
         return "says that the money will not move, and had reported a receipt: it is asked again"
+    if line.input_name == "ProviderHinted" and "suspense" in json.loads(line.detail):
+        return "reported a result, now in the suspense book"
     if line.input_name == "BeginSubmission" and line.stage_after == Stage.FAILED:
         return "did not send the payment to its provider"
     return _INPUT_TEXTS.get(line.input_name, line.input_name)

@@ -76,7 +76,7 @@ def test_every_error_code_is_told_with_its_advice(code: ErrorCode) -> None:
     assert "the operator." not in text
 
 
-def an_entry(reason: SuspenseReason, *, is_open: bool = True, **content: str | None) -> SuspenseEntry:
+def an_entry(reason: SuspenseReason, *, is_open: bool = True, **content: str | bool | None) -> SuspenseEntry:
     """Entry 3 of the suspense book, with this report."""
     closed_at = None if is_open else a.START
     return SuspenseEntry(
@@ -114,6 +114,13 @@ FAILED, SUCCEEDED = a.failed(), a.succeeded()
             an_entry(SuspenseReason.CONFLICTING_DEPOSIT, result="deposit", amount="75.00 KES", msisdn="254700000001"),
             "mpesa said otherwise after its end: deposit, 75.00 KES (entry 3 of the suspense book).",
         ),
+        (
+            FAILED,
+            an_entry(
+                SuspenseReason.UNCONFIRMED_RECEIPT, result="success", providerReference="SG632NMUAB", confirmed=False
+            ),
+            "mpesa said otherwise and has not confirmed it: success, SG632NMUAB (entry 3 of the suspense book).",
+        ),
     ],
 )
 def test_what_the_provider_said_otherwise_after_the_end_comes_first(
@@ -133,8 +140,9 @@ def test_what_the_provider_said_otherwise_after_the_end_comes_first(
         ((a.a_begin_submission(), SUCCEEDED), an_entry(SuspenseReason.REPEATED_RESULT, result="success")),
         ((a.a_begin_submission(), FAILED), an_entry(SuspenseReason.LATE_RESULT, is_open=False, result="success")),
         ((a.a_begin_submission(),), an_entry(SuspenseReason.CONFLICTING_DEPOSIT, result="deposit")),
+        ((a.a_begin_submission(), SUCCEEDED), an_entry(SuspenseReason.UNCONFIRMED_RECEIPT, result="success")),
     ],
-    ids=["the same late", "the same again", "closed", "pending"],
+    ids=["the same late", "the same again", "closed", "pending", "settled by its receipt"],
 )
 def test_nothing_else_in_the_suspense_book_says_otherwise(inputs: tuple[Input, ...], entry: SuspenseEntry) -> None:
     assert "otherwise" not in explained(evolve(case(*inputs), suspense=[entry]))
