@@ -17,6 +17,7 @@ from mmo_trio.admin.explanation import conclusions, load_payment_history
 from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import UNFINISHED_STATES
 from mmo_trio.admin.timeline import timeline
+from mmo_trio.admin.told_wrong import find_told_wrong, merchant_message
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import (
     PAGE_SIZE,
@@ -112,6 +113,7 @@ async def show_payment(reference: str) -> str:
     await record_view(about)
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
     outcomes = _possible_outcomes(transaction)
+    wrong = find_told_wrong(transaction, history.suspense, history.callbacks)
     views = [show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED]
     return await render_template(
         "payment.html",
@@ -120,6 +122,7 @@ async def show_payment(reference: str) -> str:
         order=transaction.order,
         api_object=format_json(transaction_object(transaction).decode()) if mask.can_see_personal_data else "",
         conclusions=[mask.text(to_reading_text(each)) for each in conclusions(history)],
+        merchant_text=wrong and mask.text(merchant_message(wrong)),
         story=tell_story(timeline(history, with_free_text=mask.can_see_personal_data), mask, console().provider_titles),
         callbacks=history.callbacks,
         suspense=history.suspense,

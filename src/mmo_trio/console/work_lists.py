@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import Conflict
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.clock import elapsed
+from mmo_trio.admin.told_wrong import list_told_wrong, merchant_message
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import (
     CARDS_PAGE_SIZE,
@@ -24,6 +25,7 @@ from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, record_view, require
 from mmo_trio.console.story import format_span
 from mmo_trio.console.views import show_event
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
 
 OUTCOME_TEXTS: Mapping[DeliveryOutcome, str] = {
     DeliveryOutcome.DELIVERED: "delivered",
@@ -54,16 +56,24 @@ async def stuck() -> str:
 
 @pages.get("/suspense")
 async def suspense() -> str:
-    """List the entries of the suspense book, the newest first."""
-    with_closed = request.args.get("closed") == "1"
-    before = parse_row_number(request.args.get("before"))
-    found = await console().store.admin.suspense_entries(
-        with_closed=with_closed, before=before, limit=CARDS_PAGE_SIZE + 1
-    )
+    """List the entries of the suspense book, the newest first: the open ones, all, or those that contradict what a
+    merchant was told."""
+    store, selected = console().store, query_argument("show")
+    before, limit = parse_row_number(request.args.get("before")), CARDS_PAGE_SIZE + 1
+    found: Sequence[SuspenseEntry]
+    messages: dict[int, str] = {}
+    if selected == "told-wrong":
+        wrong = await list_told_wrong(store, before=before, limit=limit)
+        found = [each.entry for each in wrong]
+        messages = {each.entry.id: current_user().mask.text(merchant_message(each)) for each in wrong}
+    else:
+        found = await store.admin.suspense_entries(with_closed=selected == "all", before=before, limit=limit)
     shown, last = split_page(found, CARDS_PAGE_SIZE)
     if shown:
         await record_view("suspense", [each.id for each in shown])
-    return await render_template("suspense.html", entries=shown, next_page=last and last.id, with_closed=with_closed)
+    return await render_template(
+        "suspense.html", entries=shown, messages=messages, next_page=last and last.id, selected=selected
+    )
 
 
 @pages.post("/suspense/<int:id>/close")

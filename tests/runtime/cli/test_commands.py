@@ -161,7 +161,7 @@ def test_transactions_are_listed_by_the_beginning_of_a_reference(data: Path) -> 
     listed = as_json("tx", "list", "--reference", PAID[:-1].lower(), "--brand", "acme", "--data", data)
     assert PAID in [each["transaction"]["gatewayReference"] for each in listed]
     assert as_json("tx", "list", "--reference", "rder", "--data", data) == []
-    assert "either --stuck or --reference" in refusal(2, "tx", "list", "--stuck", "--reference", "o", "--data", data)
+    assert "only one of --stuck" in refusal(2, "tx", "list", "--stuck", "--reference", "o", "--data", data)
 
 
 @pytest.mark.spec("S1", "S2")
@@ -215,6 +215,25 @@ def test_a_payment_is_explained(data: Path) -> None:
     assert "no outcome yet" in failed
     pending = " ".join(as_json("explain", WAITING, "--data", data)["conclusions"])
     assert "It is pending" in pending
+
+
+@pytest.mark.spec("S5")
+def test_what_a_merchant_was_told_wrong_is_listed_with_a_text_to_send(data: Path) -> None:
+    (found,) = as_json("tx", "list", "--told-wrong", "--data", data)
+    assert (found["transaction"]["gatewayReference"], found["brand"]) == (PAID, "acme")
+    wrong = found["toldWrong"]
+    assert (wrong["told"], wrong["reported"], wrong["isCalledBack"]) == ("success", "failed", False)
+    assert wrong["toldAt"] == found["transaction"]["completedAt"]
+    assert as_json("explain", PAID, "--data", data)["toldWrong"] == wrong
+    assert as_json("explain", LATE, "--data", data)["toldWrong"] is None
+    assert as_json("tx", "list", "--told-wrong", "--brand", "zuri", "--data", data) == []
+    shown = mmo("tx", "list", "--told-wrong", "--data", data)
+    assert "success 20" in shown.stdout
+    assert "mmo explain" in shown.stderr
+    assert "You may not have the money." in mmo("explain", PAID, "--data", data).stdout
+    assert "only one of --stuck" in refusal(2, "tx", "list", "--told-wrong", "--stuck", "--data", data)
+    assert mmo("suspense", "close", wrong["suspenseEntry"], "--note", "told them", "--data", data).exit_code == 0
+    assert as_json("tx", "list", "--told-wrong", "--data", data) == []
 
 
 @pytest.mark.spec("S5")

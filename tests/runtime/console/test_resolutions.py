@@ -198,13 +198,17 @@ async def test_a_suspense_entry_is_closed_with_a_note(sandbox: Running, signed_i
         while not await sandbox.seen("suspense"):
             await sandbox.advance("1s")
     assert b"Entry 1: conflicting result" in (await sam.get("/suspense")).body
+    for page in ("/suspense?show=told-wrong", f"/payments/{reference}"):
+        assert b"A text to send to the merchant" in (await sam.get(page)).body
+        assert b"please correct your own books" in (await sam.get(page)).body
     hidden = b"hidden from your role"
     assert [hidden in (await who.get("/suspense")).body for who in (vera, sam)] == [True, False]
     assert (await sam.post("/suspense/1/close", note=" ")).status == 400
     assert (await sam.post("/suspense/1/close", note="informed the merchant")).status == 303
     assert (await sam.post("/suspense/1/close", note="again")).status == 409
     assert b"informed the merchant" not in (await sam.get("/suspense")).body
-    assert b"informed the merchant" in (await sam.get("/suspense?closed=1")).body
+    assert b"No merchant was told wrong" in (await sam.get("/suspense?show=told-wrong")).body
+    assert b"informed the merchant" in (await sam.get("/suspense?show=all")).body
     assert b"informed the merchant" in (await sam.get(f"/payments/{reference}")).body
 
 

@@ -9,8 +9,9 @@ import click
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
+from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong, merchant_message
 from mmo_trio.cli.commands.suspense import suspense_entry_to_json
-from mmo_trio.cli.commands.tx import brand_option, find_transaction
+from mmo_trio.cli.commands.tx import brand_option, find_transaction, told_wrong_to_json
 from mmo_trio.cli.support.brand_json import brand_keys_to_json
 from mmo_trio.cli.support.output import (
     admin_transaction_json,
@@ -51,6 +52,10 @@ def _print_history(history: PaymentHistory) -> None:
     print_line(f"{order.gateway_reference} ({order.brand}: {name})", "bold")
     for sentence in conclusions(history):
         print_line(f"• {sentence}")
+    if (wrong := _find_wrong(history)) is not None:
+        print_line("")
+        print_line("A text to send to the merchant:", "bold")
+        print_line(merchant_message(wrong))
     print_line("")
     rows = ((format_millisecond(line.at), line.actor, line.text) for line in timeline(history))
     print_table(("when", "who", "what happened"), rows)
@@ -59,9 +64,15 @@ def _print_history(history: PaymentHistory) -> None:
     print_line(transaction_object(history.transaction).decode())
 
 
+def _find_wrong(history: PaymentHistory) -> ToldWrong | None:
+    return find_told_wrong(history.transaction, history.suspense, history.callbacks)
+
+
 def _to_json(history: PaymentHistory) -> str:
+    wrong = _find_wrong(history)
     members = {
         "conclusions": conclusions(history),
+        "toldWrong": wrong and told_wrong_to_json(wrong),
         "timeline": [
             {
                 "at": format_instant(each.at),

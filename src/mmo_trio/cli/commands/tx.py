@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 
@@ -13,6 +14,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
+from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, merchant_message
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import (
@@ -108,6 +110,9 @@ def show(reference: str, brand: str | None, target: CommandTarget, as_json: bool
 @click.option("--status", type=click.Choice([each.value for each in Status]), help="Only those with this status.")
 @click.option("--stuck", is_flag=True, help="Only those whose outcome has been unknown for an hour, the oldest first.")
 @click.option(
+    "--told-wrong", is_flag=True, help="Only those whose provider now says otherwise than their merchants know."
+)
+@click.option(
     "--reference",
     "beginning",
     help=f"Only those with a reference that begins so, of the newest {BEGINNING_SCANNED_MAX:,}.",
@@ -119,14 +124,19 @@ def list_(
     brand: str | None,
     status: str | None,
     stuck: bool,
+    told_wrong: bool,
     beginning: str | None,
     limit: int,
     target: CommandTarget,
     as_json: bool,
 ) -> None:
     """List transactions, the newest first."""
-    if stuck and beginning is not None:
-        raise UsageProblem("Say either --stuck or --reference.")
+    if stuck + told_wrong + (beginning is not None) > 1:
+        raise UsageProblem("Say only one of --stuck, --told-wrong and --reference.")
+    if told_wrong:
+        found_wrong = target.with_store(lambda store: list_told_wrong(store, brand=brand, limit=limit))
+        _print_told_wrong(found_wrong, as_json=as_json)
+        return
     only_status = None if status is None else Status(status)
     found: Sequence[Transaction]
     if stuck:
@@ -236,6 +246,49 @@ async def _resolve(
         return await resolve_payment(store, submit, transaction, resolution, record)
     except ResolutionRefused as refused:
         raise NegativeAnswer(str(refused)) from None
+
+
+def told_wrong_to_json(wrong: ToldWrong) -> dict[str, object]:
+    """Return as a JSON object what the merchant was told, what is reported now, and a text for the merchant."""
+    return {
+        "told": wrong.transaction.status,
+        "toldAt": format_instant(wrong.told_at),
+        "isCalledBack": wrong.called_back_at is not None,
+        "reported": wrong.reported,
+        "reportedAt": format_instant(wrong.entry.first_at),
+        "isConfirmed": wrong.is_confirmed,
+        "amount": wrong.amount,
+        "receipt": wrong.receipt,
+        "suspenseEntry": wrong.entry.id,
+        "message": merchant_message(wrong),
+    }
+
+
+def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
+    if as_json:
+        objects = (
+            f'{admin_transaction_json(each.transaction)[:-1]},"toldWrong":{json.dumps(told_wrong_to_json(each))}}}'
+            for each in found
+        )
+        print_json_text(f"[{','.join(objects)}]")
+        return
+    print_table(
+        ("gatewayReference", "brand", "merchantReference", "amount", "told", "reported", "receipt"),
+        (
+            (
+                each.transaction.reference,
+                each.transaction.order.brand,
+                each.transaction.order.merchant_reference,
+                each.transaction.order.requested,
+                f"{each.transaction.status} {format_second(each.told_at)}",
+                f"{each.reported} {each.amount or ''} {format_second(each.entry.first_at)}",
+                each.receipt,
+            )
+            for each in found
+        ),
+    )
+    if found:
+        print_status("`mmo explain REFERENCE` has a text to send to the merchant.")
 
 
 def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:

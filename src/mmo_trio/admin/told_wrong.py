@@ -1,0 +1,160 @@
+"""Finds payments whose provider now says otherwise than their merchants were told, and writes what to send them (S5).
+
+The result of a payment never changes and its callback is sent once, so only a person can tell the merchant.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from attrs import frozen
+
+from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.payments.stuck import CONTRARY_REASONS, contradicts
+from mmo_sansio.values.clock import Instant, format_with_microseconds
+from mmo_sansio.values.model import Status, Transaction, Type
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.interface.store import Store
+
+ENTRIES_READ = 100
+"""Entries of the suspense book that are read from the store at once."""
+
+
+@frozen
+class ToldWrong:
+    """Describes a payment with a report that says the opposite of what its merchant was told."""
+
+    transaction: Transaction
+    entry: SuspenseEntry
+    """The open entry of the suspense book with the report: the newest, one that the provider has confirmed first."""
+    called_back_at: Instant | None
+    """When the merchant took the callback; None: look-ups and records alone tell the result."""
+
+    @property
+    def told_at(self) -> Instant:
+        """Return when the merchant took the callback, or since when look-ups have told the result."""
+        ended_at = self.transaction.progress.completed_at
+        assert ended_at is not None  # Only what has ended was told.
+        return self.called_back_at or ended_at
+
+    @property
+    def reported(self) -> Status:
+        """Return what the provider says now."""
+        return Status.FAILED if self.transaction.status is Status.SUCCESS else Status.SUCCESS
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Tell whether the report is more than a notification that the provider has not confirmed when asked."""
+        return _is_confirmed(self.entry)
+
+    @property
+    def receipt(self) -> str | None:
+        """Return the receipt of the report; None when it names none."""
+        return _member(self.entry, "providerReference")
+
+    @property
+    def amount(self) -> str | None:
+        """Return the amount of the report, such as `450.00 KES`; None when it names none."""
+        return _member(self.entry, "amount")
+
+
+def find_told_wrong(
+    transaction: Transaction, suspense: Iterable[SuspenseEntry], callbacks: Iterable[CallbackRecorded]
+) -> ToldWrong | None:
+    """Return the payment with the report that contradicts its end; None when no open entry of its suspense does."""
+    if transaction.status is Status.PENDING:
+        return None
+    succeeded = transaction.status is Status.SUCCESS
+    contrary = [
+        each
+        for each in suspense
+        if each.closed_at is None
+        and each.reason in CONTRARY_REASONS
+        and contradicts(succeeded, each.reason, each.content)
+    ]
+    if not contrary:
+        return None
+    delivered = [each.at for each in callbacks if each.attempt.outcome is DeliveryOutcome.DELIVERED]
+    entry = max(contrary, key=lambda each: (_is_confirmed(each), each.id))
+    return ToldWrong(transaction, entry, min(delivered, default=None))
+
+
+async def list_told_wrong(
+    store: Store, *, brand: str | None = None, before: int | None = None, limit: int
+) -> list[ToldWrong]:
+    """Return such payments, once each, by their entries with ids below a number, the newest first."""
+    found: list[ToldWrong] = []
+    while True:
+        entries = await store.admin.suspense_entries(reasons=CONTRARY_REASONS, before=before, limit=ENTRIES_READ)
+        named = [each.gateway_reference for each in entries if each.gateway_reference and brand in (None, each.brand)]
+        payments = await store.transactions(named)
+        for each in entries:
+            payment = payments.get(each.gateway_reference or "")
+            if payment is None or find_told_wrong(payment, [each], ()) is None:
+                continue
+            wrong = await _load(store, payment)
+            if wrong is not None and wrong.entry.id == each.id:
+                found.append(wrong)
+            if len(found) == limit:
+                return found
+        if len(entries) < ENTRIES_READ:
+            return found
+        before = entries[-1].id
+
+
+async def _load(store: Store, payment: Transaction) -> ToldWrong | None:
+    suspense = await store.admin.suspense_of_payment(payment.reference)
+    return find_told_wrong(payment, suspense, await store.admin.callbacks(gateway_reference=payment.reference))
+
+
+def merchant_message(wrong: ToldWrong) -> str:
+    """Return a text in plain English that staff can send to the merchant."""
+    order, progress, entry = wrong.transaction.order, wrong.transaction.progress, wrong.entry
+    name = f"your reference {order.merchant_reference}" if order.merchant_reference else "an offline deposit"
+    words = {Status.SUCCESS: "was paid", Status.FAILED: "failed"}
+    told = words[wrong.transaction.status] + (f" ({progress.error_code})" if progress.error_code else "")
+    how = f"We told you by callback on {_time(wrong.told_at)} that it {told}."
+    if wrong.called_back_at is None:
+        how = f"Since {_time(wrong.told_at)} our API has said that it {told}; the callback did not reach you."
+    details = [wrong.amount, wrong.receipt and f"receipt {wrong.receipt}"]
+    report = ", ".join(each for each in details if each)
+    return "\n".join(
+        (
+            f"Payment {order.gateway_reference} ({name}), {order.type} of {order.requested} by {order.provider_title}:",
+            how,
+            f"{order.provider_title} has reported otherwise on {_time(entry.first_at)}: it {words[wrong.reported]}"
+            + (f", {report}." if report else "."),
+            _advice(wrong),
+            "Our API does not change the result, and no second callback follows: please correct your own books.",
+            f"For questions, answer to this message and name the payment and our entry {entry.id}.",
+        )
+    )
+
+
+def _advice(wrong: ToldWrong) -> str:
+    is_payin = wrong.transaction.order.type is Type.PAYIN
+    if wrong.reported is Status.FAILED:
+        if is_payin:
+            return "You may not have the money. Do not deliver, if you have not yet, before we write to you again."
+        return "The payee may not have the money. Do not pay again before we write to you again."
+    if not wrong.is_confirmed:
+        forbidden = "ask the payer to pay again, and do not deliver," if is_payin else "pay again"
+        return f"It has not confirmed that yet. Do not {forbidden} before we write to you again."
+    if is_payin:
+        return "You have the money: deliver, or pay it back. Do not ask the payer to pay again."
+    return "The payee has the money: do not pay again. If you have already, answer to this message at once."
+
+
+def _is_confirmed(entry: SuspenseEntry) -> bool:
+    return json.loads(entry.content).get("confirmed") is not False
+
+
+def _member(entry: SuspenseEntry, name: str) -> str | None:
+    value = json.loads(entry.content).get(name)
+    return None if value is None else str(value)
+
+
+def _time(at: Instant) -> str:
+    return f"{format_with_microseconds(at)[:19].replace('T', ' ')} UTC"

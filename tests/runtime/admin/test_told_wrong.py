@@ -1,0 +1,153 @@
+"""Payments whose provider says otherwise than their merchants were told: the list, and the text to send (S5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import pytest
+from attrs import evolve
+
+from mmo_sansio.messages.inputs import (
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderHinted,
+    ProviderSucceeded,
+    TransactionWoke,
+)
+from mmo_sansio.testing import builders as a
+from mmo_sansio.values.clock import DAY, SECOND, Span, later
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Evidence, Operation, Source, Status
+from mmo_sansio.values.money import Money
+from mmo_trio.admin.explanation import conclusions, load_payment_history
+from mmo_trio.admin.timeline import timeline
+from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, merchant_message
+from mmo_trio.storage.conformance.driver import submit_batch
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.memory.store import open_memory
+
+AboutPayment: TypeAlias = TransactionWoke | ProviderAccepted | ProviderSucceeded | ProviderFailed | ProviderHinted
+
+EXPIRED = later(a.START, Span(3 * DAY + SECOND))
+PAID = a.succeeded(source=Source.POLL, provider_reference="SG632NMUAB", final=Money(7_500, "KES"))
+RECEIPT = Evidence("SG632NMUAB", "0", Money(7_500, "KES"), settles=True)
+HINTED = a.hinted(native_code="0", evidence=RECEIPT)
+FAILED = a.failed(source=Source.POLL, error_code=ErrorCode.USER_TIMEOUT)
+
+
+async def play(
+    store: Store, *inputs: AboutPayment, reference: str = a.REFERENCE, operation: Operation = Operation.DIRECT_PAYIN
+) -> None:
+    """Creates a payment and applies the inputs about it; it wakes at its expiry."""
+    created = a.a_create_payment(reference, merchant_reference=f"order-{reference[-1]}", operation=operation)
+    now = later(a.START, Span(1))
+    await submit_batch(store, (created, a.START), (a.a_begin_submission(reference), now))
+    for given in inputs:
+        now = max(EXPIRED, now) if isinstance(given, TransactionWoke) else later(now, Span(1))
+        await submit_batch(store, (evolve(given, gateway_reference=reference), now))
+
+
+async def listed(store: Store, **selection: object) -> Sequence[ToldWrong]:
+    return await list_told_wrong(store, **{"limit": 10, **selection})  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    ("inputs", "told", "is_confirmed"),
+    [
+        ((a.a_wake(), PAID), Status.FAILED, True),
+        ((FAILED, PAID), Status.FAILED, True),
+        ((a.a_wake(), HINTED), Status.FAILED, False),
+        ((FAILED, HINTED), Status.FAILED, False),
+        ((a.accepted(), HINTED, FAILED, a.a_wake()), Status.FAILED, False),
+        ((a.a_wake(), HINTED, PAID), Status.FAILED, True),
+        ((PAID, FAILED), Status.SUCCESS, True),
+    ],
+    ids=["late", "conflicting", "late hint", "conflicting hint", "receipt before", "hint and answer", "was paid"],
+)
+async def test_what_was_told_and_proves_wrong_is_listed_once_and_comes_first(
+    inputs: Sequence[AboutPayment], told: Status, is_confirmed: bool
+) -> None:
+    async with open_memory() as store:
+        await play(store, *inputs)
+        (found,) = await listed(store)
+        assert (found.transaction.status, found.is_confirmed) == (told, is_confirmed)
+        assert found.reported is not told
+        if told is Status.FAILED:
+            assert (found.receipt, found.amount) == ("SG632NMUAB", "75.00 KES")
+        history = await load_payment_history(store, found.transaction)
+        assert conclusions(history)[0].startswith("test said otherwise ")
+        assert all("so it is polled" not in each.text for each in timeline(history) if "suspense" in each.text)
+        await store.admin.close_suspense(found.entry.id, by="ada", note="told them", now=later(EXPIRED, Span(9)))
+        assert all(each.entry.id < found.entry.id for each in await listed(store))
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        (a.a_wake(), FAILED),
+        (PAID, evolve(PAID, provider_reference="SG632NMUAC")),
+        (a.accepted(), HINTED),
+        (a.accepted(), HINTED, a.a_wake()),
+    ],
+    ids=["failed late", "another receipt", "pending", "ended by its receipt"],
+)
+async def test_nothing_else_is_listed(inputs: Sequence[AboutPayment]) -> None:
+    async with open_memory() as store:
+        await play(store, *inputs)
+        assert await listed(store) == []
+
+
+@pytest.mark.spec("S5")
+async def test_the_list_is_read_page_by_page_the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mmo_trio.admin.told_wrong.ENTRIES_READ", 2)
+    async with open_memory() as store:
+        references = [a.numbered_reference(number) for number in range(7)]
+        for number, each in enumerate(references):
+            await play(store, *((a.a_wake(), PAID) if number % 3 else (a.a_wake(), FAILED)), reference=each)
+        wrong = [each for number, each in enumerate(references) if number % 3]
+        found = await listed(store)
+        assert [each.transaction.reference for each in found] == wrong[::-1]
+        assert await listed(store, limit=2) == found[:2]
+        assert await listed(store, before=found[1].entry.id) == found[2:]
+        assert await listed(store, brand="other") == []
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    ("operation", "inputs", "advice"),
+    [
+        (Operation.DIRECT_PAYIN, (a.a_wake(), PAID), "You have the money: deliver, or pay it back."),
+        (Operation.DIRECT_PAYOUT, (a.a_wake(), PAID), "The payee has the money: do not pay again."),
+        (Operation.DIRECT_PAYIN, (a.a_wake(), HINTED), "has not confirmed that yet. Do not ask the payer to pay"),
+        (Operation.DIRECT_PAYOUT, (a.a_wake(), HINTED), "has not confirmed that yet. Do not pay again before"),
+        (Operation.DIRECT_PAYIN, (PAID, FAILED), "You may not have the money. Do not deliver, if you have not yet,"),
+        (Operation.DIRECT_PAYOUT, (PAID, FAILED), "Do not pay again before we write to you again."),
+    ],
+)
+async def test_the_merchants_text_says_what_to_do(
+    operation: Operation, inputs: Sequence[AboutPayment], advice: str
+) -> None:
+    async with open_memory() as store:
+        await play(store, *inputs, operation=operation)
+        (found,) = await listed(store)
+        assert advice in merchant_message(found)
+
+
+@pytest.mark.spec("K3", "S5")
+async def test_the_merchants_text_names_the_payment_and_both_reports() -> None:
+    async with open_memory() as store:
+        await play(store, a.a_wake(), PAID, operation=Operation.DIRECT_PAYOUT)
+        (found,) = await listed(store)
+    missed = merchant_message(found)
+    assert missed.splitlines()[1:3] == [
+        "Since 2026-09-24 14:13:21 UTC our API has said that it failed (transaction_expired);"
+        " the callback did not reach you.",
+        "Test Money has reported otherwise on 2026-09-24 14:13:21 UTC: it was paid, 75.00 KES, receipt SG632NMUAB.",
+    ]
+    assert missed.startswith(f"Payment {a.REFERENCE} (your reference order-0), payout of 150.00 KES by Test Money:")
+    assert missed.endswith(f"answer to this message and name the payment and our entry {found.entry.id}.")
+    called_back = merchant_message(evolve(found, called_back_at=later(EXPIRED, Span(1))))
+    assert "We told you by callback on 2026-09-24 14:13:21 UTC that it failed (transaction_expired)." in called_back
