@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from attrs import frozen
 
-from mmo_sansio.payments.reconciliation import RecordedPayment
+from mmo_sansio.payments.reconciliation import RecordedPayment, sum_fees
 from mmo_sansio.values.model import Status
 
 
@@ -22,6 +22,8 @@ class DailyDigest:
     """Payments that ended on the day."""
     sums: dict[str, int]
     """Minor units of the payments that have succeeded, by `type currency`, such as `payin KES`."""
+    fees: dict[str, int]
+    """See `sum_fees`; not part of what is digested, as no operator tells every fee."""
 
 
 def canonical_line(payment: RecordedPayment) -> str:
@@ -42,4 +44,4 @@ def digest_day(payments: Iterable[RecordedPayment]) -> DailyDigest:
         if each.status is Status.SUCCESS:
             sums[f"{each.type.value} {each.amount.currency}"] += each.amount.minor
     text = "".join(sorted(map(canonical_line, ended)))
-    return DailyDigest(sha256(text.encode()).hexdigest(), len(ended), dict(sorted(sums.items())))
+    return DailyDigest(sha256(text.encode()).hexdigest(), len(ended), dict(sorted(sums.items())), sum_fees(ended))

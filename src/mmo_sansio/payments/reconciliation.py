@@ -6,7 +6,7 @@ Give the records first, then the lines of the statement, one by one: each line r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -49,9 +49,21 @@ class RecordedPayment:
     status: Status
     amount: Money
     """What moved; of a payment that has not succeeded, what was asked for."""
+    provider: str = ""
+    """The provider that it was sent to; empty where it was sent to none."""
     fee: Money | None = None
+    """What the provider has told of its fee; None: nothing."""
     is_expected: bool = True
     """Whether a statement of the period must have it. Others may be matched, as they lie near its borders."""
+
+
+def sum_fees(payments: Iterable[RecordedPayment]) -> dict[str, int]:
+    """Return the minor units of the fees that providers have told, by `provider currency`, such as `mpesa KES`."""
+    sums = Counter[str]()
+    for each in payments:
+        if each.fee is not None:
+            sums[f"{each.provider} {each.fee.currency}"] += each.fee.minor
+    return dict(sorted(sums.items()))
 
 
 @frozen
@@ -105,6 +117,10 @@ class Reconciliation:
         for key in {record.gateway_reference, record.merchant_reference, record.receipt} - {None, ""}:
             assert key is not None
             self._by_key.setdefault(key, []).append(record)
+
+    def recorded_fees(self) -> dict[str, int]:
+        """Return the fees, as of `sum_fees`, of the payments that the statement must have."""
+        return sum_fees(each for each in self._records.values() if each.is_expected)
 
     def check_line(self, line: StatementLine) -> list[Difference]:
         """Return how the next line of the statement differs from the records."""

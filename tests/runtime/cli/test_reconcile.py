@@ -52,6 +52,10 @@ def test_a_statement_that_agrees_has_no_difference(data: Path) -> None:
     file = mpesa(data, PAID_ROW, FEE_ROW, DECLINED_ROW)
     found = as_json(*words(data, file, "--preset", "mpesa"))
     assert (found["matched"], found["unsettled"], found["fees"]) == (1, 1, {"KES": "1.50"})
+    assert found["recordedFees"] == {"test KES": "1.50"}
+    assert "Fees by the records: 1.50 KES by test." in mmo(*words(data, file, "--preset", "mpesa")).stdout
+    earlier = as_json(*words(data, mpesa(data), "--preset", "mpesa", "--to", "2020-01-01"))
+    assert earlier["recordedFees"] == {}
     assert not any(found["differences"].values())
 
 
@@ -177,6 +181,7 @@ def test_a_day_has_a_digest_that_another_program_computes_from_the_records(data:
         "date": day,
         "count": 2,
         "sums": {"payin KES": "149.00"},
+        "fees": {"test KES": "1.50"},
         "sha256": sha256("".join(sorted(lines)).encode()).hexdigest(),
     }
     assert found[1]["count"] == 0

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+import pytest
+from attrs import evolve
+
 from mmo_sansio.payments.daily_digest import canonical_line, digest_day
 from mmo_sansio.payments.reconciliation import RecordedPayment
 from mmo_sansio.values.model import Status, Type
@@ -25,6 +28,15 @@ def test_the_digest_does_not_depend_on_the_order_and_leaves_out_what_has_not_end
     assert found == digest_day([FAILED, PAID])
     assert found.sha256 == sha256(text.encode()).hexdigest()
     assert (found.count, found.sums) == (2, {"payin KES": 149_00})
+
+
+@pytest.mark.finding("money-7")
+def test_the_fees_of_a_day_are_summed_by_provider_and_currency_in_minor_units() -> None:
+    fee = evolve(PAID, provider="mpesa", fee=Money(22_40, "KES"))
+    others = [evolve(fee, provider="mpesa_2"), evolve(fee, fee=Money(140, "UGX")), evolve(fee, fee=None)]
+    found = digest_day([fee, fee, *others, FAILED])
+    assert found.fees == {"mpesa KES": 44_80, "mpesa UGX": 140, "mpesa_2 KES": 22_40}
+    assert found.sha256 == digest_day([PAID, PAID, PAID, PAID, PAID, FAILED]).sha256
 
 
 def test_a_day_without_payments_has_a_digest() -> None:

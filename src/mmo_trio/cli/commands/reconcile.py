@@ -165,15 +165,23 @@ def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarge
         return {name: digest_day(payments.values()) for name, payments in found.items()}
 
     rows = [
-        {"brand": name, "date": f"{day:%Y-%m-%d}", "count": each.count, "sums": _sums_text(each), "sha256": each.sha256}
+        {
+            "brand": name,
+            "date": f"{day:%Y-%m-%d}",
+            "count": each.count,
+            "sums": _sums_text(each.sums),
+            "fees": _sums_text(each.fees),
+            "sha256": each.sha256,
+        }
         for name, each in target.with_store(load).items()
     ]
-    columns = {"brand": "brand", "date": "date", "count": "count", "sums": "sums", "sha256": "sha256"}
-    print_rows(columns, rows, as_json=as_json)
+    columns = ("brand", "date", "count", "sums", "fees", "sha256")
+    print_rows({name: name for name in columns}, rows, as_json=as_json)
 
 
-def _sums_text(found: DailyDigest) -> dict[str, str]:
-    return {name: Money(minor, name.rpartition(" ")[2]).text for name, minor in found.sums.items()}
+def _sums_text(sums: Mapping[str, int]) -> dict[str, str]:
+    """Return sums of minor units, by names that end in their currency, as exact amounts."""
+    return {name: Money(minor, name.rpartition(" ")[2]).text for name, minor in sums.items()}
 
 
 def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
@@ -256,6 +264,7 @@ def _recorded_payment(text: bytes, period: _Period) -> RecordedPayment:
             Type(members["type"]),
             Status(members["status"]),
             _money(members["finalAmount"] or members["requestedAmount"]),
+            provider.get("name", ""),
             None if provider.get("fee") is None else _money(provider["fee"]),
             is_expected=period.has(members["completedAt"]),
         )
@@ -269,10 +278,11 @@ def _money(members: Any) -> Money:
 
 def _print_result(reconciliation: Reconciliation, differences: Sequence[Difference], *, as_json: bool) -> None:
     counts = Counter(each.kind for each in differences)
-    fees = {currency: Money(minor, currency).text for currency, minor in sorted(reconciliation.fees.items())}
+    fees, recorded = _sums_text(dict(sorted(reconciliation.fees.items()))), _sums_text(reconciliation.recorded_fees())
     rows = [_row(each) for each in differences]
     if as_json:
         summary = {"matched": reconciliation.matched, "unsettled": reconciliation.unsettled, "fees": fees}
+        summary |= {"recordedFees": recorded}
         kinds = {kind.value: counts[kind] for kind in DifferenceKind}
         print_json_text(json.dumps(summary | {"differences": kinds, "rows": rows}, ensure_ascii=False, indent=2))
         return
@@ -281,6 +291,8 @@ def _print_result(reconciliation: Reconciliation, differences: Sequence[Differen
     print_line(f"{reconciliation.matched} lines have a payment, and {reconciliation.unsettled} are about no money.")
     for currency, text in fees.items():
         print_line(f"Fees by the statement: {text} {currency}.")
+    for name, text in recorded.items():
+        print_line(f"Fees by the records: {text} {name.rpartition(' ')[2]} by {name.rpartition(' ')[0]}.")
     for kind, count in sorted(counts.items()):
         print_line(f"{kind.value}: {count}")
 
