@@ -147,7 +147,7 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.ProviderAccepted(about, provider, Source.POLL, f"P{about[-2:]}", qr=QrCode("text", "cGlj")),
         inputs.ProviderSucceeded(about, provider, random.choice(list(Source)), fee=Money(15, "KES")),
         inputs.ProviderFailed(about, provider, Source.WEBHOOK, random.choice(list(ErrorCode)), None, "17"),
-        inputs.ProviderUnreachable(about, provider, "no answer"),
+        inputs.ProviderUnreachable(about, provider, "no answer", is_not_found=random.random() < 0.5),
         inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
         inputs.ProviderCannotTell(about, provider, random.choice((None, 3, 4))),
         inputs.ProviderHinted(about, provider, "?", evidence=random.choice((None, Evidence("RECEIPT1", "0")))),
