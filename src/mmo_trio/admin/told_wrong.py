@@ -51,8 +51,9 @@ class ToldWrong:
 
     @property
     def receipt(self) -> str | None:
-        """Return the receipt of the report; None when it names none."""
-        return _member(self.entry, "providerReference")
+        """Return the receipt of the report, or of the success that was told; None when neither names one."""
+        told = self.transaction.progress.provider_reference if self.transaction.status is Status.SUCCESS else None
+        return _member(self.entry, "providerReference") or told
 
     @property
     def amount(self) -> str | None:
@@ -117,8 +118,8 @@ def merchant_message(wrong: ToldWrong) -> str:
     told = words[wrong.transaction.status] + (f" ({progress.error_code})" if progress.error_code else "")
     how = f"We told you by callback on {_time(wrong.told_at)} that it {told}."
     if wrong.called_back_at is None:
-        how = f"Since {_time(wrong.told_at)} our API has said that it {told}; the callback did not reach you."
-    details = [wrong.amount, wrong.receipt and f"receipt {wrong.receipt}"]
+        how = f"Since {_time(wrong.told_at)} our API has said that it {told}. You have not confirmed a callback."
+    details = [_member(entry, "errorCode"), wrong.amount, wrong.receipt and f"receipt {wrong.receipt}"]
     report = ", ".join(each for each in details if each)
     return "\n".join(
         (

@@ -143,8 +143,8 @@ async def test_the_merchants_text_names_the_payment_and_both_reports() -> None:
         (found,) = await listed(store)
     missed = merchant_message(found)
     assert missed.splitlines()[1:3] == [
-        "Since 2026-09-24 14:13:21 UTC our API has said that it failed (transaction_expired);"
-        " the callback did not reach you.",
+        "Since 2026-09-24 14:13:21 UTC our API has said that it failed (transaction_expired)."
+        " You have not confirmed a callback.",
         "Test Money has reported otherwise on 2026-09-24 14:13:21 UTC: it was paid, 75.00 KES, receipt SG632NMUAB.",
     ]
     assert missed.startswith(f"Payment {a.REFERENCE} (your reference order-0), payout of 150.00 KES by Test Money:")

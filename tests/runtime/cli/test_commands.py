@@ -223,6 +223,8 @@ def test_what_a_merchant_was_told_wrong_is_listed_with_a_text_to_send(data: Path
     assert (found["transaction"]["gatewayReference"], found["brand"]) == (PAID, "acme")
     wrong = found["toldWrong"]
     assert (wrong["told"], wrong["reported"], wrong["isCalledBack"]) == ("success", "failed", False)
+    assert wrong["receipt"] == "RCPT1"
+    assert ": it failed, user_cancelled, receipt RCPT1." in wrong["message"]
     assert wrong["toldAt"] == found["transaction"]["completedAt"]
     assert as_json("explain", PAID, "--data", data)["toldWrong"] == wrong
     assert as_json("explain", LATE, "--data", data)["toldWrong"] is None
@@ -230,8 +232,9 @@ def test_what_a_merchant_was_told_wrong_is_listed_with_a_text_to_send(data: Path
     shown = mmo("tx", "list", "--told-wrong", "--data", data)
     assert "success 20" in shown.stdout
     assert "mmo explain" in shown.stderr
-    assert "You may not have the money." in mmo("explain", PAID, "--data", data).stdout
     assert "only one of --stuck" in refusal(2, "tx", "list", "--told-wrong", "--stuck", "--data", data)
+    assert "leave --status out" in refusal(2, "tx", "list", "--told-wrong", "--status", "failed", "--data", data)
+    assert "\nYou may not have the money." in mmo("explain", PAID, "--data", data).stdout
     assert mmo("suspense", "close", wrong["suspenseEntry"], "--note", "told them", "--data", data).exit_code == 0
     assert as_json("tx", "list", "--told-wrong", "--data", data) == []
 

@@ -133,6 +133,8 @@ def list_(
     """List transactions, the newest first."""
     if stuck + told_wrong + (beginning is not None) > 1:
         raise UsageProblem("Say only one of --stuck, --told-wrong and --reference.")
+    if told_wrong and status is not None:
+        raise UsageProblem("--told-wrong lists both outcomes: leave --status out.")
     if told_wrong:
         found_wrong = target.with_store(lambda store: list_told_wrong(store, brand=brand, limit=limit))
         _print_told_wrong(found_wrong, as_json=as_json)
@@ -281,7 +283,7 @@ def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
                 each.transaction.order.merchant_reference,
                 each.transaction.order.requested,
                 f"{each.transaction.status} {format_second(each.told_at)}",
-                f"{each.reported} {each.amount or ''} {format_second(each.entry.first_at)}",
+                " ".join(filter(None, (each.reported, each.amount, format_second(each.entry.first_at)))),
                 each.receipt,
             )
             for each in found
