@@ -55,7 +55,7 @@ def paid_by_operator(world: World) -> dict[str, Decimal]:
         if each["result"] != "success":
             continue
         about = named(world, each["reference"])
-        if about is None or _is_own_accord(each, about):
+        if about is None or _is_own_accord(each, about) or _is_beside(each, about):
             continue
         assert about.reference not in paid, f"{about.reference} of seed {world.seed} was paid twice"
         paid[about.reference] = Decimal(each["amount"])
@@ -108,9 +108,18 @@ def _is_own_accord(payment: Mapping[str, str], about: Transaction | None) -> boo
     """Whether somebody paid without a request of ours: a deposit, another amount than a QR code's, or past a prompt."""
     if payment["kind"] != "c2b":
         return False
-    if about is None or about.order.flow is not Flow.QR:
+    if about is None:
         return True
+    if about.order.flow is not Flow.QR:
+        return about.progress.provider_reference != payment["receipt"]
     return Decimal(payment["amount"]) != Decimal(about.order.requested.text)
+
+
+def _is_beside(payment: Mapping[str, str], about: Transaction | None) -> bool:
+    """Whether it is a prompt of which the gateway never heard, and in whose place its payer has paid by the menu."""
+    if about is None or payment["kind"] != "stk_push" or about.progress.completion_source is not Source.WEBHOOK:
+        return False
+    return about.progress.stage is Stage.SUCCEEDED and about.progress.provider_reference != payment["receipt"]
 
 
 def _check_stood_before_a_person(world: World, about: Transaction) -> None:
@@ -191,6 +200,7 @@ def _check_balances(world: World, paid: Mapping[str, Decimal]) -> None:
         type = world.transactions[about].order.type
         expected[world.operator.accounts[type]] += amount if type is Type.PAYIN else -amount
     for each in world.simulator.snapshot()["payments"]:
-        if each["result"] == "success" and _is_own_accord(each, named(world, each["reference"])):
+        asked_for = named(world, each["reference"])
+        if each["result"] == "success" and (_is_own_accord(each, asked_for) or _is_beside(each, asked_for)):
             expected[world.operator.accounts[Type.PAYIN]] += Decimal(each["amount"])
     assert world.balances().items() >= expected.items()

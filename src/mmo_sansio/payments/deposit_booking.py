@@ -12,6 +12,7 @@ from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import Moment, elapsed
+from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.model import (
     Brand,
     Flow,
@@ -95,6 +96,6 @@ def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, 
         provider_data=ProviderData(input_.provider, input_.provider_title),
         final=input_.amount,
         completed_at=now.utc,
-        completion_source=Source.WEBHOOK,
+        completion_source=Source.POLL if input_.trust is DepositTrust.LISTED else Source.WEBHOOK,
     )
     return Transaction(order, progress)

@@ -16,10 +16,18 @@ class DepositTrust(StrEnum):
 
     CONFIRMED = "confirmed"
     """The operator has signed it or confirmed it, or its account is configured to trust such reports."""
+    LISTED = "listed"
+    """The operator has listed it when asked what was paid: confirmed, with the payer's number and name in other forms
+    than in a notification."""
     UNCONFIRMED = "unconfirmed"
     """Nothing is booked before the operator has confirmed it by an answer to a request of ours."""
     FOREIGN_ACCOUNT = "foreign_account"
     """It names an account that is not ours: it goes to the suspense book."""
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Tell whether the money is certain to have been received."""
+        return self in (DepositTrust.CONFIRMED, DepositTrust.LISTED)
 
 
 class DepositAnswerOutcome(StrEnum):

@@ -181,7 +181,7 @@ def test_nobody_is_told_to_look_up_what_nobody_can() -> None:
 async def test_an_open_claim_that_names_the_payment_is_told(is_confirmed: bool, waits: str) -> None:
     memory = MemoryState()
     async with open_memory(memory) as store:
-        transaction = a.a_transaction(Stage.AWAITING_RESULT)
+        transaction = a.a_transaction(Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
         trust = DepositTrust.CONFIRMED if is_confirmed else DepositTrust.UNCONFIRMED
         memory.ledger = a.ledger_with(transaction)
         deposit = a.a_deposit(payment=transaction.reference, trust=trust, brand=None)

@@ -1,9 +1,11 @@
 """Decides about reported deposits: money that a provider reports as received is booked once (clauses S4, S5).
 
-An unsigned notification makes a claim, which moves no money before the provider has confirmed it; one that names a
-pending payment waits for the payment's end. A claim is open until it is settled: it becomes a deposit, the success of a
-QR payment, or an entry of the suspense book. A settled claim stays, so that one receipt settles one thing. A claim that
-the provider does not confirm is withdrawn: its receipt may be claimed again.
+An unsigned notification makes a claim, which moves no money before the provider has confirmed it. A confirmed one that
+names a pending payment settles it where the payment is a QR code, or a prompt of which the provider has told no id or
+just this receipt; otherwise the payer may have paid twice, and it waits for the payment's end. A claim is open until it
+is settled: it becomes a deposit, the success of a payment, or an entry of the suspense book. A settled claim stays, so
+that one receipt settles one thing. A claim that the provider does not confirm is withdrawn: its receipt may be claimed
+again.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from mmo_sansio.payments.settlement import succeed
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Moment, Span, elapsed, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
-from mmo_sansio.values.model import Brand, Flow, Party, Source, Stage, Transaction
+from mmo_sansio.values.model import Brand, Flow, Source, Stage, Transaction, Type
 
 CLAIM_LIFETIME: Final = DAY
 """How long the provider is asked about an unconfirmed claim, before it is left to a person."""
@@ -51,8 +53,8 @@ FIRST_LOOK_AT_PROMPT: Final[Span] = Span(30 * SECOND)
 def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Moment) -> Decision:
     """Book the deposit, or open a claim where it is unconfirmed or names a payment.
 
-    A repeated report is ignored. One whose receipt has settled something else goes to the suspense book, as does one
-    that names an account which is not ours.
+    A repeated report is ignored, unless it confirms an open claim. One whose receipt has settled something else goes to
+    the suspense book, as does one that names an account which is not ours.
     """
     if not input_.succeeded:
         return ignore("A failed deposit makes no transaction.")
@@ -63,11 +65,11 @@ def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Moment) -> D
     claim = ledger.claim(input_.provider, input_.provider_reference)
     if claim is not None:
         if _is_same_claim(claim, input_):
-            return ignore("The deposit is on record.", named)
+            return _repeated_claim(ledger, claim, input_, named, now=now)
         return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, named, now=now)
     if input_.trust is DepositTrust.FOREIGN_ACCOUNT:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, named, now=now)
-    if input_.trust is DepositTrust.CONFIRMED and named is None:
+    if input_.trust.is_confirmed and named is None:
         return book_deposit(input_, now=now)
     return _open_claim(ledger, input_, named, now=now)
 
@@ -77,13 +79,18 @@ def record_unmatched(input_: UnmatchedNotified, *, now: Moment) -> Decision:
     return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
 
 
-def _is_same_party(known: Party, input_: DepositNotified) -> bool:
-    """Tell whether a repeated report names the party on record; one that was masked may have been any."""
-    return known in (MASKED_PARTY, deposit_party(input_.party, number=known.msisdn))
+def _is_same_party(before: Transaction, input_: DepositNotified) -> bool:
+    """Tell whether a repeated report names the party on record; one that was masked may have been any. Of a deposit
+    that was listed, now or at first, the account or reference counts."""
+    known = before.order.party
+    told = deposit_party(input_.party, number=known.msisdn)
+    if input_.trust is DepositTrust.LISTED or before.progress.completion_source is Source.POLL:
+        return known == MASKED_PARTY or known.id == told.id
+    return known in (MASKED_PARTY, told)
 
 
 def _repeated_deposit(before: Transaction | None, input_: DepositNotified, *, now: Moment) -> Decision:
-    if before is not None and before.order.requested == input_.amount and _is_same_party(before.order.party, input_):
+    if before is not None and before.order.requested == input_.amount and _is_same_party(before, input_):
         return ignore("The deposit is on record.", before)
     return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, before, now=now)
 
@@ -139,9 +146,20 @@ def _is_same_claim(claim: DepositClaim, input_: DepositNotified) -> bool:
     return is_same_bill and known == (input_.account, input_.amount, input_.payment)
 
 
+def _repeated_claim(
+    ledger: Ledger, claim: DepositClaim, input_: DepositNotified, named: Transaction | None, *, now: Moment
+) -> Decision:
+    """Ignore what repeats a claim, unless it is the provider's confirmation of one that waits for that."""
+    if not input_.trust.is_confirmed or claim.is_confirmed or claim.wake_at is None:
+        return ignore("The deposit is on record.", named)
+    confirmed = evolve(claim, is_confirmed=True)
+    return _settle(ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now)
+
+
 def _open_claim(ledger: Ledger, input_: DepositNotified, named: Transaction | None, *, now: Moment) -> Decision:
     """Open a claim, or settle it at once when it is confirmed and the payment that it names waits for nothing else."""
-    waits = named is not None and named.order.flow is not Flow.QR and not named.progress.stage.is_terminal
+    receipt = input_.provider_reference
+    waits = named is not None and not named.progress.stage.is_terminal and not _is_paid_by(receipt, named)
     claim = DepositClaim(
         provider=input_.provider,
         receipt=input_.provider_reference,
@@ -156,7 +174,7 @@ def _open_claim(ledger: Ledger, input_: DepositNotified, named: Transaction | No
         received_at=now.time,
         expires_at=later(now.time, CLAIM_LIFETIME),
         wake_at=later(now.time, FIRST_LOOK_AT_PROMPT) if waits else now.time,
-        is_confirmed=input_.trust is DepositTrust.CONFIRMED,
+        is_confirmed=input_.trust.is_confirmed,
     )
     if claim.is_confirmed and not waits:
         return _settle(ledger, None, claim, named, now=now)
@@ -182,8 +200,8 @@ def _settle(
         booked = book_deposit(_as_notified(claim, brand, method), now=now)
     elif _is_explained(claim, named):
         booked = ignore("The payment's own result has explained the deposit.", named)
-    elif named.order.flow is Flow.QR:
-        booked = _settle_qr_payment(ledger, claim, named, now=now)
+    elif _is_paid_by(claim.receipt, named):
+        booked = _settle_payment(ledger, claim, named, now=now)
     elif not named.progress.stage.is_terminal:
         waiting = _next(claim, now=now)
         return Decision(Ignored("The deposit waits for the payment's end.", named), (claim_change(stored, waiting),))
@@ -193,8 +211,26 @@ def _settle(
     return Decision(booked.reply, (claim_change(stored, settled), *booked.changes), booked.intents)
 
 
-def _settle_qr_payment(ledger: Ledger, claim: DepositClaim, named: Transaction, *, now: Moment) -> Decision:
-    """Let a confirmed claim end the QR payment that it names, if it is of its amount."""
+def _is_paid_by(receipt: str, named: Transaction) -> bool:
+    """Tell whether a confirmed receipt that names this payment is of the payment itself.
+
+    It is where the payer was shown a QR code, or where the provider has told nothing of a prompt, so that there is no
+    id to ask by: nobody types such a reference by chance. Any other prompt has only the receipt that was reported for
+    it.
+    """
+    order, progress = named.order, named.progress
+    if order.flow is Flow.QR:
+        return True
+    if order.type is not Type.PAYIN or progress.stage.is_terminal or progress.provider_data is None:
+        return False
+    if progress.evidence is not None:
+        return progress.evidence.receipt == receipt
+    may_be_answered = progress.stage is Stage.SUBMITTING and progress.polls == 0
+    return progress.provider_reference is None and progress.hint is None and not may_be_answered
+
+
+def _settle_payment(ledger: Ledger, claim: DepositClaim, named: Transaction, *, now: Moment) -> Decision:
+    """Let a confirmed claim end the payment that it names, if it is of its amount."""
     report = ProviderSucceeded(named.reference, claim.provider, Source.WEBHOOK, claim.receipt, claim.amount)
     if claim.amount != named.order.requested:
         return record_in_suspense(report, SuspenseReason.AMOUNT_DIFFERS, named, now=now)

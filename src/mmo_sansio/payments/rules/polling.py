@@ -110,6 +110,9 @@ def _poll_after_completion(before: Transaction, input_: ProviderHinted, *, now: 
     """Poll a payment that has ended; a receipt of one that has failed is kept, whatever the provider answers (S5)."""
     progress = before.progress
     if progress.stage is Stage.SUCCEEDED and progress.completion_source is not Source.MANUAL:
+        known = progress.provider_reference if progress.completion_source is Source.WEBHOOK else None
+        if input_.evidence is not None and known not in (None, input_.evidence.receipt):
+            return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, before, now=now)
         return ignore("The provider has reported its success.", before)
     poll = PollProvider(before.reference, _merge_hint(before, input_, now=now)["hint"])
     if input_.evidence is None or progress.stage is Stage.SUCCEEDED:

@@ -27,13 +27,15 @@ from mmo_sansio.testing import (
     a_resolution,
     accepted,
     failed,
+    hinted,
     numbered_reference,
     succeeded,
+    unreachable,
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Flow, Operation, Stage, Status, Transaction
+from mmo_sansio.values.model import Evidence, Flow, Operation, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
 
 RECEIPT = "RKL51ZDR4F"
@@ -81,8 +83,11 @@ class Clockwork:
         return rows
 
 
+PROMPT_ID = "ws_CO_000000001"
+
+
 def with_payment(operation: Operation = Operation.DIRECT_PAYIN, number: int | None = None) -> Clockwork:
-    """A payment of KES 150 that the operator has."""
+    """A payment of KES 150 that the operator has, and has told the id of if it is a prompt."""
     return add_payment(Clockwork(Gateway()), operation, number)
 
 
@@ -92,8 +97,18 @@ def add_payment(world: Clockwork, operation: Operation, number: int | None = Non
     created = a_create_payment(reference, operation=operation, merchant_reference=reference, display_qr_url=qr_url)
     world.receive(created)
     world.receive(a_begin_submission(reference))
-    world.receive(accepted(reference, poll_after=HOUR))
+    id = None if operation is Operation.QR_PAYIN else PROMPT_ID
+    world.receive(accepted(reference, provider_reference=id, poll_after=HOUR))
     world.gateway.take_intents()
+    return world
+
+
+def with_prompt_without_id() -> Clockwork:
+    """A prompt of KES 150 whose answer was lost."""
+    world = Clockwork(Gateway())
+    world.receive(a_create_payment(REFERENCE, merchant_reference=REFERENCE))
+    world.receive(a_begin_submission(REFERENCE))
+    world.receive(unreachable(REFERENCE))
     return world
 
 
@@ -382,6 +397,112 @@ def test_a_qr_payment_of_another_amount_is_tied_to_it_and_is_evidence(amount: Mo
     entries = [(each.reason, each.content) for each in world.gateway.suspense]
     assert contradicting_entry(False, entries, provider="M-Pesa")
     assert not contradicting_entry(True, entries, provider="M-Pesa")
+
+
+# A prompt of which the operator has told nothing.
+
+
+@pytest.mark.spec("S2", "S5")
+@pytest.mark.parametrize("trust", CONFIRM)
+def test_a_confirmed_receipt_settles_the_prompt_without_an_id_that_it_names(trust: DepositTrust) -> None:
+    world = with_prompt_without_id()
+    world.receive(told(trust=trust))
+    assert (world.payment.status, world.suspense) == (Status.PENDING, [])  # Its answer may still come.
+    world.wait(FIRST_LOOK_AT_PROMPT)
+    world.receive(answer())
+    world.wait(MINUTE)
+    assert (world.payment.status, world.payment.progress.final) == (Status.SUCCESS, KES(150))
+    assert (world.payment.progress.provider_reference, world.claim.wake_at) == (RECEIPT, None)
+    assert (world.deposits, world.suspense) == ([], [])
+
+
+@pytest.mark.spec("S2", "S5")
+def test_a_prompt_is_settled_by_its_own_reported_receipt_only() -> None:
+    world = with_payment()
+    world.receive(hinted(content="{}", evidence=Evidence(RECEIPT, "0", KES(150))))
+    world.receive(believed(receipt=OTHER_RECEIPT))
+    assert (world.payment.status, world.suspense) == (Status.PENDING, [])
+    world.receive(believed())
+    assert (world.payment.status, world.payment.progress.provider_reference) == (Status.SUCCESS, RECEIPT)
+    world.wait(HOUR)
+    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, OTHER_RECEIPT, "150.00 KES")]
+
+
+@pytest.mark.spec("S5")
+def test_a_prompt_whose_callback_has_named_its_id_is_not_settled_by_its_reference() -> None:
+    world = with_prompt_without_id()
+    world.wait(MINUTE)
+    world.receive(hinted(content='{"id": "ws_CO_1", "code": "1032"}'))
+    world.receive(believed())
+    assert (world.payment.status, world.suspense) == (Status.PENDING, [])
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("amount", [KES(149), KES(1_500)])
+def test_a_receipt_of_another_amount_settles_no_prompt_and_is_evidence(amount: Money) -> None:
+    world = with_prompt_without_id()
+    world.wait(MINUTE)
+    world.receive(believed(amount=amount))
+    assert world.payment.status is Status.PENDING
+    assert world.suspense == [(SuspenseReason.AMOUNT_DIFFERS, REFERENCE, RECEIPT, str(amount))]
+
+
+@pytest.mark.spec("S5")
+def test_a_receipt_that_names_a_pay_out_never_settles_it() -> None:
+    world = Clockwork(Gateway())
+    world.receive(a_create_payment(REFERENCE, operation=Operation.DIRECT_PAYOUT, merchant_reference=REFERENCE))
+    world.receive(a_begin_submission(REFERENCE))
+    world.receive(unreachable(REFERENCE))
+    world.wait(MINUTE)
+    world.receive(believed())
+    assert world.payment.status is Status.PENDING
+
+
+@pytest.mark.spec("S5")
+def test_a_callback_with_another_receipt_than_settled_the_prompt_is_left_to_a_person() -> None:
+    world = with_prompt_without_id()
+    world.wait(MINUTE)
+    world.receive(believed())
+    world.receive(hinted(evidence=Evidence(RECEIPT, "0", KES(150))))
+    assert world.suspense == []
+    world.receive(hinted(evidence=Evidence(OTHER_RECEIPT, "0", KES(150))))
+    assert world.suspense == [(SuspenseReason.CONFLICTING_RESULT, REFERENCE, OTHER_RECEIPT, "150.00 KES")]
+
+
+# The operator's own list of receipts.
+
+
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize("payment", [REFERENCE, None])
+@pytest.mark.parametrize("is_listed_first", [True, False])
+def test_what_is_listed_and_notified_in_either_order_is_booked_once(payment: str | None, is_listed_first: bool) -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    notified = told(payment)
+    party = a_party(msisdn="722000000", first_name="JANE")
+    listed = told(payment, party=party, trust=DepositTrust.LISTED)
+    for each in (listed, notified) if is_listed_first else (notified, listed):
+        world.receive(each)
+    world.receive(listed)
+    world.wait(HOUR)
+    assert world.suspense == []
+    assert (len(world.deposits), world.payment.status) == ((0, Status.SUCCESS) if payment else (1, Status.PENDING))
+
+
+@pytest.mark.spec("S4")
+def test_a_listed_deposit_of_another_account_than_on_record_is_left_to_a_person() -> None:
+    world = with_payment()
+    world.receive(believed(payment=None))
+    world.receive(told(None, party=a_party(id="ELSE"), trust=DepositTrust.LISTED))
+    assert [reason for reason, *_ in world.suspense] == [SuspenseReason.CONFLICTING_DEPOSIT]
+
+
+@pytest.mark.spec("S5")
+def test_a_listed_receipt_of_another_amount_than_the_notified_one_is_left_to_a_person() -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told(amount=KES(90_000)))
+    world.receive(told(trust=DepositTrust.LISTED))
+    assert world.payment.status is Status.PENDING
+    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, "150.00 KES")]
 
 
 def test_a_claim_that_is_woken_early_or_unknown_does_nothing() -> None:
