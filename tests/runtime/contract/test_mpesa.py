@@ -388,7 +388,7 @@ async def test_a_push_is_one_payment_whether_or_not_it_is_confirmed_as_a_deposit
     serve: Serve, tmp_path: Path, confirms: bool
 ) -> None:
     async with in_kenya(serve, tmp_path) as kenya:
-        kenya.simulator.confirms_pushes = confirms
+        await kenya.account("174379", confirms_pushes=confirms)
         await kenya.register()
         reference = await kenya.began("direct/payin")
         assert (await kenya.ended(reference))["status"] == "success"

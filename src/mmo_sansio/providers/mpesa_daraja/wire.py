@@ -89,6 +89,11 @@ def timestamp(now: Instant) -> str:
     return to_nairobi_time(now).strftime("%Y%m%d%H%M%S")
 
 
+def spaced_timestamp(now: Instant) -> str:
+    """Return an instant as `YYYY-MM-DD HH:mm:ss` in Nairobi's time, the form of Pull Transactions."""
+    return to_nairobi_time(now).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def password(shortcode: str, passkey: str, stamp: str) -> str:
     """Return the password of a push: base64 of the three values without separators."""
     return b64encode(f"{shortcode}{passkey}{stamp}".encode()).decode()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from attrs import Factory, define, field
+from attrs import Factory, define, field, fields
 
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.money import Money
@@ -53,6 +53,10 @@ class SimulatedMpesaAccount:
     response_type: str = "Completed"
     validates: bool = False
     """Whether M-Pesa asks the shortcode to validate a deposit."""
+    confirms_pushes: bool = False
+    """Whether a push to the shortcode is also confirmed as a deposit, where it has registered its URLs."""
+    can_pull: bool = False
+    """Whether the shortcode is registered for Pull Transactions."""
 
 
 @define
@@ -106,7 +110,8 @@ class SimulatedMpesaAccounts:
 
     def open_account(self, document: Mapping[str, Any]) -> None:
         """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey", "initiator",
-        "initiator_password", "roles", "operator_state", "fee", "validates"}`. Raises ValueError for an invalid one."""
+        "initiator_password", "roles", "operator_state", "fee", "validates", "confirms_pushes"}`. Raises ValueError for
+        an invalid one."""
         members = dict(document)
         id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
@@ -180,6 +185,12 @@ class SimulatedMpesaAccounts:
                 return each
         return None
 
+    def find_received(self, shortcode: str, *, since: Instant) -> Sequence[SimulatedMpesaPayment]:
+        """Return what customers have paid to this shortcode since then, in the order of time."""
+        paid = [each for each in self.payments if each.result == "0" and each.kind in ("stk_push", "c2b")]
+        timed = [(each.ended_at, each) for each in paid if each.ended_at is not None and each.payee == shortcode]
+        return [each for at, each in sorted(timed, key=lambda row: row[0]) if at >= since]
+
     def snapshot(self) -> Mapping[str, Any]:
         """Return everything as JSON."""
         return {
@@ -202,9 +213,9 @@ class SimulatedMpesaAccounts:
 _PAID_OUT: Final = ("b2c", "b2b", "reversal")
 """The kinds of payments that the book shows with the payee's account."""
 
-_SETTABLE_FIELDS: Final = frozenset(
-    {"name", "pin", "enters", "passkey", "initiator", "initiator_password", "roles", "operator_state", "validates"}
-)
+_SETTABLE_FIELDS: Final = frozenset(each.name for each in fields(SimulatedMpesaAccount)) - {
+    *("id", "balance_minor", "fee_minor", "confirmation_url", "validation_url", "response_type", "can_pull")
+}
 
 
 def _parse_minor(text: object) -> int:

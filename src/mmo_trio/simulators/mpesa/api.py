@@ -5,7 +5,8 @@ It has one app (`consumer-key`, `consumer-secret`), the paybill 174379 with Dara
 /_simulator/certificate` returns the certificate that an initiator's password is encrypted for.
 
 For a script of faults its operations are token, stk_push, stk_query, b2c, b2b, tax, reversal, status, balance, qr,
-register and c2b. `end_with` takes a result code; `queue_timeout` lets a request expire in Daraja's queue.
+register, c2b, pull_register and pull_query. `end_with` takes a result code; `queue_timeout` lets a request expire in
+Daraja's queue.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from attrs import Factory, define, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.emv_qr import QrError
-from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, later
 from mmo_trio.simulators.base import (
     DroppedConnection,
     Fault,
@@ -51,6 +52,8 @@ from mmo_trio.simulators.mpesa.request_checks import (
 from mmo_trio.simulators.mpesa.schedule import MpesaSchedule, callback_delays
 
 TOKEN_LIFETIME_S: Final = 3599
+PULL_KEPT_FOR: Final = Span(48 * HOUR)
+"""How long Pull Transactions lists a payment."""
 
 
 @define(eq=False)
@@ -63,8 +66,6 @@ class MpesaSimulator:
     """Decrypts what was encrypted for that certificate; None when it wasn't."""
     consumer_key: str = "consumer-key"
     consumer_secret: str = field(default="consumer-secret", repr=False)
-    confirms_pushes: bool = False
-    """Whether a push to a shortcode with registered URLs is also confirmed there, as a deposit."""
     faults: FaultScript = Factory(FaultScript)
     _schedule: MpesaSchedule = Factory(lambda: MpesaSchedule(default_accounts()))
     _token: tuple[str, Instant] = ("", Instant(0))
@@ -223,6 +224,22 @@ class MpesaSimulator:
         account.response_type = form["ResponseType"]
         return json_response(200, responses.c2b_response(f"simulated-{self._schedule.next_number()}", "Success"))
 
+    def _register_pull(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
+        account = self._accounts.accounts.get(form["ShortCode"])
+        if account is None:
+            raise invalid_field("ShortCode")
+        id, status = f"simulated-{self._schedule.next_number()}", "1001" if account.can_pull else "1000"
+        account.can_pull = True
+        return json_response(200, {"ResponseRefID": id, "ResponseStatus": status, "ShortCode": account.id})
+
+    def _query_pull(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
+        account = self._accounts.accounts.get(form["ShortCode"])
+        if account is None or not account.can_pull:
+            raise invalid_field("ShortCode")
+        received = self._accounts.find_received(account.id, since=earlier(now, PULL_KEPT_FOR))
+        id = f"simulated-{self._schedule.next_number()}"
+        return json_response(200, responses.pull_response(id, form, received, account))
+
     def _simulate_c2b(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         accounts = self._accounts.accounts
         payee, payer = accounts.get(form["ShortCode"]), accounts.get(form["Msisdn"])
@@ -254,7 +271,7 @@ class MpesaSimulator:
         self._schedule_confirmation(payment, faults, now)
 
     def _confirm_push(self, payment: SimulatedMpesaPayment, now: Instant) -> None:
-        if self.confirms_pushes:
+        if self._accounts.accounts[payment.payee].confirms_pushes:
             self._schedule_confirmation(payment, (), now)
 
     def _schedule_confirmation(self, payment: SimulatedMpesaPayment, faults: Sequence[Fault], now: Instant) -> None:
@@ -275,5 +292,7 @@ _OPERATION_HANDLERS: Final[Mapping[str, OperationHandler]] = {
     "qr": MpesaSimulator._generate_qr,
     "register": MpesaSimulator._register_urls,
     "c2b": MpesaSimulator._simulate_c2b,
+    "pull_register": MpesaSimulator._register_pull,
+    "pull_query": MpesaSimulator._query_pull,
 }
 """By operation."""

@@ -42,6 +42,7 @@ _non_empty = _matches(r"(?s).+")
 _remarks = _matches(r"(?s).{1,100}")
 _remarks_of_two = _matches(r"(?s).{2,100}")
 _timestamp = _matches(r"[0-9]{14}")
+_spaced_timestamp = _matches(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}")
 
 _INITIATOR_FIELDS: Mapping[str, FieldCheck] = {
     "SecurityCredential": _non_empty,
@@ -148,6 +149,18 @@ _FORMS: Final[Mapping[str, Mapping[str, FieldCheck]]] = {
         "ConfirmationURL": _is_public_url,
         "ValidationURL": _is_public_url,
     },
+    "pull_register": {
+        "ShortCode": _shortcode,
+        "RequestType": _matches("Pull"),
+        "NominatedNumber": _msisdn,
+        "CallBackURL": _is_public_url,
+    },
+    "pull_query": {
+        "ShortCode": _shortcode,
+        "StartDate": _spaced_timestamp,
+        "EndDate": _spaced_timestamp,
+        "OffSetValue": _matches("[0-9]+"),
+    },
     "c2b": {
         "ShortCode": _shortcode,
         "CommandID": _matches("CustomerPayBillOnline|CustomerBuyGoodsOnline"),
@@ -186,6 +199,8 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "/mpesa/c2b/v2/registerurl": Endpoint("register", "register"),
     "/mpesa/c2b/v1/simulate": Endpoint("c2b", "c2b"),
     "/mpesa/c2b/v2/simulate": Endpoint("c2b", "c2b"),
+    "/pulltransactions/v1/register": Endpoint("pull_register", "pull_register"),
+    "/pulltransactions/v1/query": Endpoint("pull_query", "pull_query"),
 }
 """By path."""
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.mpesa_daraja.wire import timestamp
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.providers.mpesa_daraja.wire import spaced_timestamp, timestamp
+from mmo_sansio.values.clock import Instant, to_datetime
 from mmo_sansio.values.money import Money
 from mmo_trio.simulators.base import JSON_HEADERS, parse_json_object
 from mmo_trio.simulators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaPayment
 from mmo_trio.simulators.mpesa.result_bodies import describe_result
+
+PULL_PAGE_ROWS: Final = 50
+"""The payments on one page of Pull Transactions; how many Daraja's has is not published."""
 
 
 def callback_request(url: str, document: Mapping[str, Any]) -> HttpRequest:
@@ -97,6 +100,31 @@ def deposit_callback(
 def c2b_response(originator_id: str, description: str) -> dict[str, str]:
     """Return the response to a registration of URLs, and to a simulated deposit; its first member is spelt so."""
     return {"OriginatorCoversationID": originator_id, "ResponseCode": "0", "ResponseDescription": description}
+
+
+def pull_response(
+    id: str, form: Mapping[str, str], received: Sequence[SimulatedMpesaPayment], payee: SimulatedMpesaAccount
+) -> dict[str, Any]:
+    """Return one page of what the shortcode has received in the period of the request; its rows are nested twice."""
+    rows = [
+        {
+            "transactionId": each.receipt,
+            "trxDate": to_datetime(each.ended_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "msisdn": int(each.payer[3:]),
+            "sender": "MPESA",
+            "transactiontype": "c2b-buy-goods-debit" if each.is_for_goods else "c2b-pay-bill-debit",
+            "billreference": each.reference,
+            "amount": Money(each.amount_minor, "KES").text,
+            "organizationname": payee.name,
+        }
+        for each in received
+        if each.ended_at is not None and form["StartDate"] <= spaced_timestamp(each.ended_at) <= form["EndDate"]
+    ]
+    begin = int(form["OffSetValue"])
+    page = rows[begin : begin + PULL_PAGE_ROWS]
+    if not page:
+        return {"ResponseRefID": id, "ResponseCode": "1001", "ResponseMessage": "No transactions", "Response": "[[]]"}
+    return {"ResponseRefID": id, "ResponseCode": "1000", "ResponseMessage": "Success", "Response": [page]}
 
 
 def parse_verdict(response: HttpResponse | None) -> tuple[bool | None, str]:

@@ -168,7 +168,8 @@ async def test_a_deposit_is_made_as_the_gateway_says(verdict: str, paid: str) ->
 @pytest.mark.parametrize("confirms", [False, True])
 async def test_a_paid_push_is_confirmed_as_a_deposit_only_if_the_shortcode_wants_that(confirms: bool) -> None:
     async with staged() as stage:
-        stage.simulator.confirms_pushes = confirms
+        accounts = {"accounts": [{"account": "174379", "confirms_pushes": confirms}]}
+        await stage.call("POST", "/_simulator/accounts", accounts)
         assert (await stage.post("/mpesa/c2b/v2/registerurl", REGISTRATION))[0] == 200
         assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
         await stage.pass_time(3)
@@ -176,6 +177,40 @@ async def test_a_paid_push_is_confirmed_as_a_deposit_only_if_the_shortcode_wants
         confirmed = [told(each) for each in stage.told if each.target.endswith(b"/confirm")]
         assert [each["TransID"] for each in confirmed] == ([paid["receipt"]] if confirms else [])
         assert len(stage.told) == paid["told"] == (2 if confirms else 1)
+
+
+def a_pull(**members: str) -> dict[str, str]:
+    """A request for everything of 2023."""
+    times = {"StartDate": "2023-01-01 00:00:00", "EndDate": "2099-12-31 23:59:59"}
+    return {"ShortCode": "174379", **times, "OffSetValue": "0", **members}
+
+
+async def test_payments_of_the_last_48_hours_are_listed_to_a_registered_shortcode() -> None:
+    async with staged() as stage:
+        registration = {
+            "ShortCode": "174379",
+            "RequestType": "Pull",
+            "NominatedNumber": "254722000000",
+            "CallBackURL": "https://gw.example.com/pull",
+        }
+        assert (await stage.post("/pulltransactions/v1/query", a_pull()))[0] == 400
+        registered = [(await stage.post("/pulltransactions/v1/register", registration))[1] for _ in "12"]
+        assert [each["ResponseStatus"] for each in registered] == ["1000", "1001"]
+        assert (await stage.post("/pulltransactions/v1/query", a_pull()))[1]["ResponseCode"] == "1001"
+        assert (await stage.post("/mpesa/c2b/v2/simulate", DEPOSIT))[0] == 200
+        assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
+        await stage.pass_time(5)
+        _, answer = await stage.post("/pulltransactions/v1/query", a_pull())
+        [rows] = answer["Response"]
+        paid = (await stage.book())["payments"]
+        assert sorted(each["transactionId"] for each in rows) == sorted(each["receipt"] for each in paid)
+        assert {each["billreference"] for each in rows} == {DEPOSIT["BillRefNumber"], PUSH["AccountReference"]}
+        for nothing in ({"OffSetValue": "2"}, {"EndDate": "2023-01-02 00:00:00"}):
+            assert (await stage.post("/pulltransactions/v1/query", a_pull(**nothing)))[1]["Response"] == "[[]]"
+        assert (await stage.post("/pulltransactions/v1/query", a_pull(ShortCode="600997")))[0] == 400
+        await stage.pass_time(48 * 3600)
+        await stage.sign_in()
+        assert (await stage.post("/pulltransactions/v1/query", a_pull()))[1]["ResponseCode"] == "1001"
 
 
 async def test_an_address_with_a_forbidden_word_is_refused() -> None:
