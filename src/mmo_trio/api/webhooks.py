@@ -15,18 +15,9 @@ from mmo_sansio.http.ip_rules import Address
 from mmo_sansio.http.message_fields import unpack_body
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, ProviderUnreachable, UnmatchedNotified
-from mmo_sansio.providers.common.deposits import (
-    DepositOwner,
-    answer_input,
-    claimed_deposit,
-    deposit_input,
-    find_owner,
-    may_be_reference_suffix,
-)
+from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, Provider
-from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values import problems
-from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks
 from mmo_trio.engine.engine import Submit
@@ -34,6 +25,7 @@ from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
+from mmo_trio.workers.providers.deposit_inputs import deposit_inputs, deposit_owner, payment_named_by
 
 logger = structlog.get_logger(__name__)
 
@@ -89,47 +81,21 @@ class Webhooks:
     ) -> Sequence[Input]:
         match notification:
             case DepositReport():
-                return await self._deposit_inputs(provider, notification)
+                return await deposit_inputs(self.store, provider, notification, self.references.next())
             case DepositAnswer():
                 claim, owner = await self.store.deposit_claim(provider.name, notification.receipt), None
                 if claim is not None and claim.payment is None:
-                    owner = await self._deposit_owner(claimed_deposit(claim))
+                    owner = await deposit_owner(self.store, claimed_deposit(claim))
                 return (answer_input(notification, claim, owner),)
             case _:
                 return (notification,)
 
-    async def _deposit_inputs(self, provider: Provider, deposit: DepositReport) -> Sequence[Input]:
-        """Return the input for a deposit, and a hint to the payment that it names: the deposit may be its result."""
-        payment = await self._payment_named_by(provider, deposit)
-        notified = deposit_input(
-            deposit,
-            None if payment else await self._deposit_owner(deposit),
-            provider_title=provider.title,
-            gateway_reference=self.references.next(),
-            payment=None if payment is None else payment.reference,
-        )
-        if payment is None or payment.progress.provider_data is None or payment.progress.stage.is_terminal:
-            return (notified,)
-        operation = provider.operations.get(operation_key(payment))
-        if operation is None or not operation.can_be_polled:
-            return (notified,)
-        return notified, ProviderHinted(payment.reference, provider.name)
-
     async def _would_accept_deposit(self, provider: Provider, deposit: DepositReport) -> bool:
         """Return whether a deposit would find its owner: a payment that waits for this amount, or a brand."""
-        payment = await self._payment_named_by(provider, deposit)
+        payment = await payment_named_by(self.store, provider, deposit)
         if payment is not None:
             return not payment.progress.stage.is_terminal and payment.order.requested == deposit.amount
-        return await self._deposit_owner(deposit) is not None
-
-    async def _payment_named_by(self, provider: Provider, deposit: DepositReport) -> Transaction | None:
-        if not may_be_reference_suffix(deposit):
-            return None
-        payment = await self.store.transaction_by_suffix(deposit.bill_reference.upper())
-        return payment if payment is not None and payment.order.provider == provider.name else None
-
-    async def _deposit_owner(self, deposit: DepositReport) -> DepositOwner | None:
-        return find_owner(deposit, [each.brand for each in await self.store.admin.brands()])
+        return await deposit_owner(self.store, deposit) is not None
 
     def _sender(self, head: RequestHead, context: RequestContext) -> Address | None:
         named = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]

@@ -14,7 +14,7 @@ from attrs import define
 
 from mmo_sansio.messages.inputs import DepositClaimWoke
 from mmo_sansio.messages.replies import ClaimDue
-from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit, find_owner
+from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.providers.common.interface import DepositAnswer, Provider, VerifiesDeposits
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
@@ -23,6 +23,7 @@ from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest, drive_async
+from mmo_trio.workers.providers.deposit_inputs import deposit_owner
 
 logger = structlog.get_logger(__name__)
 
@@ -106,8 +107,5 @@ class DepositClaimWorker:
             self._open_questions -= 1
 
     async def _report(self, answer: DepositAnswer, claim: DepositClaim) -> None:
-        owner = None
-        if claim.payment is None:
-            brands = [each.brand for each in await self.store.admin.brands()]
-            owner = find_owner(claimed_deposit(claim), brands)
+        owner = None if claim.payment else await deposit_owner(self.store, claimed_deposit(claim))
         await self.submit(answer_input(answer, claim, owner))
