@@ -45,6 +45,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     batches.check_due_transactions,
     claims.check_claim_survives_restart,
     claims.check_claim_settles_once,
+    claims.check_listing_begins_where_the_last_one_ended,
     queries.check_records_paging,
     queries.check_records_bytes,
     queries.check_find_transactions,

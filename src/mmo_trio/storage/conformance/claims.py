@@ -72,6 +72,19 @@ async def check_claim_settles_once(open_store: OpenStore) -> None:
         assert await store.transaction(reference(4)) is None
 
 
+async def check_listing_begins_where_the_last_one_ended(open_store: OpenStore) -> None:
+    """A provider's payments are listed once in an interval, from the time until which all are known."""
+    interval = Span(60)
+    async with open_store() as store:
+        assert await store.begin_listing("kenya", NOON, interval=interval) == NOON
+        assert await store.begin_listing("kenya", after_noon(59), interval=interval) is None
+        await store.save_listed("kenya", after_noon(50))
+        await store.save_listed("kenya", after_noon(40))
+    async with open_store() as store:
+        assert await store.begin_listing("kenya", after_noon(60), interval=interval) == after_noon(50)
+        assert await store.begin_listing("other", after_noon(60), interval=interval) == after_noon(60)
+
+
 async def check_claim_is_woken_by_one_process(open_store: OpenStore) -> None:
     """Of two processes that find a claim due, one asks the provider."""
     async with open_store() as one, open_store() as two:

@@ -216,6 +216,16 @@ class WorkStore(Protocol):
         the same: the decision to wake one lets only one of them act."""
         ...
 
+    async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
+        """Begin to list what was paid to this provider's account, in one process at a time: return from when on, which
+        is now at first; None while the last listing began less than this interval ago. Times are the gateway's own."""
+        ...
+
+    async def save_listed(self, provider: str, until: Instant) -> None:
+        """Save that all was listed that was paid before this time: the next listing begins with it, unless it would
+        begin later anyway."""
+        ...
+
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         """Claim durable intents that belong to no living process, oldest first; each is returned once. A shared store
         returns no callbacks: `ownership` does."""

@@ -112,6 +112,8 @@ class MemoryState:
     """Claimed durable intents and the numbers of their leases; 0 for a store that is not shared."""
     locked_intents: set[IntentKey] = Factory(set)
     """Durable intents of a commit in progress: claims leave them out."""
+    listings: dict[str, tuple[Instant, Instant]] = Factory(dict)
+    """When the last listing of each provider began, and until when all is listed."""
     ownership: OwnershipModel = Factory(OwnershipModel)
     journal: list[JournalEntry] = Factory(list)
     callbacks: list[CallbackRecorded] = Factory(list)

@@ -18,7 +18,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
 from mmo_sansio.resilience.store_clock import StoreClock
-from mmo_sansio.values.clock import FIRST_INSTANT, Instant, earlier
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, earlier
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
@@ -198,6 +198,19 @@ class MemoryStore:
         claims = (await self._open_state()).ledger.claims.values()
         due = [(each.wake_at, each.receipt, each) for each in claims if each.wake_at is not None]
         return [each for at, _, each in sorted(due, key=lambda row: row[:2]) if at <= now][:limit]
+
+    async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
+        listings = (await self._open_state()).listings
+        begun_at, listed_until = listings.get(provider, (None, now))
+        if begun_at is not None and begun_at > now - interval:
+            return None
+        listings[provider] = (now, listed_until)
+        return listed_until
+
+    async def save_listed(self, provider: str, until: Instant) -> None:
+        listings = (await self._open_state()).listings
+        begun_at, listed_until = listings[provider]
+        listings[provider] = (begun_at, max(listed_until, until))
 
     async def key_owner(self, *digests: bytes) -> KeyOwner | None:
         memory = await self._open_state()

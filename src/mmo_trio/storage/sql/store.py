@@ -10,7 +10,7 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.store_clock import StoreClock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
@@ -25,7 +25,7 @@ from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention_store import SqlRetentionStore, forget_nothing
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_brand, parse_claim, parse_transaction
-from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite
+from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, execute
 
 T = TypeVar("T")
 
@@ -33,6 +33,13 @@ _SELECT_KEY_OWNER = """
     SELECT brands.brand, api_keys.id FROM api_keys JOIN brands ON brands.id = api_keys.brand
     WHERE digest IN ({}) AND retired_at IS NULL
 """
+
+_BEGIN_LISTING = """
+    INSERT INTO deposit_listings (provider, begun_at, listed_until) VALUES (?, ?, ?)
+    ON CONFLICT (provider) DO UPDATE SET begun_at = excluded.begun_at
+    WHERE deposit_listings.begun_at <= excluded.begun_at - ? RETURNING listed_until
+"""
+_SAVE_LISTED = "UPDATE deposit_listings SET listed_until = ? WHERE provider = ? AND listed_until < ?"
 
 
 class SqlStore(ABC):
@@ -103,6 +110,13 @@ class SqlStore(ABC):
     async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
         statement = "SELECT claim FROM deposit_claims WHERE wake_at <= ? ORDER BY wake_at, receipt LIMIT ?"
         return await self._fetch(_parse_claims, statement, now, limit)
+
+    async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
+        rows = await self._run_write(lambda: execute(_BEGIN_LISTING, provider, now, now, interval))
+        return Instant(rows[0][0]) if rows else None
+
+    async def save_listed(self, provider: str, until: Instant) -> None:
+        await self._run_write(lambda: execute(_SAVE_LISTED, until, provider, until))
 
     async def key_owner(self, *digests: bytes) -> KeyOwner | None:
         statement = _SELECT_KEY_OWNER.format(", ".join("?" * len(digests)))

@@ -14,7 +14,7 @@ from mmo_sansio.messages.queries import AnyLookUp
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.store_clock import StoreClock
-from mmo_sansio.values.clock import FIRST_INSTANT, Instant
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin import AdminStore
@@ -121,6 +121,13 @@ class StatementStore(ABC):
 
     async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
         return await self._read_rows("due_claims", partial(self.rows.due_claims, now, limit=limit))
+
+    async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
+        begin = partial(self.rows.begin_listing, provider, now, interval=interval)
+        return await self.write("begin_listing", lambda: run_at_once(begin()))
+
+    async def save_listed(self, provider: str, until: Instant) -> None:
+        await self.write("save_listed", lambda: run_at_once(self.rows.save_listed(provider, until)))
 
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
         return await self._read_rows("breakers", self.rows.breakers)

@@ -88,6 +88,11 @@ CREATE TABLE deposit_claims (
 
 CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;
 
+-- When the payments to a provider's account were last listed, and until when they are known.
+CREATE TABLE deposit_listings (
+    provider text PRIMARY KEY, begun_at bigint NOT NULL, listed_until bigint NOT NULL
+);
+
 -- Processes that take on kept intents. One is alive while its lease runs, by this server's clock; number 0 is nobody, to
 -- whom administration leaves what it schedules. `is_over` is said of a holder whose lease has ended, once and for all:
 -- nobody takes a channel before it is said of its holder. `configuration` is the generation that the process uses; NULL

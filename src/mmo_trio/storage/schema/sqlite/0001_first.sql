@@ -67,6 +67,11 @@ CREATE TABLE deposit_claims (
 
 CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;
 
+-- When the payments to a provider's account were last listed, and until when they are known.
+CREATE TABLE deposit_listings (
+    provider TEXT PRIMARY KEY, begun_at INTEGER NOT NULL, listed_until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Kept intents that are not concluded. Ids are never used twice: what was handed out once lies below a mark.
 CREATE TABLE intents (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
