@@ -7,7 +7,7 @@ means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from attrs import field, frozen
@@ -171,6 +171,19 @@ class VerifiesDeposits(Protocol):
 
     def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
         """Ask whether the deposit was made, to which account and of which amount."""
+        ...
+
+
+DepositListing: TypeAlias = Generator[HttpRequest, HttpResponse, Sequence[DepositReport | UnmatchedNotified]]
+"""A conversation that lists what was received, with what can't be read of it; raises ExchangeFailed."""
+
+
+@runtime_checkable
+class ListsDeposits(Protocol):
+    """Represents a provider that can list what was paid to the account, whether or not it has notified that."""
+
+    def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
+        """List what was paid between these wall times, confirmed. They lie within the last two days."""
         ...
 
 

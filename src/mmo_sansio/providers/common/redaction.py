@@ -17,8 +17,10 @@ from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
     DepositConversation,
+    DepositListing,
     ExchangeFailed,
     Finished,
+    ListsDeposits,
     Provider,
     ProviderNotification,
     SignIn,
@@ -109,6 +111,11 @@ class RedactingProvider:
         if not isinstance(self.adapter, VerifiesDeposits):
             return None
         return (yield from self._redact_conversation(self.adapter.verify_deposit(claim, now=now)))
+
+    def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
+        """List as the adapter does, which must be able to, with redacted responses."""
+        assert isinstance(self.adapter, ListsDeposits)
+        return self._redact_conversation(self.adapter.list_deposits(begin, end))
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""

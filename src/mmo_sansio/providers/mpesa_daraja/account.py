@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
 from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn
 
 PRODUCTION_URL: Final = "https://api.safaricom.co.ke"
 
@@ -59,6 +60,9 @@ class MpesaAccount:
     """Whether the reported success of a prompt ends it where M-Pesa answers no question about it."""
     completes_unvalidated: bool = True
     """Whether Daraja completes a deposit when its validation request gets no response."""
+    pull_number: str | None = None
+    """The telephone number with which the shortcode is registered for Pull Transactions; None: payments are not listed.
+    """
 
     @property
     def trusts_deposits(self) -> bool:
@@ -104,6 +108,7 @@ def read_account(
         trusts_results=reader.choice("results", TRUST_CHOICES, CONFIRM) == TRUST,
         completes_unvalidated=reader.choice("unanswered_deposits", ("Completed", "Cancelled"), "Completed")
         == "Completed",
+        pull_number=_read_pull_number(reader),
     )
     reader.check_unknown()
     return account
@@ -131,6 +136,19 @@ def _read_deposit_initiator(options: Options, initiator: str | None, *, checks_s
         remedy = 'Set initiator, so that M-Pesa is asked, or hooks_from; or write deposits = "trust".'
         raise OptionError("deposits", "would let anybody who knows an address settle QR payments.", remedy)
     return None
+
+
+def _read_pull_number(options: Options) -> str | None:
+    """Return the number for Pull Transactions. Raises OptionError for a till: its list does not tell prompts from
+    deposits."""
+    number = options.optional_text("pull_number")
+    if number is None:
+        return None
+    if "till" in options.values:
+        raise OptionError("pull_number", "is for paybills only.", "Remove pull_number, or till.")
+    if (msisdn := format_msisdn(number)) is None:
+        raise OptionError("pull_number", "is no Kenyan mobile number.", 'Write pull_number = "254722000000", say.')
+    return msisdn
 
 
 def _deposit_password_key(options: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from mmo_sansio.providers.common.interface import (
     AccessToken,
     Conversation,
     DepositConversation,
+    DepositListing,
     ExchangeFailed,
     ProviderNotification,
     SignIn,
@@ -55,6 +56,7 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
 from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint, parse_hint
 from mmo_sansio.providers.mpesa_daraja.notifications import notification_response, parse_notification
 from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS, REFUSAL_FINAL_AFTER
+from mmo_sansio.providers.mpesa_daraja.pull import REGISTERED_CODES, list_payments
 from mmo_sansio.providers.mpesa_daraja.references import conversation_id, registration_number
 from mmo_sansio.providers.mpesa_daraja.wire import (
     code_member,
@@ -188,6 +190,10 @@ class DarajaProvider:
             yield requests.deposit_query(self.account, claim.receipt, claim.amount.minor, now)
         return None
 
+    def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
+        """List what was paid to the shortcode; see :mod:`.pull`."""
+        return list_payments(self.name, self.account, begin, end)
+
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the content of a callback; see :mod:`.notifications`."""
         return parse_notification(self.name, self.account, request)
@@ -197,20 +203,12 @@ class DarajaProvider:
         return notification_response(self.account, request, accepted=accepted)
 
     def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
-        """Register the addresses for deposits: once in production, where a later change is made in the portal. A
-        repeated registration is no error, and an older form of the response has no ResponseCode. Raises
+        """Register the addresses for deposits: once in production, where a later change is made in the portal; and the
+        shortcode for Pull Transactions, where the account has that. A repeated registration is no error. Raises
         RegistrationFailed."""
-        answer = yield requests.registration(self.account)
-        try:
-            document = parse_json(answer.body)
-            why = text_member(document, "errorMessage") or text_member(document, "ResponseDescription")
-            code = code_member(document, "ResponseCode")
-            if answer.status == 200 and (code == SUCCESS or (not code and why.lower() == "success")):
-                return
-        except ValueError:
-            why = "an answer that can't be read"
-        if "already registered" not in why.lower():
-            raise RegistrationFailed(f"Daraja answered {answer.status}: {why}")
+        _check_registered((yield requests.registration(self.account)))
+        if self.account.pull_number is not None:
+            _check_registered((yield requests.pull_registration(self.account)))
 
     def _submit(self, transaction: Transaction, request: HttpRequest, reference_field: str) -> Conversation:
         try:
@@ -360,6 +358,21 @@ class DarajaProvider:
 
     def _never_received(self, transaction: Transaction) -> ProviderNeverReceived:
         return ProviderNeverReceived(transaction.reference, self.name, transaction.progress.version)
+
+
+def _check_registered(answer: HttpResponse) -> None:
+    """Raise RegistrationFailed for another answer than a success. One form has no code, and Pull Transactions spell
+    their members without and with spaces."""
+    try:
+        members = {name.replace(" ", ""): each for name, each in parse_json(answer.body).items()}
+        why = text_member(members, "errorMessage") or text_member(members, "ResponseDescription")
+        code = code_member(members, "ResponseCode") or code_member(members, "ResponseStatus")
+        if answer.status == 200 and (code in (SUCCESS, *REGISTERED_CODES) or (not code and why.lower() == "success")):
+            return
+    except ValueError:
+        why = "an answer that can't be read"
+    if "already registered" not in why.lower():
+        raise RegistrationFailed(f"Daraja answered {answer.status}: {why}")
 
 
 def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:

@@ -11,7 +11,7 @@ from mmo_sansio.providers.common.wire import JSON_HEADERS
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
-from mmo_sansio.providers.mpesa_daraja.wire import password, timestamp, to_json
+from mmo_sansio.providers.mpesa_daraja.wire import password, spaced_timestamp, timestamp, to_json
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order, Type
 
@@ -176,6 +176,20 @@ def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpReque
             "Size": "300",
         },
     )
+
+
+def pull_registration(account: MpesaAccount) -> HttpRequest:
+    """Register the shortcode for Pull Transactions."""
+    url = _callback_url(account, CallbackContext(MpesaCallbackKind.CONFIRMATION))
+    names = {"ShortCode": account.shortcode, "NominatedNumber": account.pull_number}
+    return _post(account, "/pulltransactions/v1/register", {**names, "RequestType": "Pull", "CallBackURL": url})
+
+
+def pull_query(account: MpesaAccount, begin: Instant, end: Instant, *, offset: int) -> HttpRequest:
+    """List what was paid to the shortcode between these wall times, from this row on."""
+    period = {"StartDate": spaced_timestamp(begin), "EndDate": spaced_timestamp(end)}
+    document = {"ShortCode": account.shortcode, **period, "OffSetValue": str(offset)}
+    return _post(account, "/pulltransactions/v1/query", document)
 
 
 def registration(account: MpesaAccount) -> HttpRequest:

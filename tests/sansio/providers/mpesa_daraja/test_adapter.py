@@ -900,6 +900,33 @@ def test_addresses_for_deposits_are_registered_once(status: int, document: objec
         conversation.send(answering(status, document)(request))
 
 
+REGISTERED = {"ResponseStatus": "1000", "ResponseDescription": "ShortCode Registered Successfully"}
+
+
+@pytest.mark.parametrize(
+    ("document", "is_fine"),
+    [
+        (REGISTERED, True),
+        ({"Response Status": "1001", "Response Description": "ShortCode already Registered"}, True),
+        ({"ResponseStatus": "1001"}, True),
+        ({"ResponseStatus": "1002", "ResponseDescription": "Failed"}, False),
+        ({"errorCode": "401.002.01", "errorMessage": "Not subscribed"}, False),
+    ],
+)
+def test_the_shortcode_is_registered_for_its_list_as_well(document: object, is_fine: bool) -> None:
+    conversation = adapter(pull_number="0722000000").register_urls()
+    done = {"ResponseCode": "0", "ResponseDescription": "Success"}
+    request = conversation.send(answering(200, done)(next(conversation)))
+    assert request.target.endswith(b"/pulltransactions/v1/register")
+    told = json.loads(request.body)
+    assert (told["ShortCode"], told["RequestType"], told["NominatedNumber"]) == ("174379", "Pull", "254722000000")
+    address = parse_callback_url(told["CallBackURL"].encode(), CONSUMER_SECRET.encode())
+    assert address is not None
+    assert address.kind is MpesaCallbackKind.CONFIRMATION
+    with pytest.raises(StopIteration if is_fine else RegistrationFailed):
+        conversation.send(answering(200, document)(request))
+
+
 @pytest.mark.parametrize(
     ("options", "key"),
     [
@@ -911,6 +938,8 @@ def test_addresses_for_deposits_are_registered_once(status: int, document: objec
         ({"payout_command": "Loan"}, "payout_command"),
         ({"base_url": "ftp://x"}, "base_url"),
         ({"till": "x"}, "till"),
+        ({"pull_number": "12"}, "pull_number"),
+        ({"pull_number": "0722000000", "till": "600222"}, "pull_number"),
     ],
 )
 def test_an_option_that_cant_be_used_is_refused_by_its_name(options: dict[str, Any], key: str) -> None:
