@@ -26,6 +26,7 @@ from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
+from mmo_trio.workers.providers.deposit_listing import DepositLister
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.refusal_recorder import RefusalRecorder
 from mmo_trio.workers.retention_schedule import RetentionWorker
@@ -47,6 +48,7 @@ class Workers:
     qr_codes: QrWorker
     deposit_claims: DepositClaimWorker | None
     """None where every provider's notifications of deposits are signed."""
+    deposit_lister: DepositLister
     dispatcher: Dispatcher
     scheduler: Scheduler
     clock_monitor: ClockMonitor
@@ -70,6 +72,7 @@ class Workers:
                     await senders.start(partial(own, drain=drain))
                 if self.deposit_claims is not None:
                     await background.start(self.deposit_claims.run)
+                background.start_soon(self.deposit_lister.run)
                 background.start_soon(self.dispatcher.run)
                 await background.start(self.clock_monitor.run)
                 await background.start(self.scheduler.run)

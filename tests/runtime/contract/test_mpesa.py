@@ -134,10 +134,10 @@ class Kenya:
         assert calls.count(reference) == 1
         await trio.lowlevel.checkpoint()
 
-    async def deposit(self, shillings: int, bill_reference: str) -> None:
+    async def deposit(self, shillings: int, bill_reference: str, shortcode: int = 174379) -> None:
         """Somebody pays by himself."""
         document = {
-            "ShortCode": 174379,
+            "ShortCode": shortcode,
             "CommandID": "CustomerPayBillOnline",
             "Amount": shillings,
             "Msisdn": int(PAYER),
@@ -210,7 +210,7 @@ def confirmation(bill_reference: str, **members: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def in_kenya(serve: Serve, directory: Path) -> AsyncIterator[Kenya]:
+async def in_kenya(serve: Serve, directory: Path, **further: str) -> AsyncIterator[Kenya]:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
     simulator = open_mpesa()
@@ -227,6 +227,7 @@ async def in_kenya(serve: Serve, directory: Path) -> AsyncIterator[Kenya]:
         "certificate": simulator.certificate,
         "merchant_name": "TEST SHOP",
         "answer_within_s": "1",
+        **further,
     }
     environment = {f"MMO_PROVIDER__KENYA__{key.upper()}": value for key, value in options.items()}
     client = HttpClient(rules=EgressRules(), context=tls_context())
@@ -460,3 +461,124 @@ async def test_money_out_of_an_operator_that_is_refused_fails_within_minutes(
         found = await kenya.ended(reference)
         assert (found["errorCode"], found["providerData"]["errorCode"]) == ("merchant_misconfigured", code)
     assert "operator_refuses_account" in capfd.readouterr().out
+
+
+PULLS = {"pull_number": "0722000000"}
+ANSWER_LOST = {"at": "stk_push", "do": "answer_after", "status": 502}
+CALLBACK_LOST = {"at": "stk_push", "do": "call_back", "after_s": []}
+CONFIRMATION_LOST = {"at": "c2b", "do": "call_back", "after_s": []}
+
+
+@pytest.mark.spec("S2", "S5")
+async def test_m_pesa_stk_answer_and_callback_lost_the_confirmation_settles_it(serve: Serve, tmp_path: Path) -> None:
+    async with in_kenya(serve, tmp_path) as kenya:
+        await kenya.account("174379", confirms_pushes=True)
+        await kenya.register()
+        await kenya.plan(ANSWER_LOST, CALLBACK_LOST)
+        reference = await kenya.began("direct/payin")
+        await until(lambda: len(kenya.confirmations()) == 1)
+        await kenya.running.advance("2m")
+        found = await kenya.ended(reference)
+        (paid,) = await kenya.payments()
+        assert (found["status"], found["providerReference"]) == ("success", paid["receipt"])
+        assert await kenya.running.seen("suspense") == []
+
+
+@pytest.mark.spec("S2", "S5")
+async def test_m_pesa_stk_answer_callback_and_confirmation_lost_the_list_settles_it(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with in_kenya(serve, tmp_path, **PULLS) as kenya:
+        await registered(kenya)
+        await kenya.plan(ANSWER_LOST, CALLBACK_LOST)
+        reference = await kenya.began("direct/payin")
+        await until(lambda: kenya.simulator.snapshot()["payments"][0]["result"] is not None)
+        await kenya.running.advance("6m")
+        found = await kenya.ended(reference)
+        (paid,) = await kenya.payments()
+        assert (found["status"], found["providerReference"]) == ("success", paid["receipt"])
+        await kenya.running.advance("6m")
+        await kenya.told_once(reference)
+        assert await kenya.running.seen("suspense") == []
+
+
+@pytest.mark.spec("S2", "S4", "S5")
+@pytest.mark.parametrize("comes_after_all", [False, True], ids=["confirmation lost", "confirmation late"])
+async def test_m_pesa_qr_and_deposit_confirmation_lost_the_list_credits_them_once(
+    serve: Serve, tmp_path: Path, comes_after_all: bool
+) -> None:
+    async with in_kenya(serve, tmp_path, **PULLS) as kenya:
+        await registered(kenya)
+        reference = str((await kenya.merchant.accepted("qr/payin", msisdn=PAYER))["gatewayReference"])
+        await until(lambda: bool(calls_to(kenya.receiver)))
+        named = account_reference(reference)
+        for shillings, bill_reference in ((150, named), (75, "ACC-7")):
+            await kenya.plan(CONFIRMATION_LOST)
+            await kenya.deposit(shillings, bill_reference)
+        await until(lambda: all(each["result"] for each in kenya.simulator.snapshot()["payments"]))
+        await kenya.running.advance("6m")
+        assert (await kenya.ended(reference))["status"] == "success"
+        await until(lambda: len(calls_to(kenya.receiver)) == 3)
+        if comes_after_all:
+            for each in await kenya.payments():
+                members = {"TransID": each["receipt"], "TransAmount": each["amount"]}
+                await kenya.forge(confirmation(each["reference"], **members))
+        await kenya.running.advance("20m")
+        await kenya.told_once(reference)
+        receipts = sorted(each["receipt"] for each in await kenya.payments())
+        told = [each.transaction for each in calls_to(kenya.receiver) if "qrImage" not in each.transaction]
+        assert sorted(each["providerReference"] for each in told) == receipts
+        assert await kenya.running.seen("suspense") == []
+
+
+@pytest.mark.spec("S4", "S5")
+async def test_m_pesa_qr_and_deposit_confirmed_and_listed_are_credited_once(serve: Serve, tmp_path: Path) -> None:
+    async with in_kenya(serve, tmp_path, **PULLS) as kenya:
+        await registered(kenya)
+        reference = str((await kenya.merchant.accepted("qr/payin", msisdn=PAYER))["gatewayReference"])
+        await until(lambda: bool(calls_to(kenya.receiver)))
+        await kenya.deposit(150, account_reference(reference))
+        await kenya.deposit(75, "ACC-7")
+        await until(lambda: len(calls_to(kenya.receiver)) == 3)
+        await kenya.plan(CONFIRMATION_LOST)
+        await kenya.deposit(76, "ACC-8")
+        await until(lambda: all(each["result"] for each in kenya.simulator.snapshot()["payments"]))
+        await kenya.running.advance("6m")
+        await until(lambda: len(calls_to(kenya.receiver)) == 4)  # One list has all three.
+        receipts = {each.transaction["providerReference"] for each in calls_to(kenya.receiver)[1:]}
+        assert receipts == {each["receipt"] for each in await kenya.payments()}
+        assert await kenya.running.seen("suspense") == []
+
+
+@pytest.mark.spec("S5")
+async def test_m_pesa_stk_request_lost_a_payment_to_another_shortcode_or_of_another_amount_settles_nothing(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with in_kenya(serve, tmp_path, **PULLS) as kenya:
+        await registered(kenya)
+        await kenya.account("600111")
+        kenya.simulator.faults.plan([parse_planned_fault({"at": "stk_push", "do": "lose_request"})])
+        reference = str((await kenya.merchant.accepted("direct/payin", msisdn=PAYER))["gatewayReference"])
+        await kenya.submitted(reference)
+        await kenya.deposit(150, account_reference(reference), shortcode=600111)
+        await kenya.plan(CONFIRMATION_LOST)
+        await kenya.deposit(149, account_reference(reference))
+        await until(lambda: all(each["result"] for each in kenya.simulator.snapshot()["payments"]))
+        await kenya.running.advance("6m")
+        [entry] = await kenya.suspense_is("amount_differs")
+        assert entry["gatewayReference"] == reference
+        assert (await kenya.merchant.status(reference))["status"] == "pending"
+
+
+@pytest.mark.spec("S5")
+async def test_an_account_that_m_pesa_lists_nothing_for_goes_on(
+    serve: Serve, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with in_kenya(serve, tmp_path, **PULLS) as kenya:  # Nobody has registered it.
+        await kenya.running.advance("6m")
+        logged = ""
+        with trio.fail_after(TIMEOUT_S):
+            while "deposits_not_listed" not in logged:
+                logged += capfd.readouterr().out
+                await trio.sleep(0.02)
+        assert (await kenya.ended(await kenya.began("direct/payin")))["status"] == "success"

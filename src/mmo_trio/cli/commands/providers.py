@@ -88,7 +88,8 @@ def enable(name: str, target: CommandTarget) -> None:
 def register(name: str, target: CommandTarget) -> None:
     """Register the address for notifications of deposits with an operator.
 
-    M-Pesa accepts it once for a shortcode in production; a later change goes through its portal.
+    M-Pesa accepts it once for a shortcode in production; a later change goes through its portal. With pull_number the
+    shortcode is registered for Pull Transactions, too.
     """
     section = target.settings.providers.get(name)
     if section is None or section.kind != "mpesa_daraja":

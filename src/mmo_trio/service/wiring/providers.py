@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 from attrs import frozen
@@ -46,6 +46,12 @@ class ConfiguredAccounts:
     def provider_accounts(self) -> Mapping[str, ProviderAccount]:
         """Return the accounts with real operators by the provider's name."""
         return {name: each.account for name, each in self.operator_accounts.items()}
+
+    @property
+    def with_listings(self) -> Sequence[OpenAccount]:
+        """Return the accounts for which what was paid can be listed."""
+        accounts = [(each, each.adapter) for each in self.operator_accounts.values()]
+        return [each for each, by in accounts if isinstance(by, DarajaProvider) and by.account.pull_number]
 
 
 def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:

@@ -27,6 +27,7 @@ from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
+from mmo_trio.workers.providers.deposit_listing import DepositLister
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import DueBacklog, Scheduler
 
@@ -78,6 +79,9 @@ def build_workers(
         channel_owner=channel_owner,
         qr_codes=qr_codes,
         deposit_claims=_deposit_claims(resources, accounts, engine),
+        deposit_lister=DepositLister(
+            resources.store, submit, accounts.with_listings, clock.time, clock.now, resources.references.next
+        ),
         dispatcher=dispatcher,
         scheduler=scheduler,
         clock_monitor=ClockMonitor(clock, resources.store),
