@@ -13,6 +13,7 @@ import trio
 from attrs import Factory, define, evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.model import Flow, Transaction, Type
@@ -78,8 +79,13 @@ class Forger:
         """Return M-Pesa's complete report, at this payment's own address, that it was paid, with a receipt that was
         made up or is another payment's; None where the document is no such report."""
         segment = request.target.rpartition(b"/")[2].decode()
-        minor = bytes.fromhex(segment)[:-16].decode().split("|")[2] if _HEX.fullmatch(segment) else ""
-        receipt = self.random.choice((*self._receipts(), f"FAKE{self.random.randrange(10**6):06d}"))
+        address = bytes.fromhex(segment)[:-16].decode().split("|") if _HEX.fullmatch(segment) else [""] * 3
+        kind, about, minor = address[:3]
+        receipt = (
+            about
+            if kind == MpesaCallbackKind.DEPOSIT_RESULT
+            else self.random.choice((*self._receipts(), f"FAKE{self.random.randrange(10**6):06d}"))
+        )
         match document:
             case {"Body": {"stkCallback": dict(told)}}:
                 paid = {"Amount": int(minor) / 100, "MpesaReceiptNumber": receipt}
@@ -88,7 +94,7 @@ class Forger:
             case {"Result": dict(told)} if minor:
                 amount = int(minor) / 100
                 paid = {"TransactionAmount": amount, "Amount": amount, "TransactionStatus": "Completed"}
-                paid["ReceiptNo"] = receipt
+                paid |= {"ReceiptNo": receipt, "CreditPartyName": "174379 - TEST SHOP"}
                 items = [{"Key": name, "Value": value} for name, value in paid.items()]
                 parameters = {"ResultParameter": items}
                 return {"Result": {**told, "ResultCode": 0, "TransactionID": receipt, "ResultParameters": parameters}}

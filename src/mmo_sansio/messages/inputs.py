@@ -290,6 +290,8 @@ class DepositAnswered:
     brand: Brand | None = None
     """The brand whose account was paid, for a claim that names no payment; None when it matches no brand."""
     method: str = ""
+    asked_at: Instant | None = None
+    """See :class:`ProviderAccepted`."""
 
 
 @frozen

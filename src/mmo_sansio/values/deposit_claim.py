@@ -73,4 +73,6 @@ class DepositClaim:
     """Counts the changes, from 1."""
     polls: int = 0
     """How often it was woken."""
+    answered_at: Instant | None = None
+    """When the latest question was asked whose answer has come to an address of its own."""
     is_confirmed: bool = False

@@ -112,17 +112,22 @@ def wake_claim(ledger: Ledger, input_: DepositClaimWoke, *, now: Moment) -> Deci
 def apply_answer(ledger: Ledger, input_: DepositAnswered, *, now: Moment) -> Decision:
     """Settle or withdraw an unconfirmed claim by the provider's answer, whose account and amount count.
 
-    An answer that says nothing usable changes nothing: the provider is asked again.
+    An answer that says nothing usable changes nothing: the provider is asked again. One that comes to an address of its
+    own question counts once, and never for a later claim of the receipt.
     """
     claim = ledger.claim(input_.provider, input_.receipt)
     if claim is None or claim.payment != input_.payment or claim.wake_at is None or claim.is_confirmed:
         return ignore("No claim waits for this answer.")
+    asked_at, answered_at = input_.asked_at, claim.answered_at
+    if asked_at is not None and (asked_at < claim.received_at or (answered_at is not None and asked_at <= answered_at)):
+        return ignore("This question was answered before, or a later one was.")
     named = None if claim.payment is None else ledger.transaction(claim.payment)
+    answered = claim if asked_at is None else evolve(claim, answered_at=asked_at)
     match input_.outcome:
         case DepositAnswerOutcome.UNKNOWN:
-            return ignore("The answer says nothing that can be used.", named)
+            return _wait(claim, answered, "The answer says nothing that can be used.", named)
         case DepositAnswerOutcome.NOT_FOUND if elapsed(claim.received_at, now.time) < NOT_FOUND_IS_FINAL_AFTER:
-            return ignore("It is not found, and may be too new for that.", named)
+            return _wait(claim, answered, "It is not found, and may be too new for that.", named)
         case DepositAnswerOutcome.NOT_FOUND | DepositAnswerOutcome.FAILED:
             return _withdraw(claim, named, now=now)
         case DepositAnswerOutcome.COMPLETED:
@@ -130,11 +135,16 @@ def apply_answer(ledger: Ledger, input_: DepositAnswered, *, now: Moment) -> Dec
     if not input_.is_ours:
         return _withdraw(claim, named, now=now)
     if input_.amount is None:
-        return ignore("The answer names no amount.", named)
-    confirmed = evolve(claim, is_confirmed=True)
+        return _wait(claim, answered, "The answer names no amount.", named)
+    confirmed = evolve(answered, is_confirmed=True)
     if input_.amount != claim.amount:
         return _withdraw(evolve(confirmed, amount=input_.amount), named, now=now, stored=claim)
     return _settle(ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now)
+
+
+def _wait(claim: DepositClaim, answered: DepositClaim, reason: str, named: Transaction | None) -> Decision:
+    changes = () if answered == claim else (claim_change(claim, answered),)
+    return Decision(Ignored(reason, named), changes)
 
 
 def _is_same_claim(claim: DepositClaim, input_: DepositNotified) -> bool:

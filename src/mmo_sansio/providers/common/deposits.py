@@ -86,6 +86,7 @@ def answer_input(answer: DepositAnswer, claim: DepositClaim | None, owner: Depos
         payment=None if claim is None else claim.payment,
         brand=owner and owner[0],
         method=owner[1].key if owner else "",
+        asked_at=answer.asked_at,
     )
 
 

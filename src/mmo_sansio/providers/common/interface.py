@@ -97,6 +97,8 @@ class DepositAnswer:
     amount: Money | None = None
     reason: str = ""
     """The provider's words, for staff."""
+    asked_at: Instant | None = None
+    """When the question was asked that it answers at an address of that question; None: it came by another way."""
 
 
 @frozen

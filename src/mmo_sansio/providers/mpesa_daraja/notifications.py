@@ -74,7 +74,8 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
             case MpesaCallbackKind.PUSH:
                 result = parse_push_result(request.body)
             case MpesaCallbackKind.DEPOSIT_RESULT:
-                return deposit_answer(provider, account, address.reference, parse_result(request.body))
+                answer = deposit_answer(provider, account, address.reference, parse_result(request.body))
+                return evolve(answer, asked_at=address.asked_at)
             case MpesaCallbackKind.RESULT | MpesaCallbackKind.POLL_RESULT:
                 result = parse_result(request.body)
             case MpesaCallbackKind.QUEUE_TIMEOUT:
@@ -92,10 +93,8 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
         return _unmatched(provider, request)
     if address.kind is MpesaCallbackKind.POLL_RESULT:
         if address.receipt:
-            answer = _receipt_report(provider, account, address, result)
-        else:
-            answer = _status_report(provider, address, result)
-        return evolve(answer, asked_at=address.asked_at)
+            return evolve(_receipt_report(provider, account, address, result), asked_at=address.asked_at)
+        return evolve(_status_report(provider, address, result), asked_at=address.asked_at)
     return _result_report(provider, account, address, result)
 
 

@@ -142,9 +142,8 @@ def receipt_query(account: MpesaAccount, order: Order, callback: CallbackContext
 
 
 def deposit_query(account: MpesaAccount, receipt: str, minor: int, now: Instant) -> HttpRequest:
-    """Ask about a deposit by its receipt; the state arrives by a callback. Its address is valid for this question
-    only."""
-    url = _callback_url(account, CallbackContext(MpesaCallbackKind.DEPOSIT_RESULT, receipt, minor, now))
+    """Ask about a deposit by its receipt; the state arrives by a callback."""
+    url = _callback_url(account, CallbackContext(MpesaCallbackKind.DEPOSIT_RESULT, receipt, minor, asked_at=now))
     return _post(
         account,
         "/mpesa/transactionstatus/v1/query",

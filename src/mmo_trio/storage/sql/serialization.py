@@ -237,6 +237,7 @@ def serialize_claim(claim: DepositClaim) -> bytes:
                 claim.version,
                 claim.polls,
                 claim.is_confirmed,
+                claim.answered_at,
             )
         ).encode()
     )
@@ -262,6 +263,7 @@ def parse_claim(row: bytes) -> DepositClaim:
         version=values[13],
         polls=values[14],
         is_confirmed=values[15],
+        answered_at=values[16],
     )
 
 

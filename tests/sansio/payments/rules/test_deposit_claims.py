@@ -32,7 +32,7 @@ from mmo_sansio.testing import (
     succeeded,
     unreachable,
 )
-from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Evidence, Flow, Operation, Stage, Status, Transaction
@@ -167,6 +167,29 @@ def test_the_operators_answer_settles_the_payment_that_was_named() -> None:
     assert (world.payment.status, world.payment.progress.final) == (Status.SUCCESS, KES(150))
     assert world.payment.progress.provider_reference == RECEIPT
     assert (world.claim.wake_at, world.suspense) == (None, [])
+
+
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize(
+    "first", [{"outcome": DepositAnswerOutcome.UNKNOWN}, {"outcome": DepositAnswerOutcome.NOT_FOUND}, {"amount": None}]
+)
+def test_whoever_reads_the_address_of_an_answer_can_confirm_nothing_there(first: dict[str, Any]) -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told())
+    asked_at = later(world.claim.received_at, SECOND)
+    world.receive(answer(**first, asked_at=asked_at))
+    assert isinstance(world.receive(answer(asked_at=asked_at)), Ignored)
+    assert world.payment.status is Status.PENDING
+    assert isinstance(world.receive(answer(asked_at=later(asked_at, Span(1)))), Applied)
+
+
+@pytest.mark.spec("S4")
+def test_an_answer_about_an_earlier_claim_of_the_receipt_confirms_no_later_one() -> None:
+    world = with_payment(Operation.QR_PAYIN)
+    world.receive(told())
+    asked_at = earlier(world.claim.received_at, Span(1))
+    assert isinstance(world.receive(answer(asked_at=asked_at)), Ignored)
+    assert world.payment.status is Status.PENDING
 
 
 @pytest.mark.finding("security-4")
