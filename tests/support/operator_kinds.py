@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
@@ -91,10 +92,10 @@ def open_mtn() -> tuple[Provider, Simulator]:
     return MtnMomoProvider("mtn", "MTN", account), simulator
 
 
-def open_mpesa_account() -> tuple[Provider, Simulator]:
+def open_mpesa_account(**options: str) -> tuple[Provider, Simulator]:
     simulator = open_mpesa()
     simulator.open_accounts([{"account": each, "balance": "400000.00"} for each in KENYANS])
-    options = {
+    options |= {
         "consumer_key": "consumer-key",
         "consumer_secret": "consumer-secret",
         "shortcode": "174379",
@@ -169,3 +170,5 @@ OPERATORS = {
         msisdns=UGANDANS,
     ),
 }
+MPESA_WITH_PULL = evolve(OPERATORS["mpesa"], open=partial(open_mpesa_account, pull_number="254722000000"))
+"""An account that has Pull Transactions."""

@@ -19,14 +19,14 @@ from typing import assert_never
 from unittest.mock import patch
 
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 from trio._core import _run
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ConfirmPage, Input
 from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, PollProvider, SubmitToProvider
-from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Finished, resume
+from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, drive
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
@@ -337,17 +337,17 @@ class World:
         """Register URLs like `mmo providers register`, where the operator needs it."""
         adapter = self.provider.adapter
         if isinstance(adapter, DarajaProvider):
-            conversation = adapter.register_urls()
-            request = next(conversation)
             token = self.simulator.handle_request(CONSUMER, now=now())
             assert isinstance(token, HttpResponse)
-            bearer = b"Bearer " + json.loads(token.body)["access_token"].encode()
-            signed = HttpRequest(
-                request.method, request.target, (*request.headers, (b"authorization", bearer)), request.body
-            )
-            answer = self.simulator.handle_request(signed, now=now())
-            assert isinstance(answer, HttpResponse)
-            assert isinstance(resume(conversation, answer), Finished)
+            bearer = (b"authorization", b"Bearer " + json.loads(token.body)["access_token"].encode())
+
+            def send(request: HttpRequest) -> HttpResponse:
+                signed = evolve(request, headers=(*request.headers, bearer))
+                answer = self.simulator.handle_request(signed, now=now())
+                assert isinstance(answer, HttpResponse)
+                return answer
+
+            drive(adapter.register_urls(), send)
 
     def _brand(self) -> Brand:
         lowest, highest = (to_money(Decimal(units), self.operator.currency) for units in (1, 10_000_000))

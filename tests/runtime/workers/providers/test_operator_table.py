@@ -1,0 +1,49 @@
+"""Whatever goes wrong with an operator, the merchant hears what happened, or a person finds it in the suspense book:
+cell by cell of the table in docs/providers/README.md, which this module prints when it is run."""
+
+from __future__ import annotations
+
+import logging
+from itertools import product
+from pathlib import Path
+
+import pytest
+import structlog
+
+from tests.support.operator_table import COLUMNS, ROWS, cell_text, is_told_wrong, play_cell, table
+
+PAGE = Path(__file__).parents[4] / "docs/providers/README.md"
+
+
+def written(row: str, column: str) -> str:
+    """Return what the page says of this cell."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    (line,) = (each for each in lines if each.startswith(f"| {row} |"))
+    return line.strip("| ").split(" | ")[1 + list(COLUMNS).index(column)]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+@pytest.mark.long
+@pytest.mark.spec("S2", "S3", "S5", "S6")
+@pytest.mark.parametrize(
+    ("row", "column"), [pytest.param(*each, id=": ".join(each[::-1])) for each in product(ROWS, COLUMNS)]
+)
+def test_the_cell_says_what_happens(row: str, column: str) -> None:
+    world = play_cell(row, column)
+    assert cell_text(world) == written(row, column)
+    assert world is None or not is_told_wrong(row, column, world)
+
+
+def test_the_page_has_the_whole_table() -> None:
+    shown = {(row, column): written(row, column) for row, column in product(ROWS, COLUMNS)}
+    assert table(shown) in PAGE.read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    _played = {(row, column): cell_text(play_cell(row, column)) for row, column in product(ROWS, COLUMNS)}
+    print(table(_played))
