@@ -176,8 +176,6 @@ class ProviderUnreachable:
     """How long to wait before the next poll, by the provider's advice; None: the usual interval."""
     denies_receipt: bool = False
     """Whether the provider was asked about the reported receipt, and its answer contradicts the report."""
-    is_account_refused: bool = False
-    """Whether the provider has refused our own account: its credentials, its role or its state."""
 
 
 @frozen
@@ -219,8 +217,6 @@ class ProviderHinted:
     evidence: Evidence | None = None
     """What it is worth where it came to an address that only the provider was given; None: it is a reason to poll, and
     nothing else."""
-    is_account_refused: bool = False
-    """Whether the provider has refused our own account: its credentials, its role or its state."""
 
 
 @frozen

@@ -6,7 +6,7 @@ the payment rules judge a notification; the suspense book takes one that fits no
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import structlog
 from attrs import define
@@ -14,7 +14,7 @@ from attrs import define
 from mmo_sansio.http.ip_rules import Address
 from mmo_sansio.http.message_fields import unpack_body
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
-from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, ProviderUnreachable, UnmatchedNotified
+from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import (
     DepositOwner,
     answer_input,
@@ -23,7 +23,14 @@ from mmo_sansio.providers.common.deposits import (
     find_owner,
     may_be_reference_suffix,
 )
-from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, Provider
+from mmo_sansio.providers.common.interface import (
+    AccountFinding,
+    DepositAnswer,
+    DepositReport,
+    DepositValidation,
+    LocksCredentials,
+    Provider,
+)
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values import problems
 from mmo_sansio.values.model import Transaction
@@ -45,6 +52,8 @@ class Webhooks:
     endpoints: Mapping[str, WebhookEndpoint]
     store: Store
     submit: Submit
+    learn: Callable[[AccountFinding], Awaitable[None]]
+    """Keeps what a notification says about our account."""
     references: ReferenceGenerator
     body_limit: int
     trusted_proxies: TrustedProxies = TrustedProxies()
@@ -69,9 +78,10 @@ class Webhooks:
     async def handle_notification(self, provider: Provider, request: HttpRequest) -> HttpResponse:
         """Make the notification durable, then answer. The provider repeats one that could not be stored."""
         notification = provider.read_notification(request)
-        if isinstance(notification, ProviderHinted | ProviderUnreachable) and notification.is_account_refused:
-            logger.error("operator_refuses_account", provider=provider.name, once_a_minute=True)
+        finding = provider.read_finding(request) if isinstance(provider, LocksCredentials) else None
         try:
+            if finding is not None:
+                await self.learn(finding)
             if isinstance(notification, DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
@@ -85,9 +95,16 @@ class Webhooks:
     async def _inputs_for(
         self,
         provider: Provider,
-        notification: ProviderReport | ProviderHinted | UnmatchedNotified | DepositReport | DepositAnswer,
+        notification: ProviderReport
+        | ProviderHinted
+        | UnmatchedNotified
+        | DepositReport
+        | DepositAnswer
+        | AccountFinding,
     ) -> Sequence[Input]:
         match notification:
+            case AccountFinding():
+                return ()
             case DepositReport():
                 return await self._deposit_inputs(provider, notification)
             case DepositAnswer():
