@@ -57,6 +57,8 @@ class Webhooks:
     references: ReferenceGenerator
     body_limit: int
     trusted_proxies: TrustedProxies = TrustedProxies()
+    observe: Callable[[str, HttpRequest, HttpResponse], None] = lambda *_: None
+    """Called with the name of the account, and with each notification and its response."""
 
     def admit(self, name: str, token: str, head: RequestHead, context: RequestContext) -> Admitted:
         """Admit the body. Raises ProblemError with 404 for an unknown sender."""
@@ -69,9 +71,10 @@ class Webhooks:
 
         async def respond(body: bytes) -> HttpResponse:
             unpacked = unpack_body(head.headers, body, bytes_max=self.body_limit)
-            return await self.handle_notification(
-                endpoint.provider, HttpRequest(head.method, head.target, head.headers, unpacked)
-            )
+            request = HttpRequest(head.method, head.target, head.headers, unpacked)
+            response = await self.handle_notification(endpoint.provider, request)
+            self.observe(endpoint.provider.name, request, response)
+            return response
 
         return Admitted(self.body_limit, respond)
 

@@ -25,12 +25,14 @@ async def list_providers() -> str:
     store, mask = console().store, current_user().mask
     closed = {each.name: each for each in await store.admin.closed_providers()}
     notes = await store.admin.provider_notes(NoteTopic.FINDING)
+    recordings = await store.admin.provider_notes(NoteTopic.RECORDING)
+    recorded = {each.provider for each in recordings if each.at > console().gateway_time()}
     breakers = console().provider_breakers()
     rows, history = [], list[AuditRow]()
     for name, title in console().provider_titles.items():
         state = breakers.get(name)
         found = [(each.at, read_finding_note(each)) for each in notes if each.provider == name]
-        rows.append((name, title, closed.get(name), state.value if state else "none", found))
+        rows.append((name, title, closed.get(name), state.value if state else "none", found, name in recorded))
         history += await store.admin.audit(about=f"provider:{name}", limit=HISTORY_ROWS_MAX)
     history.sort(key=lambda row: row.number, reverse=True)
     return await render_template(

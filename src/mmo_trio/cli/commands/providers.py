@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
+import signal
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 import trio
@@ -11,7 +14,7 @@ from attrs import evolve
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState, ExchangeFailed
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.force_report import report_in_force
@@ -164,6 +167,63 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
     print_rows({each: each for each in columns}, rows, as_json=as_json)
     if any(finding.state is AccountState.REFUSED for _, finding in known):
         raise NegativeAnswer("A part of an account is refused.")
+
+
+@providers.command()
+@click.argument("name")
+@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file; it must be new.")
+@click.option("--minutes", type=click.IntRange(1, 60), default=10, show_default=True, help="When the recording ends.")
+@target_options
+def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
+    """Record what goes to and comes from an operator into a file, without secrets, numbers and names.
+
+    Ctrl-C ends the recording early; the file is written either way. Each process records a mebibyte at most.
+    """
+    if (section := target.settings.providers.get(name)) is None or section.kind == "sandbox":
+        raise UsageProblem(f"{name} is no account with an operator. `mmo providers list` shows them.")
+    until = later(target.clock().now(), Span(minutes * MINUTE))
+    asked = ProviderNote(name, NoteTopic.RECORDING, "", until, secrets.token_hex(16))
+
+    async def run_recording(store: Store) -> Sequence[str]:
+        await target.record(store, "provider_recording", f"provider:{name}", minutes=minutes)
+        await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
+        await store.admin.note_provider(asked)
+        try:
+            await _watch_recording(store, name, minutes)
+        finally:
+            with trio.CancelScope(shield=True):
+                await store.admin.remove_provider_notes(name, NoteTopic.RECORDING)
+        await trio.sleep(CHECK_QUIET_S)  # Each process writes what it still has.
+        lines = await _recorded_lines(store, name)
+        await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
+        return lines
+
+    try:
+        with to.open("x", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in target.with_store(run_recording))
+    except FileExistsError:
+        raise UsageProblem(f"{to} exists. Name a new file.") from None
+    print_status(f"{to} is written. Read it before you give it to anybody.")
+
+
+async def _watch_recording(store: Store, name: str, minutes: int) -> None:
+    """Show how many exchanges are recorded, until the time is over or Ctrl-C comes."""
+    with trio.open_signal_receiver(signal.SIGINT) as interrupts, trio.move_on_after(minutes * 60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_show_recording, store, name)
+            await anext(interrupts)
+            nursery.cancel_scope.cancel()
+
+
+async def _show_recording(store: Store, name: str) -> None:
+    while True:
+        print_status(f"Recording {name}: {len(await _recorded_lines(store, name))} exchanges. Ctrl-C ends it.")
+        await trio.sleep(CHECK_QUIET_S)
+
+
+async def _recorded_lines(store: Store, name: str) -> Sequence[str]:
+    notes = [each for each in await store.admin.provider_notes(NoteTopic.RECORDED) if each.provider == name]
+    return [line for each in sorted(notes, key=lambda each: each.at) for line in each.content.splitlines()]
 
 
 async def _ask_process(store: Store, names: Sequence[str]) -> None:

@@ -153,7 +153,14 @@ def _api_handler(
     )
     store, body_limit = resources.store, resources.limits.body
     webhooks = Webhooks(
-        endpoints, store, engine.submit, workers.account_checks.learn, resources.references, body_limit, trusted_proxies
+        endpoints,
+        store,
+        engine.submit,
+        workers.account_checks.learn,
+        resources.references,
+        body_limit,
+        trusted_proxies,
+        partial(workers.recorder.observe, is_from_operator=True),
     )
     return ApiHandler(
         merchant_api,

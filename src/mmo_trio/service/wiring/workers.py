@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.common.interface import VerifiesDeposits
+from mmo_sansio.providers.common.redaction import find_secrets
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.in_force import KnownConfiguration
@@ -29,6 +30,7 @@ from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.account_checks import AccountChecks
 from mmo_trio.workers.providers.conversation import SendRequest
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
+from mmo_trio.workers.providers.recordings import AccountRecorder
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import DueBacklog, Scheduler
 
@@ -81,6 +83,12 @@ def build_workers(
         channel_owner=channel_owner,
         qr_codes=qr_codes,
         account_checks=account_checks,
+        recorder=AccountRecorder(
+            resources.store.admin,
+            accounts.provider_accounts,
+            {name: tuple(find_secrets(each.adapter)) for name, each in accounts.operator_accounts.items()},
+            resources.clock.time,
+        ),
         deposit_claims=_deposit_claims(resources, accounts, account_checks, engine),
         dispatcher=dispatcher,
         scheduler=scheduler,

@@ -351,6 +351,8 @@ async def check_provider_notes(open_store: OpenStore) -> None:
     async with open_store() as store:
         assert list(await store.admin.provider_notes(NoteTopic.CHECK)) == [second]
         assert list(await store.admin.provider_notes(*NoteTopic)) == [second, other]
+        await store.admin.remove_provider_notes("momo", NoteTopic.CHECK)
+        assert list(await store.admin.provider_notes(*NoteTopic)) == [other]
 
 
 async def check_closed_store_is_unavailable(open_store: OpenStore) -> None:

@@ -178,6 +178,10 @@ class AdminStore(Protocol):
         that is another one than the one to replace; None: whatever is there is replaced."""
         ...
 
+    async def remove_provider_notes(self, provider: str, topic: NoteTopic) -> None:
+        """Remove the notes of a provider with this topic."""
+        ...
+
     async def brand_holds(self) -> Sequence[BrandHold]:
         """Return the brands that are on hold, by id. A decision that begins a submission finds them in the ledger."""
         ...

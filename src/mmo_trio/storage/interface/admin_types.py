@@ -315,6 +315,10 @@ class NoteTopic(StrEnum):
     """When its account was checked last, and whether a person has asked for another check."""
     FINDING = "finding"
     """What is known of a part of its account."""
+    RECORDING = "recording"
+    """Until when what goes to and comes from it is recorded."""
+    RECORDED = "recorded"
+    """Lines of a recording."""
 
 
 @frozen

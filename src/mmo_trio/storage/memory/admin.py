@@ -201,6 +201,10 @@ class MemoryAdminStore(MemoryConfigurationChanges):
         notes[key] = note
         return True
 
+    async def remove_provider_notes(self, provider: str, topic: admin_types.NoteTopic) -> None:
+        memory = await self._memory()
+        memory.provider_notes = {k: v for k, v in memory.provider_notes.items() if k[:2] != (provider, topic)}
+
     async def append_audit(self, event: admin_types.AuditEvent, key: admin_types.AuditKey) -> admin_types.AuditRow:
         return (await self._state()).append_audit(event, key)
 

@@ -78,3 +78,8 @@ def note_provider(note: ProviderNote, *, replacing: ProviderNote | None = None) 
         f"{condition} RETURNING 1",
         *values,
     )
+
+
+def remove_provider_notes(provider: str, topic: NoteTopic) -> SqlQuery[None]:
+    """Remove the notes of a provider with this topic."""
+    yield from execute("DELETE FROM provider_notes WHERE provider = ? AND topic = ?", provider, str(topic))

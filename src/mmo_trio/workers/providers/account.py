@@ -90,6 +90,8 @@ class ProviderAccount:
     breaker: CircuitBreaker = Factory(CircuitBreaker)
     rate_limit: RateLimit | None = None
     """None: no limit."""
+    observe: Callable[[HttpRequest, HttpResponse | ExchangeFailed], None] = lambda *_: None
+    """Called with each request that was sent, and with its outcome."""
     _token_slots: dict[str, _TokenSlot] = Factory(dict)
     _submissions: _Lane = Factory(_Lane)
     _questions: _Lane = Factory(_Lane)
@@ -168,6 +170,7 @@ class ProviderAccount:
         succeeded: bool | None = None
         try:
             answer = await self.send_request(request)
+            self.observe(request, answer)
             is_unavailable = answer.status in UNAVAILABLE_STATUSES
             if lane is not self._questions or answer.status != TOO_MANY_REQUESTS:
                 succeeded = not is_unavailable
@@ -176,7 +179,8 @@ class ProviderAccount:
                 lane.opens_at = max(lane.opens_at, trio.current_time() + wait_s)
             self.counts["exchanges"] += 1
             self.counts["unavailable"] += is_unavailable
-        except ExchangeFailed:
+        except ExchangeFailed as failure:
+            self.observe(request, failure)
             succeeded = False
             self.counts["failed"] += 1
             raise
