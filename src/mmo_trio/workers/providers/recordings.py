@@ -22,6 +22,7 @@ from mmo_sansio.values.clock import MILLISECOND, Instant, elapsed
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.providers.account import ProviderAccount
 
 logger = structlog.get_logger(__name__)
@@ -67,7 +68,11 @@ class AccountRecorder:
         if recording is None or recording.recorded_bytes >= RECORDED_BYTES_MAX:
             return
         offset_ms = elapsed(recording.began_at, self.now()) // MILLISECOND
-        line = recording.redactor.to_line(RecordedExchange(is_from_operator, offset_ms, request, answer))
+        try:
+            line = recording.redactor.to_line(RecordedExchange(is_from_operator, offset_ms, request, answer))
+        except Exception as error:  # A payment goes on, whatever is in it.
+            logger.error("exchange_not_recorded", provider=name, fault=describe_fault(error), once_a_minute=True)
+            return
         recording.lines.append(line)
         recording.recorded_bytes += len(line)
 
