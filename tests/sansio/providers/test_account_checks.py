@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderUnreachable
@@ -240,3 +241,15 @@ def _polled_while_stopped(provider: DarajaProvider, hint: str | None, age: Span)
 def test_only_questions_of_an_api_operator_show_its_credential() -> None:
     prompt = next(adapter().poll(payment("payin", provider_reference="ws_CO_1"), now=START))
     assert adapter().credential_of(prompt) == ""
+
+
+def test_only_what_works_ends_the_stop_of_a_credential() -> None:
+    refused = AccountFinding("kenya", "initiator", AccountState.REFUSED, "2001", "It is wrong.", "digest")
+    nothing = evolve(refused, state=AccountState.UNKNOWN, code="", stopped_credential="")
+    no_role = evolve(refused, code="21", stopped_credential="")
+    works = evolve(refused, state=AccountState.WORKS, code="2032", stopped_credential="")
+    assert nothing.after(refused) == refused
+    assert no_role.after(refused) == evolve(no_role, stopped_credential="digest")
+    assert works.after(refused) == works
+    assert nothing.after(works) == nothing.after(None) == nothing
+    assert refused.after(works) == refused

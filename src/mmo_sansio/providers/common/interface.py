@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import StrEnum
 from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, ProviderReport, UnmatchedNotified
@@ -137,6 +137,14 @@ class AccountFinding:
     stopped_credential: str = ""
     """A digest of the credential with which nothing automatic may ask any more, as the provider would lock it; empty:
     none."""
+
+    def after(self, known: AccountFinding | None) -> AccountFinding:
+        """Return what is known from now on: no answer ends no refusal, and only what works lets questions go on."""
+        if known is None or self.state is AccountState.WORKS:
+            return self
+        if self.state is AccountState.UNKNOWN and known.state is AccountState.REFUSED:
+            return known
+        return evolve(self, stopped_credential=self.stopped_credential or known.stopped_credential)
 
 
 ProviderNotification: TypeAlias = (

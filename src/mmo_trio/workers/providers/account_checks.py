@@ -97,8 +97,14 @@ class AccountChecks:
             log.error("operator_refuses_account")
         elif finding.state is AccountState.WARNED:
             log.warning("operator_account_warned")
-        note, known = finding_note(finding, self.now()), self._notes.get((finding.provider, finding.part))
-        if known is None or not _says_the_same(read_finding_note(known), finding) or _is_old(known, note.at):
+        known = self._notes.get((finding.provider, finding.part))
+        before = None if known is None else read_finding_note(known)
+        if (latest := finding.after(before)) is before:
+            return
+        note = finding_note(latest, self.now())
+        is_old = known is None or elapsed(known.at, note.at) >= CHECKED_AT_MOST_EVERY
+        works_as_before = before is not None and before.state is finding.state is AccountState.WORKS
+        if is_old or not (works_as_before or (known is not None and known.content == note.content)):
             await self.store.note_provider(note)
             self._keep([*self._notes.values(), note])
 
@@ -133,15 +139,6 @@ class AccountChecks:
     def _keep(self, notes: Sequence[ProviderNote]) -> None:
         self._notes = {(each.provider, each.subject): each for each in notes}
         self._stopped = frozenset(each.stopped_credential for each in self.findings if each.stopped_credential)
-
-
-def _says_the_same(known: AccountFinding, finding: AccountFinding) -> bool:
-    """Return whether a finding adds nothing: what works may show so by several codes."""
-    return known == finding or known.state is finding.state is AccountState.WORKS
-
-
-def _is_old(known: ProviderNote, now: Instant) -> bool:
-    return elapsed(known.at, now) >= CHECKED_AT_MOST_EVERY
 
 
 def check_note(provider: str) -> ProviderNote:

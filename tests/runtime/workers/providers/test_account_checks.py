@@ -117,6 +117,15 @@ async def test_nothing_automatic_asks_with_a_refused_password_until_a_person_doe
         nursery.cancel_scope.cancel()
 
 
+async def test_a_check_without_an_answer_lets_no_question_go_on(autojump_clock: MockClock) -> None:
+    async with open_memory() as store:
+        checks = Operator().process(store)
+        await checks.learn(stopped())
+        await checks.learn(AccountFinding("kenya", "initiator", AccountState.UNKNOWN, "HTTP 503", "Nothing."))
+        with pytest.raises(CredentialStopped):
+            await checks.ask("kenya", question())
+
+
 async def test_another_password_is_asked_with_at_once(autojump_clock: MockClock) -> None:
     operator = Operator()
     async with open_memory(operator.memory) as store:
