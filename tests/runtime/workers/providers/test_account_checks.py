@@ -20,6 +20,7 @@ from mmo_trio.storage.memory.store import MemoryStore, open_memory
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.account_checks import REQUESTED, AccountChecks, check_note, read_finding_note
 from tests.sansio.providers.mpesa_daraja.test_adapter import adapter
+from tests.sansio.providers.test_account_checks import FIREWALL, INVALID_TOKEN
 
 HOUR_S = 3600.0
 REFUSED = AccountFinding("kenya", "initiator", AccountState.REFUSED, "2001", "It is wrong.", "")
@@ -35,15 +36,17 @@ class Operator:
 
     memory: MemoryState = Factory(lambda: MemoryState(is_shared=True))
     round_s: float = 2.0
+    token: HttpResponse = HttpResponse(200, (), b'{"access_token":"t"}')
+    answer: HttpResponse = HttpResponse(200, (), b'{"ResponseCode":"0"}')
     questions: list[tuple[float, str]] = Factory(list)
     """When each came, and its path."""
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         path = request.target.decode().partition(".co.ke")[2]
         if path.startswith("/oauth"):
-            return HttpResponse(200, (), b'{"access_token":"t"}')
+            return self.token
         self.questions.append((trio.current_time(), path.split("/")[2]))
-        return HttpResponse(200, (), json.dumps({"ResponseCode": "0"}).encode())
+        return self.answer
 
     def process(self, store: MemoryStore) -> AccountChecks:
         provider = RedactingProvider(adapter(passkey=None))
@@ -114,6 +117,31 @@ async def test_nothing_automatic_asks_with_a_refused_password_until_a_person_doe
         await trio.sleep(3)
         for each in (first, second):
             assert (await each.ask("kenya", question())).status == 200
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("operator", "part", "state", "code"),
+    [
+        (Operator(token=HttpResponse(503, (), FIREWALL)), "sign-in", "unknown", "HTTP 503"),
+        (Operator(token=HttpResponse(400, (), b"")), "sign-in", "refused", "HTTP 400"),
+        (
+            Operator(answer=HttpResponse(401, (), json.dumps(INVALID_TOKEN).encode())),
+            "initiator",
+            "refused",
+            "401.002.01",
+        ),
+    ],
+)
+async def test_what_the_token_service_or_the_product_answers_is_named(
+    autojump_clock: MockClock, operator: Operator, part: str, state: str, code: str
+) -> None:
+    async with open_memory() as store, trio.open_nursery() as nursery:
+        checks = operator.process(store)
+        await nursery.start(checks.run)
+        await trio.sleep(60)
+        (finding,) = (each for each in checks.findings if each.part == part)
+        assert (finding.state, finding.code) == (state, code)
         nursery.cancel_scope.cancel()
 
 
