@@ -43,6 +43,7 @@ from mmo_trio.storage.memory.store import MemoryState, MemoryStore, open_memory
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
+from mmo_trio.workers.providers.account_checks import AccountChecks
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
@@ -208,17 +209,18 @@ class World:
         engine = Engine(store, clock, outbox)
         account = self.account = ProviderAccount(self.provider, self._exchange, now, clock.monotonic)
         name = self.provider.name
-        providers = ProviderWorker(
-            engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: account.ask, now
-        )
+        checks = AccountChecks(store.admin, {name: account}, now)
+        ask = partial(checks.ask, name)
+        providers = ProviderWorker(engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: ask, now)
         scanner = Scheduler(store, engine.enqueue, hand_over, providers.has_room, clock.time, scan_interval_s=5)
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))
         await life.start(scanner.run)
-        claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: account.ask, now, 60)
+        claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: ask, now, 60)
         await life.start(claims.run)
+        await life.start(checks.run)
         self.engine, self.scanner = engine, scanner
-        self.hooks = Webhooks({}, store, engine.submit, ReferenceGenerator(now), 64 * 1024)
+        self.hooks = Webhooks({}, store, engine.submit, checks.learn, ReferenceGenerator(now), 64 * 1024)
 
     def _kill(self) -> None:
         if self.life is None or self.is_healed:

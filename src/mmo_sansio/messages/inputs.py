@@ -183,8 +183,6 @@ class ProviderUnreachable:
     """How long to wait before the next poll, by the provider's advice; None: the usual interval."""
     denies_receipt: bool = False
     """Whether the provider was asked about the reported receipt, and its answer contradicts the report."""
-    is_account_refused: bool = False
-    """Whether the provider has refused our own account: its credentials, its role or its state."""
     asked_at: Instant | None = None
     """See :class:`ProviderAccepted`."""
     is_not_found: bool = False
@@ -232,8 +230,6 @@ class ProviderHinted:
     evidence: Evidence | None = None
     """What it is worth where it came to an address that only the provider was given; None: it is a reason to poll, and
     nothing else."""
-    is_account_refused: bool = False
-    """Whether the provider has refused our own account: its credentials, its role or its state."""
 
 
 @frozen

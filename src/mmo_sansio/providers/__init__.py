@@ -4,10 +4,15 @@ An adapter turns payments into the operator's requests and its responses into re
 never sees the ledger. `docs/providers/adding.md` builds one step by step.
 """
 
+from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
 from mmo_sansio.providers.common.ciphers import CipherError, Ciphers, RsaPadding
 from mmo_sansio.providers.common.emv_qr import QrMerchant
 from mmo_sansio.providers.common.interface import (
     AccessToken,
+    AccountCheck,
+    AccountFinding,
+    AccountState,
+    ChecksAccount,
     Conversation,
     DepositAnswer,
     DepositConversation,
@@ -43,8 +48,13 @@ __all__ = [
     "QR_PAYIN",
     "WEB_PAYIN",
     "AccessToken",
+    "AccountCheck",
+    "AccountFinding",
+    "AccountQuestion",
+    "AccountState",
     "AdapterContext",
     "AdapterFactory",
+    "ChecksAccount",
     "CipherError",
     "Ciphers",
     "Conversation",
@@ -65,6 +75,7 @@ __all__ = [
     "SignIn",
     "SignInFailed",
     "VerifiesDeposits",
+    "ask_all",
     "drive",
     "make_qr_code",
     "read_qr_merchant",

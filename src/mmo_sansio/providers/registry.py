@@ -95,8 +95,8 @@ PROVIDER_KINDS: Final[Mapping[str, ProviderKind]] = MappingProxyType(
             "M-Pesa",
             _open_mpesa_daraja,
             _names(
-                "base_url certificate deposit_initiator deposits initiator merchant_name payout_command"
-                " payout_shortcode pull_number results shortcode till unanswered_deposits"
+                "base_url certificate deposit_initiator deposits initiator merchant_name password_set_on"
+                " payout_command payout_shortcode pull_number results shortcode till unanswered_deposits"
             ),
             _names("consumer_key consumer_secret deposit_initiator_password initiator_password passkey"),
         ),

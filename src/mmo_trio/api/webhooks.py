@@ -6,7 +6,7 @@ the payment rules judge a notification; the suspense book takes one that fits no
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import structlog
 from attrs import define
@@ -14,9 +14,16 @@ from attrs import define
 from mmo_sansio.http.ip_rules import Address
 from mmo_sansio.http.message_fields import unpack_body
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
-from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, ProviderUnreachable, UnmatchedNotified
+from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
-from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, Provider
+from mmo_sansio.providers.common.interface import (
+    AccountFinding,
+    DepositAnswer,
+    DepositReport,
+    DepositValidation,
+    LocksCredentials,
+    Provider,
+)
 from mmo_sansio.values import problems
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks
@@ -37,9 +44,13 @@ class Webhooks:
     endpoints: Mapping[str, WebhookEndpoint]
     store: Store
     submit: Submit
+    learn: Callable[[AccountFinding], Awaitable[None]]
+    """Keeps what a notification says about our account."""
     references: ReferenceGenerator
     body_limit: int
     trusted_proxies: TrustedProxies = TrustedProxies()
+    observe: Callable[[str, HttpRequest, HttpResponse], None] = lambda *_: None
+    """Called with the name of the account, and with each notification and its response."""
 
     def admit(self, name: str, token: str, head: RequestHead, context: RequestContext) -> Admitted:
         """Admit the body. Raises ProblemError with 404 for an unknown sender."""
@@ -52,18 +63,20 @@ class Webhooks:
 
         async def respond(body: bytes) -> HttpResponse:
             unpacked = unpack_body(head.headers, body, bytes_max=self.body_limit)
-            return await self.handle_notification(
-                endpoint.provider, HttpRequest(head.method, head.target, head.headers, unpacked)
-            )
+            request = HttpRequest(head.method, head.target, head.headers, unpacked)
+            response = await self.handle_notification(endpoint.provider, request)
+            self.observe(endpoint.provider.name, request, response)
+            return response
 
         return Admitted(self.body_limit, respond)
 
     async def handle_notification(self, provider: Provider, request: HttpRequest) -> HttpResponse:
         """Make the notification durable, then answer. The provider repeats one that could not be stored."""
         notification = provider.read_notification(request)
-        if isinstance(notification, ProviderHinted | ProviderUnreachable) and notification.is_account_refused:
-            logger.error("operator_refuses_account", provider=provider.name, once_a_minute=True)
+        finding = provider.read_finding(request) if isinstance(provider, LocksCredentials) else None
         try:
+            if finding is not None:
+                await self.learn(finding)
             if isinstance(notification, DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
@@ -77,9 +90,16 @@ class Webhooks:
     async def _inputs_for(
         self,
         provider: Provider,
-        notification: ProviderReport | ProviderHinted | UnmatchedNotified | DepositReport | DepositAnswer,
+        notification: ProviderReport
+        | ProviderHinted
+        | UnmatchedNotified
+        | DepositReport
+        | DepositAnswer
+        | AccountFinding,
     ) -> Sequence[Input]:
         match notification:
+            case AccountFinding():
+                return ()
             case DepositReport():
                 return await deposit_inputs(self.store, provider, notification, self.references.next())
             case DepositAnswer():

@@ -11,7 +11,8 @@ from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
 from mmo_trio.console.views import show_event
-from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider
+from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider, NoteTopic
+from mmo_trio.workers.providers.account_checks import read_finding_note
 
 HISTORY_ROWS_MAX = 50
 
@@ -20,14 +21,18 @@ pages = Blueprint("providers", __name__)
 
 @pages.get("/providers")
 async def list_providers() -> str:
-    """List the providers with their breakers, and the audit events about them."""
+    """List the providers with their breakers, what the last checks of their accounts found, and their audit events."""
     store, mask = console().store, current_user().mask
     closed = {each.name: each for each in await store.admin.closed_providers()}
+    notes = await store.admin.provider_notes(NoteTopic.FINDING)
+    recordings = await store.admin.provider_notes(NoteTopic.RECORDING)
+    recorded = {each.provider for each in recordings if each.at > console().gateway_time()}
     breakers = console().provider_breakers()
     rows, history = [], list[AuditRow]()
     for name, title in console().provider_titles.items():
         state = breakers.get(name)
-        rows.append((name, title, closed.get(name), state.value if state else "none"))
+        found = [(each.at, read_finding_note(each)) for each in notes if each.provider == name]
+        rows.append((name, title, closed.get(name), state.value if state else "none", found, name in recorded))
         history += await store.admin.audit(about=f"provider:{name}", limit=HISTORY_ROWS_MAX)
     history.sort(key=lambda row: row.number, reverse=True)
     return await render_template(

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from mmo_sansio import __version__
 from mmo_sansio.api.incoming.routes import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
@@ -92,6 +93,8 @@ class PrometheusExporter:
     """The number of concluded deliveries of QR codes, by outcome."""
     accounts: Mapping[str, ProviderAccount]
     """The accounts by the name of their provider."""
+    account_findings: Callable[[], Sequence[AccountFinding]]
+    """Returns what is known of the accounts."""
     is_provider_closed: Callable[[str], bool]
     """Returns whether the provider with this name is closed for new payments."""
     backlog_cache: BacklogCache
@@ -160,6 +163,15 @@ class PrometheusExporter:
             "mmo_provider_closed",
             "1 while the provider is closed by hand for new payments.",
             *(({"provider": name}, int(self.is_provider_closed(name))) for name in counts),
+        )
+        yield _gauge(
+            "mmo_provider_account_state",
+            "1 for what is known of a part of the account with a provider, on all nodes.",
+            *(
+                ({"provider": each.provider, "part": each.part, "state": state.value}, int(each.state is state))
+                for each in self.account_findings()
+                for state in AccountState
+            ),
         )
 
 

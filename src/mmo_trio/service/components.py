@@ -25,8 +25,10 @@ from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.providers.account_checks import AccountChecks
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.deposit_listing import DepositLister
+from mmo_trio.workers.providers.recordings import AccountRecorder
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.refusal_recorder import RefusalRecorder
 from mmo_trio.workers.retention_schedule import RetentionWorker
@@ -46,6 +48,8 @@ class Workers:
     channel_owner: ChannelOwner | None
     """Claims the brands' channels where several processes share the store; None elsewhere."""
     qr_codes: QrWorker
+    account_checks: AccountChecks
+    recorder: AccountRecorder
     deposit_claims: DepositClaimWorker | None
     """None where every provider's notifications of deposits are signed."""
     deposit_lister: DepositLister
@@ -70,6 +74,9 @@ class Workers:
                 if self.channel_owner is not None:
                     own = partial(self.channel_owner.run, callbacks_ended=callbacks_ended)
                     await senders.start(partial(own, drain=drain))
+                if self.account_checks.accounts:
+                    await background.start(self.account_checks.run)
+                    await background.start(self.recorder.run)
                 if self.deposit_claims is not None:
                     await background.start(self.deposit_claims.run)
                 background.start_soon(self.deposit_lister.run)

@@ -11,7 +11,7 @@ from attrs import Factory, define, evolve
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.intents import PollProvider
-from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport
+from mmo_sansio.providers.common.interface import AccountFinding, DepositAnswer, DepositReport
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
 from mmo_sansio.testing import KES, REFERENCE, a_brand, a_create_payment, a_party, accepted, hinted, succeeded
 from mmo_sansio.values.clock import HOUR, Instant
@@ -42,13 +42,23 @@ class Bench:
     engine: EngineDouble = Factory(EngineDouble)
     allowed: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
+    learnt: list[AccountFinding] = Factory(list)
 
     def hooks(self) -> Webhooks:
         endpoint = WebhookEndpoint(self.provider, (TOKEN, PREVIOUS), NETWORKS.parse(list(self.allowed)))
         proxies = TrustedProxies(NETWORKS.parse(list(self.proxies)))
         return Webhooks(
-            {"test": endpoint}, self.store, self.engine.submit, ReferenceGenerator(lambda: Instant(0)), 1000, proxies
+            {"test": endpoint},
+            self.store,
+            self.engine.submit,
+            self.learn,
+            ReferenceGenerator(lambda: Instant(0)),
+            1000,
+            proxies,
         )
+
+    async def learn(self, finding: AccountFinding) -> None:
+        self.learnt.append(finding)
 
     async def notify(
         self, name: str = "test", token: str = TOKEN, client: str = "192.0.2.7", **fields: str

@@ -133,3 +133,16 @@ def test_check_config_opens_providers(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "provider.momo.markt (MMO_PROVIDER__MOMO__MARKT)" in refused.stderr
     assert "market" in refused.stderr
+
+
+def test_only_accounts_with_an_operator_are_checked_and_recorded(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MMO_PROVIDER__KENYA__KIND", "mpesa_daraja")
+    assert as_json("providers", "check", "--data", data) == []
+    unknown = mmo("providers", "check", "kenia", "--data", data)
+    assert (unknown.exit_code, "kenya" in unknown.output) == (2, True)
+    file = data / "kenya.jsonl"
+    assert mmo("providers", "record", "sandbox", "--to", file, "--data", data).exit_code == 2
+    file.write_text("kept")
+    existing = mmo("providers", "record", "kenya", "--to", file, "--data", data)
+    assert (existing.exit_code, file.read_text()) == (2, "kept")
+    assert "Name a new file." in existing.output

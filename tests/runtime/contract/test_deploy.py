@@ -15,6 +15,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from mmo_sansio.providers.common.interface import AccountState
 from tests.support.merchant import ask
 from tests.support.sandbox_gateway import Serve
 from tests.support.time_limits import HANGS_AFTER_S
@@ -58,6 +59,10 @@ async def labels_of(serve: Serve) -> dict[str, dict[str, set[str]]]:
     breaker = found["mmo_provider_breaker_state"]
     breaker["provider"].add("momo")
     breaker["state"] |= {"open", "closed", "half_open"}
+    account = found["mmo_provider_account_state"]
+    account["provider"].add("momo")
+    account["part"].add("sign-in")
+    account["state"] |= {each.value for each in AccountState}
     return found
 
 
@@ -110,6 +115,7 @@ def test_what_shall_wake_somebody_is_there() -> None:
     for placed in re.findall(r"mmo [a-z]+ [a-z]+", str(rules())):
         assert placed in {
             "mmo tx list",
+            "mmo providers check",
             "mmo providers disable",
             "mmo providers list",
             "mmo suspense list",

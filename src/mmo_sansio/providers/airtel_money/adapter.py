@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Generator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,10 +17,24 @@ from mmo_sansio.providers.airtel_money import requests
 from mmo_sansio.providers.airtel_money.account import AirtelAccount, read_account
 from mmo_sansio.providers.airtel_money.codes import STALE_KEY_CODES, is_inconclusive_status
 from mmo_sansio.providers.airtel_money.notifications import read_callback
-from mmo_sansio.providers.airtel_money.results import AirtelPayment, poll_report, submission_report
+from mmo_sansio.providers.airtel_money.results import (
+    ACCOUNT_PART,
+    AirtelPayment,
+    account_finding,
+    poll_report,
+    submission_report,
+)
 from mmo_sansio.providers.airtel_money.wire import parse_response
+from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
 from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
-from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, SignIn, SignInFailed
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    AccountCheck,
+    Conversation,
+    ExchangeFailed,
+    SignIn,
+    SignInFailed,
+)
 from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
@@ -98,15 +113,15 @@ class AirtelMoneyProvider:
         """Get a token, which is valid for three minutes."""
         answer = yield requests.sign_in_request(self.account)
         if answer.status != 200:
-            raise SignInFailed(f"Airtel Money answered {answer.status} to a sign-in.")
+            raise SignInFailed(f"Airtel Money answered {answer.status} to a sign-in.", status=answer.status)
         try:
             document = parse_json(answer.body)
             value = document.get("access_token")
             life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
-            raise SignInFailed("Airtel Money gave no answer that can be read.") from None
+            raise SignInFailed("Airtel Money gave no answer that can be read.", status=answer.status) from None
         if not isinstance(value, str) or not value.isascii() or not value.isprintable():
-            raise SignInFailed("Airtel Money gave no token that can be read.")
+            raise SignInFailed("Airtel Money gave no token that can be read.", status=answer.status)
         return AccessToken(value, issued_at=now, expires_at=later(now, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
@@ -154,6 +169,16 @@ class AirtelMoneyProvider:
         except ExchangeFailed as failure:
             return about.unreachable(f"gave no answer: {failure.reason.rstrip('.')}")
         return poll_report(parse_response(answer), about, operation, now=now)
+
+    def check_account(self, *, now: Instant) -> AccountCheck:
+        """Ask about a payment that does not exist, and for the balance."""
+        return ask_all(
+            self.name,
+            [
+                AccountQuestion(ACCOUNT_PART, request, partial(account_finding, self.name, asks_balance=asks_balance))
+                for request, asks_balance in requests.check_requests(self.account)
+            ],
+        )
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
         """Return a hint: a callback only causes a poll."""

@@ -120,6 +120,9 @@ ROUTER: tuple[AirtelCode, ...] = (
 STALE_KEY_CODES = frozenset({"DP00800001026", "ROUTER116"})
 """Codes of a response when the operator has a new key, which is then fetched, once."""
 
+NOT_FOUND_CODE = "DP00800001025"
+"""The code for a collection that is not found, from the product; the router's own is a row with NOT_FOUND."""
+
 REJECTED_BY_PAYER_CODE = "DP00800001008"
 """The payer's rejection in markets that confirm it; in other markets any rejection."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mmo_sansio.http.messages import Headers, HttpRequest
@@ -17,6 +17,9 @@ AES_KEY_BYTES = 32
 AES_IV_BYTES = 16
 REFERENCE_CHARACTERS_MAX = 25
 """The length limit of the reference for a payer; the operator's own limit is undocumented."""
+
+IMPOSSIBLE_ID = "MMOCHECK0000000000000000"
+"""An id that no payment has."""
 
 _REFERENCE_CHARACTERS_MIN = 4
 _SHORT_KEY_BITS = 1024
@@ -54,6 +57,12 @@ def status_request(account: AirtelAccount, order: Order) -> HttpRequest:
         if account.polls_with_type:
             path += f"?transactionType={account.disbursement_type}"
     return HttpRequest("GET", _target(account, path), _headers(account))
+
+
+def check_requests(account: AirtelAccount) -> Sequence[tuple[HttpRequest, bool]]:
+    """Ask about a payment that does not exist, and for the balance; each with whether it is the latter."""
+    paths = ((f"/standard/v1/payments/{IMPOSSIBLE_ID}", False), ("/standard/v1/users/balance", True))
+    return [(HttpRequest("GET", _target(account, path), _headers(account)), is_balance) for path, is_balance in paths]
 
 
 def needs_key(account: AirtelAccount, order: Order) -> bool:

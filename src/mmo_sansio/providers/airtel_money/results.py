@@ -6,8 +6,11 @@ contradictory or undocumented response causes another poll, never a guess (S6).
 
 from __future__ import annotations
 
+from typing import Final
+
 from attrs import evolve, frozen
 
+from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderFailed,
@@ -21,13 +24,16 @@ from mmo_sansio.providers.airtel_money.codes import (
     COLLECTION,
     DISBURSEMENT,
     HTTP_REJECTIONS,
+    NOT_FOUND_CODE,
     REJECTED_BY_PAYER_CODE,
     AirtelCode,
     AirtelOutcome,
     find_code,
     is_inconclusive_status,
 )
-from mmo_sansio.providers.airtel_money.wire import AirtelResponse
+from mmo_sansio.providers.airtel_money.wire import AirtelResponse, parse_response
+from mmo_sansio.providers.common.account_check import no_answer_finding
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.providers.common.operations import ProviderOperation
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
@@ -35,6 +41,13 @@ from mmo_sansio.values.model import Source, Transaction, Type
 
 TOO_MANY_REQUESTS = 429
 """The status of a submission that the operator's rate limit rejected before processing."""
+
+ACCOUNT_PART: Final = "client_id"
+
+_ACCOUNT_REFUSED: Final = (
+    "Airtel refuses this application: {}. Whoever manages it in Airtel's portal compares country, currency and products"
+    " with the settings; Airtel's support adds what is missing."
+)
 
 _PENDING_STATUSES = frozenset({"TA", "TIP"})
 
@@ -98,6 +111,25 @@ class AirtelPayment:
         """Report that the submission has certainly never arrived."""
         version = self.transaction.progress.version
         return ProviderNeverReceived(self.transaction.reference, self.provider, version)
+
+
+def account_finding(provider: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:
+    """Return what the answer to a question about an unknown payment or the balance says about our account: that the
+    payment is not found shows that all else is accepted. Not every market offers the balance, so its answer counts only
+    where it is a refusal. A refusal may come as HTTP 200."""
+    answer = parse_response(response)
+    code = find_code(answer.code, answer.message, COLLECTION)
+    shown = code.native if code else f"HTTP {response.status}"
+    if response.status in HTTP_REJECTIONS or (code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED):
+        words = _ACCOUNT_REFUSED.format(code.meaning if code else "it has no permission")
+        return AccountFinding(provider, ACCOUNT_PART, AccountState.REFUSED, shown, words)
+    if asks_balance:
+        return None
+    if code and (code.outcome is AirtelOutcome.NOT_FOUND or code.native == NOT_FOUND_CODE):
+        return AccountFinding(
+            provider, ACCOUNT_PART, AccountState.WORKS, shown, "Airtel answers questions about payments."
+        )
+    return no_answer_finding(provider, ACCOUNT_PART, shown)
 
 
 def submission_report(response: AirtelResponse, payment: AirtelPayment) -> ProviderReport:

@@ -8,9 +8,10 @@ means.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from enum import StrEnum
 from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, ProviderReport, UnmatchedNotified
@@ -29,12 +30,14 @@ Conversation: TypeAlias = Generator[HttpRequest, HttpResponse, ProviderReport]
 class ExchangeFailed(Exception):
     """Raised when a request had no usable response."""
 
-    def __init__(self, reason: str, *, may_have_arrived: bool) -> None:
+    def __init__(self, reason: str, *, may_have_arrived: bool, sign_in_status: int | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         """What went wrong, in words without secrets."""
         self.may_have_arrived = may_have_arrived
         """False only when it is certain that no byte of the request left (S6)."""
+        self.sign_in_status = sign_in_status
+        """The status of the response with which the provider gave no access token; None: it had another reason."""
 
 
 TOKEN_RENEWAL_MARGIN = Span(60 * SECOND)
@@ -58,10 +61,12 @@ class AccessToken:
 class SignInFailed(Exception):
     """Reports that the provider rejected our credentials, or gave no readable token."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, status: int | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         """What went wrong, in words without secrets."""
+        self.status = status
+        """The status of the provider's response."""
 
 
 SignIn: TypeAlias = Generator[HttpRequest, HttpResponse, AccessToken]
@@ -108,8 +113,50 @@ class DepositValidation:
     deposit: DepositReport
 
 
+class AccountState(StrEnum):
+    """Lists what may be known of a part of our account."""
+
+    WORKS = "works"
+    WARNED = "warned"
+    """It works, but a person has to act soon."""
+    REFUSED = "refused"
+    """The provider does not accept it, and a person has to mend that."""
+    UNKNOWN = "unknown"
+
+
+@frozen
+class AccountFinding:
+    """Says whether the provider accepts a part of our account."""
+
+    provider: str
+    part: str
+    """The option that names it, such as `initiator`, or what is done with it."""
+    state: AccountState
+    code: str
+    """The provider's code, or `HTTP 503`; empty when it gave none."""
+    words: str
+    """What is wrong, and who mends it; never words of the provider."""
+    stopped_credential: str = ""
+    """A digest of the credential with which nothing automatic may ask any more, as the provider would lock it; empty:
+    none."""
+
+    def after(self, known: AccountFinding | None) -> AccountFinding:
+        """Return what is known from now on: no answer ends no refusal, and only what works lets questions go on."""
+        if known is None or self.state is AccountState.WORKS:
+            return self
+        if self.state is AccountState.UNKNOWN and known.state is AccountState.REFUSED:
+            return known
+        return evolve(self, stopped_credential=self.stopped_credential or known.stopped_credential)
+
+
 ProviderNotification: TypeAlias = (
-    ProviderReport | ProviderHinted | DepositReport | DepositAnswer | DepositValidation | UnmatchedNotified
+    ProviderReport
+    | ProviderHinted
+    | DepositReport
+    | DepositAnswer
+    | DepositValidation
+    | AccountFinding
+    | UnmatchedNotified
 )
 """The possible contents of a notification."""
 
@@ -186,6 +233,36 @@ class ListsDeposits(Protocol):
 
     def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
         """List what was paid between these wall times, confirmed. They lie within the last two days."""
+        ...
+
+
+AccountCheck: TypeAlias = Generator[HttpRequest, HttpResponse, Sequence[AccountFinding]]
+"""A conversation about an account; an answer that arrives as a notification is not among its findings."""
+
+
+@runtime_checkable
+class ChecksAccount(Protocol):
+    """Represents a provider that can be asked whether it accepts our account."""
+
+    def check_account(self, *, now: Instant) -> AccountCheck:
+        """Ask harmless questions: they move no money, and no payment depends on their answers."""
+        ...
+
+
+class CredentialStopped(ExchangeFailed):
+    """Raised when a question was not sent, because the provider has refused its credential and may lock it."""
+
+
+@runtime_checkable
+class LocksCredentials(Protocol):
+    """Represents a provider that locks a credential after wrong attempts, and answers by notifications."""
+
+    def credential_of(self, request: HttpRequest) -> str:
+        """Return the digest of the credential that this request shows; empty when it shows none."""
+        ...
+
+    def read_finding(self, request: HttpRequest) -> AccountFinding | None:
+        """Return what a notification says about our account; None when it says nothing. Never raises."""
         ...
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from attrs import Factory, define, field
@@ -55,6 +56,15 @@ class Options:
         """Return text, or None where it is left out. Raises OptionError."""
         self._known_keys.append(key)
         return None if key not in self.values else self.text(key)
+
+    def optional_date(self, key: str) -> date | None:
+        """Return a day, or None where it is left out. Raises OptionError."""
+        text = None if key not in self.values else str(self._value(key, None))
+        self._known_keys.append(key)
+        try:
+            return None if text is None else date.fromisoformat(text)
+        except ValueError:
+            raise OptionError(key, "is no date.", f'Write {key} = "2026-11-30", say.') from None
 
     def url(self, key: str, default: str | None = None) -> str:
         """Return an https address (http on this machine only), without a slash at its end. Raises OptionError."""

@@ -15,12 +15,16 @@ from attrs import Factory, define, evolve, field
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import (
     AccessToken,
+    AccountCheck,
+    AccountFinding,
+    ChecksAccount,
     Conversation,
     DepositConversation,
     DepositListing,
     ExchangeFailed,
     Finished,
     ListsDeposits,
+    LocksCredentials,
     Provider,
     ProviderNotification,
     SignIn,
@@ -89,7 +93,7 @@ class RedactingProvider:
         try:
             token: AccessToken = yield from self.adapter.sign_in(scope, now=now)
         except SignInFailed as failure:
-            raise SignInFailed(self._redact_free_text(failure.reason)) from None
+            raise SignInFailed(self._redact_free_text(failure.reason), status=failure.status) from None
         self._tokens.append(token.value)
         self._find_long_secrets()
         return token
@@ -116,6 +120,20 @@ class RedactingProvider:
         """List as the adapter does, which must be able to, with redacted responses."""
         assert isinstance(self.adapter, ListsDeposits)
         return self._redact_conversation(self.adapter.list_deposits(begin, end))
+
+    def check_account(self, *, now: Instant) -> AccountCheck:
+        """Ask as the adapter does; an adapter that cannot ask finds nothing."""
+        if not isinstance(self.adapter, ChecksAccount):
+            return ()
+        return (yield from self._redact_conversation(self.adapter.check_account(now=now)))
+
+    def credential_of(self, request: HttpRequest) -> str:
+        """Return the adapter's credential; empty where none is ever locked."""
+        return self.adapter.credential_of(request) if isinstance(self.adapter, LocksCredentials) else ""
+
+    def read_finding(self, request: HttpRequest) -> AccountFinding | None:
+        """Return the adapter's finding, which has no words of the operator."""
+        return self.adapter.read_finding(request) if isinstance(self.adapter, LocksCredentials) else None
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
+from hashlib import sha256
 from typing import Any, Final
 
 from attrs import field, frozen
@@ -26,6 +29,22 @@ TRUST_CHOICES: Final = (CONFIRM, TRUST)
 """What the options `deposits` and `results` may be: M-Pesa has to confirm what it has reported, or it is trusted."""
 
 _SHORTCODE: Final = re.compile(r"[0-9]{5,7}", re.ASCII)
+
+
+_DIGEST_CHARACTERS: Final = 8
+
+
+@frozen
+class ApiOperator:
+    """An API operator of ours, as it asks about transactions."""
+
+    part: str
+    """The option that names it."""
+    name: str
+    security_credential: str = field(repr=False)
+    shortcode: str
+    credential: str
+    """A digest of its name and password."""
 
 
 @frozen
@@ -53,6 +72,11 @@ class MpesaAccount:
     deposit_initiator: str | None = None
     """The API operator of `shortcode` that asks about deposits; None: confirmations are trusted as they come."""
     deposit_security_credential: str = field(default="", repr=False)
+    credential: str = ""
+    """A digest of the initiator's name and password; see `ApiOperator.credential`."""
+    deposit_credential: str = ""
+    password_set_on: date | None = None
+    """The day, in Nairobi, on which the API operators' passwords were set; None: not known."""
     payout_command: str = PAYOUT_COMMANDS[0]
     merchant_name: str | None = None
     """The name in QR codes; None: the account offers none."""
@@ -74,6 +98,18 @@ class MpesaAccount:
         return account in (self.shortcode, self.till)
 
     @property
+    def operators(self) -> Sequence[ApiOperator]:
+        """The API operators that ask, each with another name or password."""
+        found = []
+        if self.initiator:
+            sealed = self.security_credential
+            found.append(ApiOperator("initiator", self.initiator, sealed, self.payout_shortcode, self.credential))
+        if self.deposit_initiator and self.deposit_credential != self.credential:
+            name, sealed = self.deposit_initiator, self.deposit_security_credential
+            found.append(ApiOperator("deposit_initiator", name, sealed, self.shortcode, self.deposit_credential))
+        return found
+
+    @property
     def signing_key(self) -> bytes:
         """The key that signs the addresses of callbacks."""
         return self.consumer_secret.encode()
@@ -88,6 +124,7 @@ def read_account(
     shortcode = _read_shortcode(reader, "shortcode")
     initiator = reader.optional_text("initiator")
     deposit_initiator = _read_deposit_initiator(reader, initiator, checks_sender=checks_sender)
+    deposit_password = _deposit_password_key(options)
     account = MpesaAccount(
         base_url=reader.url("base_url", PRODUCTION_URL),
         consumer_key=reader.text("consumer_key"),
@@ -100,9 +137,10 @@ def read_account(
         initiator=initiator,
         security_credential=_encrypt_credential(reader, ciphers, "initiator_password") if initiator else "",
         deposit_initiator=deposit_initiator,
-        deposit_security_credential=_encrypt_credential(reader, ciphers, _deposit_password_key(options))
-        if deposit_initiator
-        else "",
+        deposit_security_credential=_encrypt_credential(reader, ciphers, deposit_password) if deposit_initiator else "",
+        credential=_credential_digest(reader, initiator, "initiator_password"),
+        deposit_credential=_credential_digest(reader, deposit_initiator, deposit_password),
+        password_set_on=reader.optional_date("password_set_on"),
         payout_command=reader.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
         merchant_name=reader.optional_text("merchant_name"),
         trusts_results=reader.choice("results", TRUST_CHOICES, CONFIRM) == TRUST,
@@ -164,6 +202,14 @@ def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
         return b64encode(ciphers.rsa_encrypt_pkcs1v15(certificate, password.encode())).decode()
     except CipherError as error:
         raise OptionError("certificate", f"can't be used: {error}.", "Take it from Daraja's portal, as PEM.") from None
+
+
+def _credential_digest(options: Options, name: str | None, key: str) -> str:
+    """Return what changes with the name and password of an API operator; only the consumer secret can make it."""
+    if name is None:
+        return ""
+    text = f"credential\0{name}\0{options.text(key)}"
+    return hmac.new(options.text("consumer_secret").encode(), text.encode(), sha256).hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def _check_hooks_url(hooks_url: str) -> str:

@@ -21,7 +21,10 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.providers.common.interface import (
     AccessToken,
+    AccountCheck,
+    AccountFinding,
     Conversation,
+    CredentialStopped,
     DepositConversation,
     DepositListing,
     ExchangeFailed,
@@ -41,7 +44,7 @@ from mmo_sansio.providers.common.operations import (
     operation_key,
 )
 from mmo_sansio.providers.common.wire import parse_token_lifetime
-from mmo_sansio.providers.mpesa_daraja import requests
+from mmo_sansio.providers.mpesa_daraja import account_check, requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, party_digest
 from mmo_sansio.providers.mpesa_daraja.codes import (
@@ -50,6 +53,7 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
     TOKEN_ERROR_CODES,
     MpesaSubmissionState,
     failure_of_prompt,
+    find_error_mapping,
     interpret_error,
     is_error_number,
 )
@@ -116,10 +120,10 @@ class DarajaProvider:
             value = text_member(document, "access_token")
             life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
-            raise SignInFailed(f"Daraja answered {answer.status}, and no token.") from None
+            raise SignInFailed(f"Daraja answered {answer.status}, and no token.", status=answer.status) from None
         if answer.status != 200 or not value:
             code = text_member(document, "errorCode") or "no errorCode"
-            raise SignInFailed(f"Daraja answered {answer.status} ({code}).")
+            raise SignInFailed(f"Daraja answered {answer.status} ({code}).", status=answer.status)
         return AccessToken(value, expires_at=later(now, life), issued_at=now)
 
     def rejects_token(self, response: HttpResponse) -> bool:
@@ -193,6 +197,19 @@ class DarajaProvider:
     def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
         """List what was paid to the shortcode; see :mod:`.pull`."""
         return list_payments(self.name, self.account, begin, end)
+
+    def check_account(self, *, now: Instant) -> AccountCheck:
+        """Ask as each API operator about a receipt that does not exist, and with the passkey about such a prompt."""
+        return account_check.check_account(self.name, self.account, now=now)
+
+    def credential_of(self, request: HttpRequest) -> str:
+        """Return the digest of the API operator whose SecurityCredential is in the request."""
+        operators = self.account.operators
+        return next((each.credential for each in operators if each.security_credential.encode() in request.body), "")
+
+    def read_finding(self, request: HttpRequest) -> AccountFinding | None:
+        """Return what a result or an answer says about the API operator that has caused it."""
+        return account_check.read_finding(self.name, self.account, request)
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the content of a callback; see :mod:`.notifications`."""
@@ -304,12 +321,18 @@ class DarajaProvider:
             bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now),
             hint.refused or hint.code,
             bool(hint.refused) and elapsed(submitted_at, now) >= REFUSAL_FINAL_AFTER,
+            credential=self.account.credential,
         )
         if transaction.progress.evidence is not None:
             yield from self._ask_by_receipt(transaction, hint.receipt, provider_reference, now=now)
         try:
             answer = yield requests.status_query(self.account, order, provider_reference, address)
             code = code_member(parse_json(answer.body), "ResponseCode")
+        except CredentialStopped as stop:  # The question would be refused.
+            if address.refusal_is_final:
+                reported = address.reported_code
+                return self._failed(transaction, find_error_mapping(reported).payout, reported, "")
+            return self._unknown(transaction, stop.reason)
         except ExchangeFailed as failure:
             return self._unknown(transaction, failure.reason)
         except ValueError as fault:
@@ -336,6 +359,7 @@ class DarajaProvider:
             receipt=receipt,
             conversation=conversation.replace("|", ""),
             party=party_digest(self.account.signing_key, party),
+            credential=self.account.deposit_credential if order.type is Type.PAYIN else self.account.credential,
         )
         with suppress(ExchangeFailed):  # It is asked again.
             yield requests.receipt_query(self.account, order, address)

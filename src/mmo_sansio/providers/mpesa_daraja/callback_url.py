@@ -32,6 +32,8 @@ class MpesaCallbackKind(StrEnum):
     """The answer to a poll of a pay-out or a tax payout."""
     DEPOSIT_RESULT = "d"
     """The answer to a question about a deposit; its reference is the receipt."""
+    CHECK_RESULT = "k"
+    """The answer to the question of an account's check."""
     CONFIRMATION = "c"
     """A deposit that was made."""
     VALIDATION = "v"
@@ -63,6 +65,8 @@ class CallbackContext:
     """The OriginatorConversationID of the payment, by which an answer about a receipt is known to be about it."""
     party: str = ""
     """The same by the payment's other party, whose number does not stand in an address: see `party_digest`."""
+    credential: str = ""
+    """The API operator that has asked or paid: `ApiOperator.credential`."""
 
     def to_segment(self, key: bytes) -> str:
         """Return the context as the last segment of a URL, signed with this key."""
@@ -78,6 +82,7 @@ class CallbackContext:
             self.receipt,
             self.conversation,
             self.party,
+            self.credential,
         )
         plain = "|".join(map(str, parts)).encode()
         return (plain + _mac(key, plain)).hex()

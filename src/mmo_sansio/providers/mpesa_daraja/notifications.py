@@ -26,6 +26,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.providers.common.interface import DepositReport, DepositValidation, ProviderNotification
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
+from mmo_sansio.providers.mpesa_daraja.account_check import read_finding
 from mmo_sansio.providers.mpesa_daraja.callback_url import (
     CallbackContext,
     MpesaCallbackKind,
@@ -76,6 +77,8 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
             case MpesaCallbackKind.DEPOSIT_RESULT:
                 answer = deposit_answer(provider, account, address.reference, parse_result(request.body))
                 return evolve(answer, asked_at=address.asked_at)
+            case MpesaCallbackKind.CHECK_RESULT:
+                return read_finding(provider, account, request) or _unmatched(provider, request)
             case MpesaCallbackKind.RESULT | MpesaCallbackKind.POLL_RESULT:
                 result = parse_result(request.body)
             case MpesaCallbackKind.QUEUE_TIMEOUT:
@@ -133,8 +136,8 @@ def _result_report(
     """Return the hint that a result is. Only M-Pesa was given its address, so a success with amount and receipt is
     evidence of one, and a refusal that names no transaction evidence of none."""
     is_money_out = address.kind is MpesaCallbackKind.RESULT
-    is_account_refused = is_money_out and result.code in ACCOUNT_REFUSED_CODES
-    is_refused = is_account_refused or (is_money_out and result.code != SUCCESS and result.has_dummy_receipt)
+    names_no_transaction = result.code in ACCOUNT_REFUSED_CODES or (result.code != SUCCESS and result.has_dummy_receipt)
+    is_refused = is_money_out and names_no_transaction
     hint = MpesaHint(result.id, result.code, result.receipt, result.message, result.code if is_refused else "")
     receipt, amount, evidence = result.receipt, result.amount, None
     is_receipt = RECEIPT.fullmatch(receipt) is not None and not receipt.endswith(DUMMY_RECEIPT_ENDING)
@@ -146,7 +149,6 @@ def _result_report(
         hint.to_text(),
         native_code=result.code if is_code(result.code) else None,
         evidence=evidence,
-        is_account_refused=is_account_refused,
     )
 
 
@@ -172,7 +174,6 @@ def _receipt_report(
         provider,
         f"Daraja answered the question about receipt {callback.receipt} with {result.code} {state}: {result.message}.",
         denies_receipt=is_answered,
-        is_account_refused=result.code in ACCOUNT_REFUSED_CODES,
     )
 
 
@@ -205,7 +206,6 @@ def _status_report(provider: str, callback: CallbackContext, result: MpesaResult
             provider,
             f"Daraja answered the poll with {result.code}: {result.message}.",
             poll_after=REFUSAL_FINAL_AFTER if callback.reported_code else HOUR,
-            is_account_refused=result.code in ACCOUNT_REFUSED_CODES,
         )
     if state == TRANSACTION_COMPLETED:
         receipt = result.parameters.get("ReceiptNo") or None

@@ -8,7 +8,7 @@ from typing import Any
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.common.wire import JSON_HEADERS
-from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
+from mmo_sansio.providers.mpesa_daraja.account import ApiOperator, MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
 from mmo_sansio.providers.mpesa_daraja.wire import password, spaced_timestamp, timestamp, to_json
@@ -17,6 +17,10 @@ from mmo_sansio.values.model import Order, Type
 
 TAX_AUTHORITY_SHORTCODE = 572572
 """The Kenya Revenue Authority."""
+
+IMPOSSIBLE_RECEIPT = "AAA0000000"
+IMPOSSIBLE_CHECKOUT = "ws_CO_000000000000000000000000000000"
+"""Ids that no transaction has."""
 
 _ORGANISATION = "4"
 """The identifier type of a shortcode."""
@@ -143,20 +147,38 @@ def receipt_query(account: MpesaAccount, order: Order, callback: CallbackContext
 
 def deposit_query(account: MpesaAccount, receipt: str, minor: int, now: Instant) -> HttpRequest:
     """Ask about a deposit by its receipt; the state arrives by a callback."""
-    url = _callback_url(account, CallbackContext(MpesaCallbackKind.DEPOSIT_RESULT, receipt, minor, asked_at=now))
+    callback = CallbackContext(
+        MpesaCallbackKind.DEPOSIT_RESULT, receipt, minor, asked_at=now, credential=account.deposit_credential
+    )
+    sealed = account.deposit_security_credential
+    operator = ApiOperator("", account.deposit_initiator or "", sealed, account.shortcode, account.deposit_credential)
+    return _receipt_question(account, operator, receipt, callback, "Deposit")
+
+
+def account_check(account: MpesaAccount, operator: ApiOperator) -> HttpRequest:
+    """Ask about a receipt that no transaction has; the answer, which shows whether M-Pesa accepts the API operator,
+    arrives by a callback."""
+    callback = CallbackContext(MpesaCallbackKind.CHECK_RESULT, credential=operator.credential)
+    return _receipt_question(account, operator, IMPOSSIBLE_RECEIPT, callback, "Check")
+
+
+def _receipt_question(
+    account: MpesaAccount, operator: ApiOperator, receipt: str, callback: CallbackContext, remarks: str
+) -> HttpRequest:
+    url = _callback_url(account, callback)
     return _post(
         account,
         "/mpesa/transactionstatus/v1/query",
         {
-            "Initiator": account.deposit_initiator,
-            "SecurityCredential": account.deposit_security_credential,
+            "Initiator": operator.name,
+            "SecurityCredential": operator.security_credential,
             "CommandID": "TransactionStatusQuery",
             "TransactionID": receipt,
-            "PartyA": int(account.shortcode),
+            "PartyA": int(operator.shortcode),
             "IdentifierType": _ORGANISATION,
             "ResultURL": url,
             "QueueTimeOutURL": url,
-            "Remarks": "Deposit",
+            "Remarks": remarks,
         },
     )
 
@@ -219,7 +241,8 @@ def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
 
 
 def _order_url(account: MpesaAccount, order: Order, kind: MpesaCallbackKind) -> str:
-    context = CallbackContext(kind, order.gateway_reference, order.requested.minor)
+    credential = account.credential if kind is MpesaCallbackKind.RESULT else ""
+    context = CallbackContext(kind, order.gateway_reference, order.requested.minor, credential=credential)
     return _callback_url(account, context)
 
 

@@ -8,6 +8,7 @@ submitted again under the same X-Reference-Id, which the operator accepts once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from attrs import evolve, frozen
 
@@ -22,10 +23,19 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, SignIn, SignInFailed
+from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    AccountCheck,
+    Conversation,
+    ExchangeFailed,
+    SignIn,
+    SignInFailed,
+)
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, operation_key
 from mmo_sansio.providers.common.wire import parse_token_lifetime, plain_amount, to_json
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
+from mmo_sansio.providers.mtn_momo.account_check import IMPOSSIBLE_ID, account_finding
 from mmo_sansio.providers.mtn_momo.codes import (
     ALREADY_EXISTS,
     INCONCLUSIVE_REASONS,
@@ -83,15 +93,15 @@ class MtnMomoProvider:
         headers = ((b"authorization", product.credentials), *self._headers(product))
         answer = yield HttpRequest("POST", target, headers)
         if answer.status != 200:
-            raise SignInFailed(f"The token request was answered {answer.status}.")
+            raise SignInFailed(f"The token request was answered {answer.status}.", status=answer.status)
         try:
             document = parse_json(answer.body)
             value = text_member(document, "access_token")
             life = parse_token_lifetime(document.get("expires_in"), default=TOKEN_LIFETIME)
         except ValueError:
-            raise SignInFailed("The answer to the token request can't be read.") from None
+            raise SignInFailed("The answer to the token request can't be read.", status=answer.status) from None
         if not (value and value.isascii() and value.isprintable() and " " not in value):
-            raise SignInFailed("The answer to the token request holds no token.")
+            raise SignInFailed("The answer to the token request holds no token.", status=answer.status)
         return AccessToken(value, issued_at=now, expires_at=later(now, life))
 
     def rejects_token(self, response: HttpResponse) -> bool:
@@ -131,6 +141,18 @@ class MtnMomoProvider:
         if answer.status == 404 and (reason := parse_error_body(answer.body)).code in NOT_FOUND_CODES:
             return self._read_not_found(transaction, reason, now=now)
         return self._read_poll_response(transaction, answer)
+
+    def check_account(self, *, now: Instant) -> AccountCheck:
+        """Ask with each product about a payment that does not exist, and for the balance."""
+        questions = []
+        for product in self.account.products.values():
+            path = "requesttopay" if product is self.account.collection else "transfer"
+            base = f"{self.account.base_url}/{product.name}/v1_0/"
+            for target, asks_balance in ((f"{path}/{IMPOSSIBLE_ID}", False), ("account/balance", True)):
+                request = HttpRequest("GET", (base + target).encode(), self._headers(product))
+                judge = partial(account_finding, self.name, product.name, asks_balance=asks_balance)
+                questions.append(AccountQuestion(product.name, request, judge))
+        return ask_all(self.name, questions)
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
         """Read an unsigned callback, which only causes a poll."""

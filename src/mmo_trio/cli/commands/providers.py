@@ -1,13 +1,20 @@
-"""`mmo providers` lists, closes and opens providers, and arranges their notifications."""
+"""`mmo providers` lists, closes, opens and checks providers, and arranges their notifications."""
 
 from __future__ import annotations
 
+import secrets
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
 import click
 import trio
+from attrs import evolve
 
-from mmo_sansio.providers.common.interface import ExchangeFailed
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState, ExchangeFailed
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
+from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.force_report import report_in_force
@@ -15,11 +22,16 @@ from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, json_option, running_address, target_options
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
-from mmo_trio.storage.interface.admin_types import ClosedProvider
+from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.interface.store import Store
+from mmo_trio.workers.providers.account_checks import REQUESTED, check_note, read_finding_note
 
 REGISTER_TIMEOUT_S = 60.0
 """Limit on the whole registration."""
+
+CHECK_QUIET_S = 5.0
+"""How long no finding comes before a check is over; a process begins it sooner than that."""
+CHECK_TIMEOUT_S = 60.0
 
 
 @click.group()
@@ -128,6 +140,110 @@ def address(name: str, target: CommandTarget) -> None:
         )
 
 
+@providers.command()
+@click.argument("name", required=False)
+@click.option("--ask", is_flag=True, help="Let a serving process ask now, also with a password that was refused.")
+@target_options
+@json_option
+def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> None:
+    """Print what is known of the accounts with operators: what is wrong, and who mends it.
+
+    Every account is checked at the start and once a day, by questions that move no money. Exits with 1 when an operator
+    refuses a part of an account.
+    """
+    names = [each.name for each in target.settings.providers.values() if each.kind != "sandbox"]
+    if name is not None and name not in names:
+        raise UsageProblem(f"{name} is no account with an operator. {near_match(name, names)}")
+    asked = names if name is None else [name]
+
+    async def look(store: Store) -> Sequence[ProviderNote]:
+        if ask:
+            await target.record(store, "account_check_requested", f"provider:{name or '*'}")
+            await _ask_process(store, asked)
+        return await store.admin.provider_notes(NoteTopic.FINDING)
+
+    known = [(each.at, read_finding_note(each)) for each in target.with_store(look) if each.provider in asked]
+    rows = [_finding_row(at, finding) for at, finding in known]
+    columns = ("name", "part", "state", "at", "code", "meaning")
+    print_rows({each: each for each in columns}, rows, as_json=as_json)
+    if any(finding.state is AccountState.REFUSED for _, finding in known):
+        raise NegativeAnswer("A part of an account is refused.")
+
+
+@providers.command()
+@click.argument("name")
+@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file; it must be new.")
+@click.option("--minutes", type=click.IntRange(1, 60), default=10, show_default=True, help="When the recording ends.")
+@target_options
+def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
+    """Record what goes to and comes from an operator into a file, without secrets, numbers and names.
+
+    Ctrl-C ends the recording early; the file is written either way. Each process records a mebibyte at most.
+    """
+    if (section := target.settings.providers.get(name)) is None or section.kind == "sandbox":
+        raise UsageProblem(f"{name} is no account with an operator. `mmo providers list` shows them.")
+    until = later(target.clock().now(), Span(minutes * MINUTE))
+    asked = ProviderNote(name, NoteTopic.RECORDING, "", until, secrets.token_hex(16))
+
+    async def run_recording(store: Store) -> Sequence[str]:
+        await target.record(store, "provider_recording", f"provider:{name}", minutes=minutes)
+        await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
+        await store.admin.note_provider(asked)
+        try:
+            await _watch_recording(store, name, minutes)
+        finally:
+            with trio.CancelScope(shield=True):
+                await store.admin.remove_provider_notes(name, NoteTopic.RECORDING)
+        await trio.sleep(CHECK_QUIET_S)  # Each process writes what it still has.
+        lines = await _recorded_lines(store, name)
+        await store.admin.remove_provider_notes(name, NoteTopic.RECORDED)
+        return lines
+
+    try:
+        with to.open("x", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in target.with_store(run_recording))
+    except FileExistsError:
+        raise UsageProblem(f"{to} exists. Name a new file.") from None
+    print_status(f"{to} is written. Read it before you give it to anybody.")
+
+
+async def _watch_recording(store: Store, name: str, minutes: int) -> None:
+    """Show how many exchanges are recorded, until the time is over or Ctrl-C comes."""
+    with trio.open_signal_receiver(signal.SIGINT) as interrupts, trio.move_on_after(minutes * 60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_show_recording, store, name)
+            await anext(interrupts)
+            nursery.cancel_scope.cancel()
+
+
+async def _show_recording(store: Store, name: str) -> None:
+    while True:
+        print_status(f"Recording {name}: {len(await _recorded_lines(store, name))} exchanges. Ctrl-C ends it.")
+        await trio.sleep(CHECK_QUIET_S)
+
+
+async def _recorded_lines(store: Store, name: str) -> Sequence[str]:
+    notes = [each for each in await store.admin.provider_notes(NoteTopic.RECORDED) if each.provider == name]
+    return [line for each in sorted(notes, key=lambda each: each.at) for line in each.content.splitlines()]
+
+
+async def _ask_process(store: Store, names: Sequence[str]) -> None:
+    """Have a serving process check these accounts, and wait for its findings. Raises NegativeAnswer when none does."""
+    notes = {each.provider: each for each in await store.admin.provider_notes(NoteTopic.CHECK)}
+    for each in names:
+        known = notes.get(each, check_note(each))
+        await store.admin.note_provider(evolve(known, content=REQUESTED))
+    found: Sequence[ProviderNote] = ()
+    with trio.move_on_after(CHECK_TIMEOUT_S):
+        while True:
+            await trio.sleep(CHECK_QUIET_S)
+            if any(each.content == REQUESTED for each in await store.admin.provider_notes(NoteTopic.CHECK)):
+                raise NegativeAnswer("No process serves these accounts now. One asks as soon as it does.")
+            if found == (found := await store.admin.provider_notes(NoteTopic.FINDING)):
+                break
+    print_status("Some operators answer by a callback: what comes later is shown without --ask.")
+
+
 async def _register(target: CommandTarget, name: str) -> None:
     # Imported here, as they are slow to import and no other command needs them.
     from mmo_sansio.http.egress_rules import EgressRules
@@ -176,6 +292,17 @@ def _check_provider_exists(target: CommandTarget, name: str) -> None:
     titles = target.provider_titles()
     if name not in titles:
         raise UsageProblem(f"There is no provider {name}. {near_match(name, titles)}")
+
+
+def _finding_row(at: Instant, finding: AccountFinding) -> dict[str, object]:
+    return {
+        "name": finding.provider,
+        "part": finding.part,
+        "state": finding.state,
+        "at": format_instant(at),
+        "code": finding.code,
+        "meaning": finding.words,
+    }
 
 
 def _provider_row(target: CommandTarget, name: str, title: str, closed: ClosedProvider | None) -> dict[str, object]:

@@ -152,7 +152,16 @@ def _api_handler(
         note_refusal=note_refusal,
     )
     store, body_limit = resources.store, resources.limits.body
-    webhooks = Webhooks(endpoints, store, engine.submit, resources.references, body_limit, trusted_proxies)
+    webhooks = Webhooks(
+        endpoints,
+        store,
+        engine.submit,
+        workers.account_checks.learn,
+        resources.references,
+        body_limit,
+        trusted_proxies,
+        partial(workers.recorder.observe, is_from_operator=True),
+    )
     return ApiHandler(
         merchant_api,
         webhooks,
@@ -243,6 +252,7 @@ def _prometheus_exporter(
         callbacks=workers.callbacks.statistics,
         qr_codes=workers.qr_codes.outcomes,
         accounts=accounts.provider_accounts,
+        account_findings=lambda: workers.account_checks.findings,
         is_provider_closed=workers.configuration_watch.known.is_closed,
         backlog_cache=BacklogCache(resources.store, resources.clock.time),
         retention=retention,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.common.interface import VerifiesDeposits
+from mmo_sansio.providers.common.redaction import find_secrets
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.in_force import KnownConfiguration
@@ -26,8 +27,11 @@ from mmo_trio.workers.delivery.callbacks import CallbackWorker
 from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.delivery.qr_codes import QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.providers.account_checks import AccountChecks
+from mmo_trio.workers.providers.conversation import SendRequest
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.deposit_listing import DepositLister
+from mmo_trio.workers.providers.recordings import AccountRecorder
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import DueBacklog, Scheduler
 
@@ -44,7 +48,8 @@ def build_workers(
 ) -> Workers:
     """Build one worker of each kind. Raises SettingsError for a provider without an account."""
     simulated_operator = _simulated_operator(resources, accounts.sandbox, engine)
-    providers = _provider_worker(resources, accounts, simulated_operator, known, engine)
+    account_checks = AccountChecks(resources.store.admin, accounts.provider_accounts, resources.clock.time)
+    providers = _provider_worker(resources, accounts, account_checks, simulated_operator, known, engine)
     deadline_s = to_seconds(resources.limits.callback_timeout)
     deliver = partial(resources.delivery_client.deliver, deadline_s=deadline_s)
     find_key, submit, clock = authenticator.delivery_key, engine.submit, resources.clock
@@ -78,7 +83,14 @@ def build_workers(
         callbacks=callbacks,
         channel_owner=channel_owner,
         qr_codes=qr_codes,
-        deposit_claims=_deposit_claims(resources, accounts, engine),
+        account_checks=account_checks,
+        recorder=AccountRecorder(
+            resources.store.admin,
+            accounts.provider_accounts,
+            {name: tuple(find_secrets(each.adapter)) for name, each in accounts.operator_accounts.items()},
+            resources.clock.time,
+        ),
+        deposit_claims=_deposit_claims(resources, accounts, account_checks, engine),
         deposit_lister=DepositLister(
             resources.store, submit, accounts.with_listings, clock.time, clock.now, resources.references.next
         ),
@@ -111,7 +123,9 @@ def _simulated_operator(
     return SandboxOperatorWorker(journal, resources.clock.time, notify)
 
 
-def _deposit_claims(resources: Resources, accounts: ConfiguredAccounts, engine: Engine) -> DepositClaimWorker | None:
+def _deposit_claims(
+    resources: Resources, accounts: ConfiguredAccounts, checks: AccountChecks, engine: Engine
+) -> DepositClaimWorker | None:
     """Return the worker that asks about deposits, or None where no provider needs it."""
     opened = {
         name: each for name, each in accounts.operator_accounts.items() if isinstance(each.adapter, VerifiesDeposits)
@@ -119,20 +133,21 @@ def _deposit_claims(resources: Resources, accounts: ConfiguredAccounts, engine: 
     if not opened:
         return None
     providers = {name: each.provider for name, each in opened.items()}
-    exchanges = {name: each.account.ask for name, each in opened.items()}
+    exchanges = {name: partial(checks.ask, name) for name in opened}
     return DepositClaimWorker(resources.store, engine.submit, providers, exchanges.__getitem__, resources.clock.time)
 
 
 def _provider_worker(
     resources: Resources,
     accounts: ConfiguredAccounts,
+    checks: AccountChecks,
     simulated_operator: SandboxOperatorWorker | OperatorClient | None,
     known: KnownConfiguration,
     engine: Engine,
 ) -> ProviderWorker:
     """Return the worker that reaches each provider through its own account."""
-    exchanges = {name: each.exchange for name, each in accounts.provider_accounts.items()}
-    questions = {name: each.ask for name, each in accounts.provider_accounts.items()}
+    exchanges: dict[str, SendRequest] = {name: each.exchange for name, each in accounts.provider_accounts.items()}
+    questions: dict[str, SendRequest] = {name: partial(checks.ask, name) for name in accounts.provider_accounts}
     if accounts.sandbox is not None and simulated_operator is not None:
         exchanges[accounts.sandbox.name] = questions[accounts.sandbox.name] = simulated_operator.exchange
     for name in resources.provider_titles:

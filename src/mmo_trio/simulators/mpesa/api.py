@@ -197,7 +197,7 @@ class MpesaSimulator:
         check_password(self._accounts, form)
         payment = self._accounts.find_payment(conversation_id=form["CheckoutRequestID"])
         if payment is None or payment.kind != "stk_push":
-            raise invalid_field("CheckoutRequestID")
+            raise MpesaRequestRejected(500, "500.001.1001", "The transaction does not Exist")
         if payment.result is None:
             raise MpesaRequestRejected(500, "500.001.1001", "The transaction is being processed")
         return json_response(200, responses.stk_query_response(payment))

@@ -57,6 +57,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     queries.check_stuck_transactions,
     queries.check_backlog,
     queries.check_closed_providers,
+    queries.check_provider_notes,
     generations.check_changes_raise_the_generation,
     generations.check_generation_in_use,
     queries.check_closed_store_is_unavailable,

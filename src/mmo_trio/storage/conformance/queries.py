@@ -19,7 +19,15 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Status, Type
 from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from mmo_trio.storage.conformance.inputs import brand, creation, failed, reference, succeeded
-from mmo_trio.storage.interface.admin_types import Backlog, ClosedProvider, KeyOwner, PaymentFilter, PaymentPage
+from mmo_trio.storage.interface.admin_types import (
+    Backlog,
+    ClosedProvider,
+    KeyOwner,
+    NoteTopic,
+    PaymentFilter,
+    PaymentPage,
+    ProviderNote,
+)
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
 
 
@@ -334,6 +342,22 @@ async def check_closed_providers(open_store: OpenStore) -> None:
         assert await store.admin.open_provider("momo")
         assert not await store.admin.open_provider("momo")
         assert not await store.admin.closed_providers()
+
+
+async def check_provider_notes(open_store: OpenStore) -> None:
+    """A note replaces the one of its subject, and only the expected one where it is named."""
+    first = ProviderNote("momo", NoteTopic.CHECK, "", NOON, "asked")
+    second, other = evolve(first, at=after_noon(1)), evolve(first, topic=NoteTopic.FINDING, subject="pin")
+    async with open_store() as store:
+        assert await store.admin.note_provider(first, replacing=evolve(first, content=""))
+        assert not await store.admin.note_provider(second, replacing=evolve(first, content=""))
+        assert await store.admin.note_provider(second, replacing=first)
+        assert await store.admin.note_provider(other)
+    async with open_store() as store:
+        assert list(await store.admin.provider_notes(NoteTopic.CHECK)) == [second]
+        assert list(await store.admin.provider_notes(*NoteTopic)) == [second, other]
+        await store.admin.remove_provider_notes("momo", NoteTopic.CHECK)
+        assert list(await store.admin.provider_notes(*NoteTopic)) == [other]
 
 
 async def check_closed_store_is_unavailable(open_store: OpenStore) -> None:

@@ -25,11 +25,13 @@ from mmo_trio.storage.interface.admin_types import (
     ConsoleUser,
     CountDimension,
     CountQuery,
+    NoteTopic,
     PaymentCount,
     PaymentFilter,
     PaymentPage,
     Proposal,
     ProposalState,
+    ProviderNote,
     SecondFactor,
     StoredMasterKey,
     SuspenseEntry,
@@ -171,6 +173,19 @@ class AdminStore(Protocol):
 
     async def open_provider(self, name: str) -> bool:
         """Open a provider again; return False when it isn't closed."""
+        ...
+
+    async def provider_notes(self, *topics: NoteTopic) -> Sequence[ProviderNote]:
+        """Return the notes with these topics, by provider, topic and subject."""
+        ...
+
+    async def note_provider(self, note: ProviderNote, *, replacing: ProviderNote | None = None) -> bool:
+        """Write a note in place of the one with its provider, topic and subject. Return False, and write nothing, when
+        that is another one than the one to replace; None: whatever is there is replaced."""
+        ...
+
+    async def remove_provider_notes(self, provider: str, topic: NoteTopic) -> None:
+        """Remove the notes of a provider with this topic."""
         ...
 
     async def brand_holds(self) -> Sequence[BrandHold]:

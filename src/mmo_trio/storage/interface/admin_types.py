@@ -308,6 +308,31 @@ class ClosedProvider:
     reason: str
 
 
+class NoteTopic(StrEnum):
+    """Lists what a note about a provider tells."""
+
+    CHECK = "check"
+    """When its account was checked last, and whether a person has asked for another check."""
+    FINDING = "finding"
+    """What is known of a part of its account."""
+    RECORDING = "recording"
+    """Until when what goes to and comes from it is recorded."""
+    RECORDED = "recorded"
+    """Lines of a recording."""
+
+
+@frozen
+class ProviderNote:
+    """What processes and commands tell each other about the account with a provider."""
+
+    provider: str
+    topic: NoteTopic
+    subject: str
+    at: Instant
+    """A time of the gateway's own."""
+    content: str
+
+
 @frozen
 class BrandHold:
     """Says that a user has put a brand on hold: what was not submitted yet is not submitted any more."""

@@ -189,6 +189,22 @@ class MemoryAdminStore(MemoryConfigurationChanges):
         memory.configuration_generation += is_opened
         return is_opened
 
+    async def provider_notes(self, *topics: admin_types.NoteTopic) -> Sequence[admin_types.ProviderNote]:
+        return [each for _, each in sorted((await self._memory()).provider_notes.items()) if each.topic in topics]
+
+    async def note_provider(
+        self, note: admin_types.ProviderNote, *, replacing: admin_types.ProviderNote | None = None
+    ) -> bool:
+        notes, key = (await self._memory()).provider_notes, (note.provider, note.topic, note.subject)
+        if replacing is not None and notes.get(key, replacing) != replacing:
+            return False
+        notes[key] = note
+        return True
+
+    async def remove_provider_notes(self, provider: str, topic: admin_types.NoteTopic) -> None:
+        memory = await self._memory()
+        memory.provider_notes = {k: v for k, v in memory.provider_notes.items() if k[:2] != (provider, topic)}
+
     async def append_audit(self, event: admin_types.AuditEvent, key: admin_types.AuditKey) -> admin_types.AuditRow:
         return (await self._state()).append_audit(event, key)
 

@@ -36,6 +36,7 @@ from mmo_trio.storage.interface.admin_types import (
     ConsoleSession,
     ConsoleUser,
     Proposal,
+    ProviderNote,
     SecondFactor,
     ServingProcess,
     StoredApiKey,
@@ -122,6 +123,7 @@ class MemoryState:
     keys: list[StoredApiKey] = Factory(list)
     last_key_id: int = 0
     closed_providers: dict[str, ClosedProvider] = Factory(dict)
+    provider_notes: dict[tuple[str, str, str], ProviderNote] = Factory(dict)
     configuration_generation: int = 1
     configurations_in_use: dict[int, ServingProcess] = Factory(dict)
     """What each process has said, by the number of its lease."""

@@ -92,6 +92,9 @@ class SqlAdminStore:
 
     closed_providers = _reading(configuration.closed_providers)
     open_provider = _writing(configuration.open_provider)
+    provider_notes = _reading(configuration.provider_notes)
+    note_provider = _writing(configuration.note_provider)
+    remove_provider_notes = _writing(configuration.remove_provider_notes)
     backlog = _reading(monitoring.backlog)
     count_payments = _reading(monitoring.count_payments)
     breaker_changes = _reading(monitoring.breaker_changes)

@@ -1,11 +1,11 @@
-"""Reads and raises the generation of what processes keep in memory, and closes and opens providers, in SQL."""
+"""Raises the generation of what processes keep in memory, closes providers, and keeps notes of them, in SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mmo_trio.storage.interface.admin_types import ClosedProvider, Configuration
-from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row
+from mmo_trio.storage.interface.admin_types import ClosedProvider, Configuration, NoteTopic, ProviderNote
+from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlQuery, execute, returns_row, select
 
 SELECT_CONFIGURATION = (
     "SELECT configuration.generation, closed_providers.name FROM configuration LEFT JOIN closed_providers ON 1 = 1"
@@ -53,3 +53,33 @@ def close_provider(closed: ClosedProvider) -> SqlQuery[bool]:
 def open_provider(name: str) -> SqlQuery[bool]:
     """Open a provider again; return False when it isn't closed."""
     return raising_generation(returns_row("DELETE FROM closed_providers WHERE name = ? RETURNING 1", name))
+
+
+def provider_notes(*topics: NoteTopic) -> SqlQuery[Sequence[ProviderNote]]:
+    """Return the notes with these topics, by provider, topic and subject."""
+    notes = yield from select(
+        lambda row: ProviderNote(row[0], NoteTopic(row[1]), *row[2:]),
+        f"SELECT provider, topic, subject, at, content FROM provider_notes WHERE topic {ANY_OF}",
+        [str(each) for each in topics],
+    )
+    return sorted(notes, key=lambda each: (each.provider, each.topic, each.subject))
+
+
+def note_provider(note: ProviderNote, *, replacing: ProviderNote | None = None) -> SqlQuery[bool]:
+    """Write a note; return False when another one than the one to replace is there."""
+    values: list[object] = [note.provider, str(note.topic), note.subject, note.at, note.content]
+    condition = ""
+    if replacing is not None:
+        condition = " WHERE provider_notes.at = ? AND provider_notes.content = ?"
+        values += [replacing.at, replacing.content]
+    return returns_row(
+        "INSERT INTO provider_notes (provider, topic, subject, at, content) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (provider, topic, subject) DO UPDATE SET at = excluded.at, content = excluded.content"
+        f"{condition} RETURNING 1",
+        *values,
+    )
+
+
+def remove_provider_notes(provider: str, topic: NoteTopic) -> SqlQuery[None]:
+    """Remove the notes of a provider with this topic."""
+    yield from execute("DELETE FROM provider_notes WHERE provider = ? AND topic = ?", provider, str(topic))

@@ -55,6 +55,7 @@ READS = frozenset(
         "position",
         "proposal",
         "proposals",
+        "provider_notes",
         "recorded_requests",
         "refusal_count",
         "refused_requests",

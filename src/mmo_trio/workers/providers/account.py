@@ -65,6 +65,8 @@ class _TokenSlot:
     token: AccessToken | None = field(default=None, repr=False)
     failure: str = ""
     """Why the last sign-in failed."""
+    refused_with: int | None = None
+    """The status of the response without a token; None: there was no response."""
     failure_expires_at: float = -math.inf
     """The end of the failure's reuse, by Trio's clock."""
 
@@ -88,6 +90,8 @@ class ProviderAccount:
     breaker: CircuitBreaker = Factory(CircuitBreaker)
     rate_limit: RateLimit | None = None
     """None: no limit."""
+    observe: Callable[[HttpRequest, HttpResponse | ExchangeFailed], None] = lambda *_: None
+    """Called with each request that was sent, and with its outcome."""
     _token_slots: dict[str, _TokenSlot] = Factory(dict)
     _submissions: _Lane = Factory(_Lane)
     _questions: _Lane = Factory(_Lane)
@@ -130,7 +134,7 @@ class ProviderAccount:
                 if slot.token is not None and slot.token.is_fresh(self.now()):
                     return slot.token
                 if trio.current_time() < slot.failure_expires_at:
-                    raise ExchangeFailed(slot.failure, may_have_arrived=False)
+                    raise ExchangeFailed(slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with)
                 slot.token = await self._sign_in(scope, slot)
                 return slot.token
         raise ExchangeFailed("Signing in took too long.", may_have_arrived=False)
@@ -143,12 +147,12 @@ class ProviderAccount:
             return token
         except SignInFailed as error:
             logger.error("sign_in_rejected", provider=self.provider.name, reason=error.reason)
-            slot.failure = f"Signing in was refused: {error.reason}"
+            slot.failure, slot.refused_with = f"Signing in was refused: {error.reason}", error.status
         except ExchangeFailed as error:
-            slot.failure = f"Signing in failed: {error.reason}"
+            slot.failure, slot.refused_with = f"Signing in failed: {error.reason}", None
         self.counts["sign_ins_failed"] += 1
         slot.failure_expires_at = trio.current_time() + SIGN_IN_FAILURE_TTL_S
-        raise ExchangeFailed(slot.failure, may_have_arrived=False)
+        raise ExchangeFailed(slot.failure, may_have_arrived=False, sign_in_status=slot.refused_with)
 
     def _discard_token(self, scope: str, token: AccessToken) -> None:
         slot = self._token_slots[scope]
@@ -166,6 +170,7 @@ class ProviderAccount:
         succeeded: bool | None = None
         try:
             answer = await self.send_request(request)
+            self.observe(request, answer)
             is_unavailable = answer.status in UNAVAILABLE_STATUSES
             if lane is not self._questions or answer.status != TOO_MANY_REQUESTS:
                 succeeded = not is_unavailable
@@ -174,7 +179,8 @@ class ProviderAccount:
                 lane.opens_at = max(lane.opens_at, trio.current_time() + wait_s)
             self.counts["exchanges"] += 1
             self.counts["unavailable"] += is_unavailable
-        except ExchangeFailed:
+        except ExchangeFailed as failure:
+            self.observe(request, failure)
             succeeded = False
             self.counts["failed"] += 1
             raise

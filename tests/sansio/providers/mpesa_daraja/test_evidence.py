@@ -361,18 +361,6 @@ def test_a_refusal_after_a_receipt_fails_nothing() -> None:
     assert lab.payment.status is Status.PENDING
 
 
-def test_a_refusal_of_our_account_is_named_as_such() -> None:
-    for code, receipt, is_refused in (("8006", DUMMY, True), ("2001", DUMMY, True), ("2040", DUMMY, False)):
-        hint = adapter().read_notification(
-            callback(to(MpesaCallbackKind.RESULT), result_document(code, TransactionID=receipt))
-        )
-        assert isinstance(hint, ProviderHinted)
-        assert (hint.is_account_refused, hint.native_code) == (is_refused, code)
-    wrong_pin = adapter().read_notification(callback(to(MpesaCallbackKind.PUSH), push_document(2001)))
-    assert isinstance(wrong_pin, ProviderHinted)
-    assert not wrong_pin.is_account_refused
-
-
 # Prompts.
 
 QUERIES: dict[str, tuple[int, object]] = {

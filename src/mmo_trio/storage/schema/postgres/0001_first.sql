@@ -243,6 +243,12 @@ CREATE TABLE closed_providers (
     name text PRIMARY KEY, closed_at bigint NOT NULL, closed_by text NOT NULL, reason text NOT NULL
 );
 
+-- What processes and commands tell each other about accounts with providers, such as what the last check has found.
+CREATE TABLE provider_notes (
+    provider text NOT NULL, topic text NOT NULL, subject text NOT NULL, at bigint NOT NULL, content text NOT NULL,
+    PRIMARY KEY (provider, topic, subject)
+);
+
 -- How many payments there were, for each span; see shared/payment_counts.py. Each holder has rows of its own, so that no
 -- node waits for another.
 CREATE TABLE figures (

@@ -175,6 +175,12 @@ CREATE TABLE closed_providers (
     name TEXT PRIMARY KEY, closed_at INTEGER NOT NULL, closed_by TEXT NOT NULL, reason TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What processes and commands tell each other about accounts with providers, such as what the last check has found.
+CREATE TABLE provider_notes (
+    provider TEXT NOT NULL, topic TEXT NOT NULL, subject TEXT NOT NULL, at INTEGER NOT NULL, content TEXT NOT NULL,
+    PRIMARY KEY (provider, topic, subject)
+) STRICT, WITHOUT ROWID;
+
 -- The merchants' breakers as they were kept last, each with its own checksum; see sql/serialization.py (K5).
 CREATE TABLE breakers (brand TEXT PRIMARY KEY, breaker BLOB NOT NULL) STRICT, WITHOUT ROWID;
 

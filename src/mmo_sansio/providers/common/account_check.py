@@ -1,0 +1,71 @@
+"""Asks the questions of an account's check one after the other, and collects what their answers say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.interface import (
+    AccountCheck,
+    AccountFinding,
+    AccountState,
+    CredentialStopped,
+    ExchangeFailed,
+)
+
+SIGN_IN: Final = "sign-in"
+
+_NO_TOKEN: Final = (
+    "The operator gives no access token for the account's keys. Whoever manages the account in the operator's portal"
+    " compares them with the settings."
+)
+_NO_TOKEN_SERVICE: Final = (
+    "The operator's token service does not work: maintenance, or a firewall. Only the operator mends that; if it lasts,"
+    " ask it whether it blocks this gateway's address."
+)
+
+
+@frozen
+class AccountQuestion:
+    """A harmless request, and what its answer says."""
+
+    part: str
+    """What of the account it is asked with; questions with one part have one finding."""
+    request: HttpRequest
+    judge: Callable[[HttpResponse], AccountFinding | None]
+    """Returns what the answer says; None when it says nothing, or when a notification will say it."""
+
+
+def ask_all(provider: str, questions: Sequence[AccountQuestion]) -> AccountCheck:
+    """Ask each question, until the provider gives no access token. A refusal counts before all else of its part."""
+    found: dict[str, AccountFinding] = {}
+    for each in questions:
+        try:
+            finding = each.judge((yield each.request))
+            found[SIGN_IN] = AccountFinding(provider, SIGN_IN, AccountState.WORKS, "", "The operator accepts the keys.")
+        except CredentialStopped:
+            continue
+        except ExchangeFailed as failure:
+            if failure.sign_in_status is not None:
+                return (*found.values(), sign_in_finding(provider, failure.sign_in_status))
+            finding = no_answer_finding(provider, each.part)
+        if finding is not None and (each.part not in found or finding.state is AccountState.REFUSED):
+            found[each.part] = finding
+    return tuple(found.values())
+
+
+def sign_in_finding(provider: str, status: int) -> AccountFinding:
+    """Return the finding from a response of this status without an access token."""
+    code = f"HTTP {status}"
+    if status in (408, 429) or status >= 500:
+        return AccountFinding(provider, SIGN_IN, AccountState.UNKNOWN, code, _NO_TOKEN_SERVICE)
+    return AccountFinding(provider, SIGN_IN, AccountState.REFUSED, code, _NO_TOKEN)
+
+
+def no_answer_finding(provider: str, part: str, code: str = "") -> AccountFinding:
+    """Return the finding from no answer, or from one that says nothing about the account."""
+    words = "The operator gave no answer that says anything about the account."
+    return AccountFinding(provider, part, AccountState.UNKNOWN, code, words)

@@ -1,0 +1,121 @@
+"""Asks M-Pesa whether it accepts our account, and reads that from the callbacks that an API operator causes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
+from mmo_sansio.providers.common.interface import AccountCheck, AccountFinding, AccountState
+from mmo_sansio.providers.mpesa_daraja import requests
+from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
+from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind, parse_callback_url
+from mmo_sansio.providers.mpesa_daraja.codes import ACCOUNT_REFUSED_CODES, SUCCESS
+from mmo_sansio.providers.mpesa_daraja.hints import is_code
+from mmo_sansio.providers.mpesa_daraja.results import parse_result
+from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_json, text_member, to_nairobi_time
+from mmo_sansio.values.clock import Instant
+
+PASSWORD_LIFETIME: Final = timedelta(days=90)
+PASSWORD_WARNED_BEFORE: Final = timedelta(days=14)
+
+LOCKING_CODES: Final = frozenset({"2001", "8006"})
+"""Codes after which a further question may lock the API operator, or keep it locked."""
+
+MONEY_OUT: Final = "money out"
+"""The part that results of pay-outs and taxes tell of: their address is known to more people than that of a question,
+so they raise the alarm, and stop no question."""
+
+_STOPPED: Final = " Nothing asks with this password until it changes or a person asks."
+_OTHER: Final = "M-Pesa refuses the shortcode or its API operator. Ask Safaricom's support, and name the code."
+
+_REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "21": "The API operator lacks a role. The administrator of the shortcode adds it in M-Pesa's portal:"
+        " Transaction Status query ORG API for questions, and those for pay-outs and taxes.",
+        "2001": "The password of the API operator is wrong, or older than 90 days. The administrator of the shortcode"
+        " sets another one in M-Pesa's portal; whoever runs the gateway puts it into the settings." + _STOPPED,
+        "8006": "The API operator is locked. The administrator of the shortcode unlocks it in M-Pesa's portal."
+        + _STOPPED,
+        "SFC_IC0003": "M-Pesa knows no such API operator of this shortcode. Whoever runs the gateway compares both with"
+        " M-Pesa's portal.",
+        "401.002.01": "The access token is accepted, but the app is not subscribed to this product. Whoever manages the"
+        " app in Daraja's portal adds it.",
+    }
+)
+
+
+def check_account(provider: str, account: MpesaAccount, *, now: Instant) -> AccountCheck:
+    """Ask as each API operator about a receipt, and with the passkey about a prompt, that do not exist. What M-Pesa
+    says about an API operator arrives by a callback."""
+    questions = [(each.part, requests.account_check(account, each)) for each in account.operators]
+    if account.passkey:
+        questions.append(("passkey", requests.push_query(account, requests.IMPOSSIBLE_CHECKOUT, now=now)))
+    found = yield from ask_all(
+        provider, [AccountQuestion(part, each, partial(_response_finding, provider, part)) for part, each in questions]
+    )
+    return (*found, *_password_findings(provider, account, now=now))
+
+
+def read_finding(provider: str, account: MpesaAccount, request: HttpRequest) -> AccountFinding | None:
+    """Return what a callback says about the API operator that has caused it; None when it says nothing, or when that
+    has another password now."""
+    address = parse_callback_url(request.target, account.signing_key)
+    parts = {each.credential: each.part for each in account.operators}
+    if address is None or address.credential not in parts:
+        return None
+    try:
+        code = parse_result(request.body).code
+    except ValueError:
+        return None
+    is_answer, is_check = address.kind is not MpesaCallbackKind.RESULT, address.kind is MpesaCallbackKind.CHECK_RESULT
+    part = parts[address.credential] if is_answer else MONEY_OUT
+    if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
+        stopped = address.credential if is_answer and code in LOCKING_CODES else ""
+        return AccountFinding(provider, part, AccountState.REFUSED, code, _REFUSALS.get(code, _OTHER), stopped)
+    if code == SUCCESS or (is_answer and code == "2032"):
+        return AccountFinding(provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator.")
+    return no_answer_finding(provider, part, code) if is_check else None
+
+
+def _response_finding(provider: str, part: str, response: HttpResponse) -> AccountFinding | None:
+    """Return what the response to a question says; None when M-Pesa will answer by a callback. The code for a prompt
+    that does not exist is that for a wrong passkey: only the words differ."""
+    try:
+        document = parse_json(response.body)
+        code = code_member(document, "ResponseCode") or text_member(document, "errorCode")
+        message = text_member(document, "errorMessage").lower()
+    except ValueError:
+        code = message = ""
+    if code == SUCCESS and part != "passkey":
+        return None
+    shown = code if is_code(code) else f"HTTP {response.status}"
+    if "transaction does not exist" in message:
+        return AccountFinding(provider, part, AccountState.WORKS, shown, "M-Pesa accepts the passkey.")
+    words = _REFUSALS.get(code)
+    if "wrong credentials" in message or "merchant does not exist" in message:
+        words = "M-Pesa refuses the passkey. Whoever runs the gateway compares it and the shortcode with the portal."
+    return (
+        AccountFinding(provider, part, AccountState.REFUSED, shown, words)
+        if words
+        else no_answer_finding(provider, part, shown)
+    )
+
+
+def _password_findings(provider: str, account: MpesaAccount, *, now: Instant) -> tuple[AccountFinding, ...]:
+    if account.password_set_on is None:
+        return ()
+    ends_on = account.password_set_on + PASSWORD_LIFETIME
+    is_near = to_nairobi_time(now).date() >= ends_on - PASSWORD_WARNED_BEFORE
+    state = AccountState.WARNED if is_near else AccountState.WORKS
+    words = f"The password of the API operator ends on {ends_on}."
+    if is_near:
+        words += (
+            " The administrator of the shortcode sets another one in M-Pesa's portal; whoever runs the gateway puts it"
+            " and its day into the settings."
+        )
+    return (AccountFinding(provider, "password_set_on", state, str(ends_on), words),)

@@ -1,0 +1,158 @@
+"""Checks the accounts with providers, keeps what is learnt of them, and stops questions that would lock a credential.
+
+The notes are in the store, so that all processes know what one has learnt, and one of them asks for all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import structlog
+import trio
+from attrs import Factory, asdict, define, evolve
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.interface import (
+    AccountFinding,
+    AccountState,
+    ChecksAccount,
+    CredentialStopped,
+    LocksCredentials,
+)
+from mmo_sansio.values.clock import DAY, HOUR, Instant, Span, elapsed
+from mmo_trio.storage.interface.admin import AdminStore
+from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.workers.providers.account import ProviderAccount
+from mmo_trio.workers.providers.conversation import drive_async
+
+logger = structlog.get_logger(__name__)
+
+ROUND_S: Final = 2.0
+"""Seconds between two looks at what other processes and people have noted."""
+
+FIRST_CHECK_AFTER_S: Final = 30.0
+"""Seconds after the start before the first check: payments that wait go first."""
+
+CHECKED_AT_MOST_EVERY: Final = HOUR
+CHECKED_EVERY: Final = DAY
+
+CHECK_TIMEOUT_S: Final = 60.0
+
+REQUESTED: Final = "requested"
+"""The content of a note of a check that a person has asked for."""
+
+
+@define(eq=False)
+class AccountChecks:
+    """Runs once in each process, for the accounts with operators."""
+
+    store: AdminStore
+    accounts: Mapping[str, ProviderAccount]
+    now: Callable[[], Instant]
+    """Returns the gateway's own time."""
+    round_s: float = ROUND_S
+    _notes: dict[tuple[str, str], ProviderNote] = Factory(dict)
+    """The notes of findings, by provider and part."""
+    _stopped: frozenset[str] = frozenset()
+    """The credentials with which nothing automatic may ask."""
+
+    @property
+    def findings(self) -> Sequence[AccountFinding]:
+        """Return what is known of the accounts of this process."""
+        return [read_finding_note(each) for each in self._notes.values() if each.provider in self.accounts]
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run rounds until cancelled; what is known already is read before `started`."""
+        began_at, may_ask_after = trio.current_time(), CHECKED_AT_MOST_EVERY
+        async with trio.open_nursery() as checks:
+            await self._run_round(checks, None)
+            task_status.started()
+            while True:
+                await trio.sleep(self.round_s)
+                is_settled = trio.current_time() >= began_at + FIRST_CHECK_AFTER_S
+                await self._run_round(checks, may_ask_after if is_settled else None)
+                may_ask_after = CHECKED_EVERY if is_settled else may_ask_after
+
+    async def ask(self, provider: str, request: HttpRequest) -> HttpResponse:
+        """Return the answer to a question. Raises CredentialStopped instead of asking with a credential that the
+        operator has refused, and ExchangeFailed."""
+        account = self.accounts[provider]
+        adapter = account.provider
+        if self._stopped and isinstance(adapter, LocksCredentials) and adapter.credential_of(request) in self._stopped:
+            reason = "It is not asked, because it has refused the password and would lock the API operator."
+            raise CredentialStopped(reason, may_have_arrived=False)
+        return await account.ask(request)
+
+    async def learn(self, finding: AccountFinding) -> None:
+        """Keep a finding; a known one is written again after an hour. Raises what the store raises."""
+        log = logger.bind(
+            provider=finding.provider, part=finding.part, code=finding.code, meaning=finding.words, once_a_minute=True
+        )
+        if finding.state is AccountState.REFUSED:
+            log.error("operator_refuses_account")
+        elif finding.state is AccountState.WARNED:
+            log.warning("operator_account_warned")
+        known = self._notes.get((finding.provider, finding.part))
+        before = None if known is None else read_finding_note(known)
+        if (latest := finding.after(before)) is before:
+            return
+        note = finding_note(latest, self.now())
+        is_old = known is None or elapsed(known.at, note.at) >= CHECKED_AT_MOST_EVERY
+        works_as_before = before is not None and before.state is finding.state is AccountState.WORKS
+        if is_old or not (works_as_before or (known is not None and known.content == note.content)):
+            await self.store.note_provider(note)
+            self._keep([*self._notes.values(), note])
+
+    async def _run_round(self, checks: trio.Nursery, checked_every: Span | None) -> None:
+        """Read what is known, and begin the checks that are due; None: only those that a person has asked for."""
+        try:
+            notes = await self.store.provider_notes(NoteTopic.CHECK, NoteTopic.FINDING)
+            self._keep([each for each in notes if each.topic is NoteTopic.FINDING])
+            last = {each.provider: each for each in notes if each.topic is NoteTopic.CHECK}
+            for name in self.accounts:
+                known, now = last.get(name, check_note(name)), self.now()
+                is_due = checked_every is not None and elapsed(known.at, now) >= checked_every
+                if known.content != REQUESTED and not is_due:
+                    continue
+                if await self.store.note_provider(evolve(known, at=now, content=""), replacing=known):
+                    checks.start_soon(self._check, name, known.content == REQUESTED)
+        except Exception as error:
+            log_store_failure(logger, "account_notes_unread", error)
+
+    async def _check(self, name: str, is_asked_for: bool) -> None:
+        """Ask the questions of one account; those of a person also with what the operator has refused."""
+        adapter = self.accounts[name].provider
+        send = self.accounts[name].ask if is_asked_for else partial(self.ask, name)
+        try:
+            assert isinstance(adapter, ChecksAccount)
+            with trio.move_on_after(CHECK_TIMEOUT_S):
+                for each in await drive_async(adapter.check_account(now=self.now()), send):
+                    await self.learn(each)
+        except Exception as error:
+            logger.error("account_check_failed", provider=name, fault=describe_fault(error))
+
+    def _keep(self, notes: Sequence[ProviderNote]) -> None:
+        self._notes = {(each.provider, each.subject): each for each in notes}
+        self._stopped = frozenset(each.stopped_credential for each in self.findings if each.stopped_credential)
+
+
+def check_note(provider: str) -> ProviderNote:
+    """Return what stands for the note of a check that there has never been."""
+    return ProviderNote(provider, NoteTopic.CHECK, "", Instant(0), "")
+
+
+def finding_note(finding: AccountFinding, at: Instant) -> ProviderNote:
+    """Return a finding as it is stored."""
+    content = json.dumps(asdict(finding), ensure_ascii=False)
+    return ProviderNote(finding.provider, NoteTopic.FINDING, finding.part, at, content)
+
+
+def read_finding_note(note: ProviderNote) -> AccountFinding:
+    """Return a stored finding."""
+    members = json.loads(note.content)
+    return AccountFinding(**{**members, "state": AccountState(members["state"])})

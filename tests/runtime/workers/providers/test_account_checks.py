@@ -1,0 +1,193 @@
+"""When processes check an account, what they learn from each other, and what they do not ask any more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import trio
+from attrs import Factory, define, evolve
+from trio.testing import MockClock
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState, CredentialStopped
+from mmo_sansio.providers.common.redaction import RedactingProvider
+from mmo_sansio.providers.mpesa_daraja import requests
+from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_trio.storage.interface.admin_types import NoteTopic
+from mmo_trio.storage.memory.state import MemoryState
+from mmo_trio.storage.memory.store import MemoryStore, open_memory
+from mmo_trio.workers.providers.account import ProviderAccount
+from mmo_trio.workers.providers.account_checks import REQUESTED, AccountChecks, check_note, read_finding_note
+from tests.sansio.providers.mpesa_daraja.test_adapter import adapter
+from tests.sansio.providers.test_account_checks import FIREWALL, INVALID_TOKEN
+
+HOUR_S = 3600.0
+REFUSED = AccountFinding("kenya", "initiator", AccountState.REFUSED, "2001", "It is wrong.", "")
+
+
+def now() -> Instant:
+    return Instant(round((trio.current_time() + 10**9) * 1_000_000))
+
+
+@define(eq=False)
+class Operator:
+    """An M-Pesa that takes every question, and the processes that ask it."""
+
+    memory: MemoryState = Factory(lambda: MemoryState(is_shared=True))
+    round_s: float = 2.0
+    token: HttpResponse = HttpResponse(200, (), b'{"access_token":"t"}')
+    answer: HttpResponse = HttpResponse(200, (), b'{"ResponseCode":"0"}')
+    questions: list[tuple[float, str]] = Factory(list)
+    """When each came, and its path."""
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        path = request.target.decode().partition(".co.ke")[2]
+        if path.startswith("/oauth"):
+            return self.token
+        self.questions.append((trio.current_time(), path.split("/")[2]))
+        return self.answer
+
+    def process(self, store: MemoryStore) -> AccountChecks:
+        provider = RedactingProvider(adapter(passkey=None))
+        account = ProviderAccount(provider, self.send, now, lambda: MonotonicInstant(now()))
+        return AccountChecks(store.admin, {"kenya": account}, now, self.round_s)
+
+    @property
+    def times(self) -> list[float]:
+        """When each came, in hours."""
+        return [round(at / HOUR_S, 1) for at, _ in self.questions]
+
+
+def stopped() -> AccountFinding:
+    (each,) = adapter().account.operators
+    return AccountFinding("kenya", "initiator", AccountState.REFUSED, "2001", "It is wrong.", each.credential)
+
+
+def question() -> HttpRequest:
+    account = adapter().account
+    return requests.account_check(account, account.operators[0])
+
+
+async def test_one_of_all_processes_asks_after_the_start_and_once_a_day(autojump_clock: MockClock) -> None:
+    operator = Operator(round_s=15)
+    async with open_memory(operator.memory) as store, trio.open_nursery() as nursery:
+        for _ in range(3):
+            await nursery.start(operator.process(store).run)
+        await trio.sleep(29)
+        assert operator.questions == []
+        await trio.sleep(50 * HOUR_S)
+        nursery.cancel_scope.cancel()
+    assert operator.times == [0.0, 24.0, 48.0]
+
+
+async def test_processes_that_restart_ask_at_most_once_an_hour(autojump_clock: MockClock) -> None:
+    operator = Operator()
+    async with open_memory(operator.memory) as store:
+        for _ in range(12):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(operator.process(store).run)
+                await trio.sleep(900)
+                nursery.cancel_scope.cancel()
+    assert operator.times == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.spec("S6")
+async def test_nothing_automatic_asks_with_a_refused_password_until_a_person_does(autojump_clock: MockClock) -> None:
+    operator = Operator()
+    async with open_memory(operator.memory) as store, trio.open_nursery() as nursery:
+        first, second = operator.process(store), operator.process(store)
+        await nursery.start(first.run)
+        await nursery.start(second.run)
+        await first.learn(stopped())
+        await trio.sleep(3)
+        for each in (first, second):
+            with pytest.raises(CredentialStopped) as stop:
+                await each.ask("kenya", question())
+            assert not stop.value.may_have_arrived
+        first.round_s = second.round_s = 300
+        await trio.sleep(49 * HOUR_S)
+        first.round_s = second.round_s = 2
+        await trio.sleep(300)
+        assert operator.questions == []
+        await store.admin.note_provider(evolve(check_note("kenya"), content=REQUESTED))
+        await trio.sleep(3)
+        assert [path for _, path in operator.questions] == ["transactionstatus"]
+        await second.learn(AccountFinding("kenya", "initiator", AccountState.WORKS, "2032", "It answers."))
+        await trio.sleep(3)
+        for each in (first, second):
+            assert (await each.ask("kenya", question())).status == 200
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("operator", "part", "state", "code"),
+    [
+        (Operator(token=HttpResponse(503, (), FIREWALL)), "sign-in", "unknown", "HTTP 503"),
+        (Operator(token=HttpResponse(400, (), b"")), "sign-in", "refused", "HTTP 400"),
+        (
+            Operator(answer=HttpResponse(401, (), json.dumps(INVALID_TOKEN).encode())),
+            "initiator",
+            "refused",
+            "401.002.01",
+        ),
+    ],
+)
+async def test_what_the_token_service_or_the_product_answers_is_named(
+    autojump_clock: MockClock, operator: Operator, part: str, state: str, code: str
+) -> None:
+    async with open_memory() as store, trio.open_nursery() as nursery:
+        checks = operator.process(store)
+        await nursery.start(checks.run)
+        await trio.sleep(60)
+        (finding,) = (each for each in checks.findings if each.part == part)
+        assert (finding.state, finding.code) == (state, code)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_check_without_an_answer_lets_no_question_go_on(autojump_clock: MockClock) -> None:
+    async with open_memory() as store:
+        checks = Operator().process(store)
+        await checks.learn(stopped())
+        await checks.learn(AccountFinding("kenya", "initiator", AccountState.UNKNOWN, "HTTP 503", "Nothing."))
+        with pytest.raises(CredentialStopped):
+            await checks.ask("kenya", question())
+
+
+async def test_another_password_is_asked_with_at_once(autojump_clock: MockClock) -> None:
+    operator = Operator()
+    async with open_memory(operator.memory) as store:
+        checks = operator.process(store)
+        await checks.learn(stopped())
+        checks.accounts["kenya"].provider = RedactingProvider(adapter(initiator_password="new"))
+        account = adapter(initiator_password="new").account
+        assert (await checks.ask("kenya", requests.account_check(account, account.operators[0]))).status == 200
+
+
+async def test_a_refusal_is_one_alarm_that_every_process_knows(
+    autojump_clock: MockClock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    operator = Operator()
+    async with open_memory(operator.memory) as store, trio.open_nursery() as nursery:
+        first, second = operator.process(store), operator.process(store)
+        await nursery.start(second.run)
+        await first.learn(REFUSED)
+        [note] = await store.admin.provider_notes(NoteTopic.FINDING)
+        await trio.sleep(3)
+        await first.learn(REFUSED)
+        assert await store.admin.provider_notes(NoteTopic.FINDING) == [note]
+        assert list(second.findings) == [REFUSED] == [read_finding_note(note)]
+        nursery.cancel_scope.cancel()
+    assert "operator_refuses_account" in capfd.readouterr().out
+
+
+async def test_a_store_that_cannot_serve_stops_no_payment(autojump_clock: MockClock) -> None:
+    operator = Operator()
+    async with open_memory(operator.memory) as store:
+        checks = operator.process(store)
+    with trio.move_on_after(90):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(checks.run)
+            await trio.sleep(60)
+            assert (await checks.ask("kenya", question())).status == 200
+            nursery.cancel_scope.cancel()
