@@ -394,6 +394,9 @@ class Progress:
     """How many submissions are on record."""
     evidence: Evidence | None = None
     """The success that the provider has reported, while the payment was pending, at an address of its own."""
+    is_restored: bool = False
+    """Whether its store was restored from a backup in which it had not ended: it may have been submitted since, and is
+    never submitted again."""
 
     @property
     def is_resubmission(self) -> bool:

@@ -100,7 +100,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{_text(progress.hint)}"
         f",{'null' if qr is None else f'[{_text(qr.payload)},{_text(qr.image)}]'}"
         f",{progress.submissions}"
-        f",{_evidence(progress.evidence)}]".encode("ascii")
+        f",{_evidence(progress.evidence)}"
+        f",{int(progress.is_restored)}]".encode("ascii")
     )
 
 
@@ -179,6 +180,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         qr=None if row[13] is None else model.QrCode(*row[13]),
         submissions=row[14],
         evidence=_parse_evidence(row[15]),
+        is_restored=bool(row[16]),
     )
 
 
