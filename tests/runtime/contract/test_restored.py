@@ -26,8 +26,9 @@ from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, KEY
-from tests.support.merchant import Merchant
+from tests.support.merchant import Merchant, ask
 from tests.support.mmo_process import COMMAND, Process, environment_without_settings, mmo, serving_process
+from tests.support.postgres_cluster import postgres_cluster
 from tests.support.restored_database import (
     OpenDatabase,
     copied_folder,
@@ -36,6 +37,9 @@ from tests.support.restored_database import (
     sqlite_backup,
 )
 from tests.support.time_limits import HANGS_AFTER_S
+
+# isort: split
+import psycopg
 
 # isort: split
 
@@ -180,3 +184,119 @@ async def test_a_restored_backup_does_no_harm(tmp_path: Path, database: OpenData
         assert set(submissions.values()) == {1}, submissions
         kept.restore()
         assert "mmo db restored" in await gateway.refusal(), "the same backup once more"
+
+
+@pytest.mark.spec("C6", "S6")
+@pytest.mark.finding("money-3a")
+async def test_a_store_without_its_mark_is_refused_where_the_mark_was_named(tmp_path: Path) -> None:
+    (tmp_path / "database").mkdir()
+    (tmp_path / "marks").mkdir()
+    file = tmp_path / "marks" / "store.mark"
+    gateway = Gateway(tmp_path, f"sqlite:///{tmp_path}/database/gateway.db", f'mark_file = "{file}"')
+    await gateway.set_up()
+    async with gateway.serving() as (_, merchant):  # The first start of all makes the mark.
+        await paid(merchant, "salary-1")
+    kept = file.read_bytes()
+    file.write_text(json.dumps({"store_id": "x", "epoch": 0}))
+    assert "remove that file" in await gateway.refusal(), "another store"
+    file.write_text("{")
+    await gateway.mmo("serve", exit_code=2)
+    file.unlink()
+    assert f"{file} is missing" in await gateway.refusal(), "a new machine without the mark"
+    file.write_bytes(kept)
+    async with gateway.serving() as (_, merchant):  # One with it, or an ordinary restart.
+        await paid(merchant, "salary-2")
+    file.unlink()
+    await gateway.mmo("db", "restored")
+    await gateway.mmo("db", "restored", "--finish")
+    async with gateway.serving() as (_, merchant):
+        await paid(merchant, "salary-3")
+
+
+@pytest.mark.spec("C6")
+@pytest.mark.finding("money-3a")
+async def test_a_gateway_says_once_that_a_restore_could_not_be_recognised(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path, f"sqlite:///{tmp_path}/gateway.db")
+    await gateway.set_up()
+    async with gateway.serving() as (_, merchant):
+        await paid(merchant, "salary-1")
+    assert (tmp_path / "log").read_text().count("restore_not_recognisable") == 1
+    assert not gateway.mark.exists()
+
+
+@pytest.mark.spec("C6", "S6")
+@pytest.mark.finding("money-3a", "money-3b")
+async def test_a_running_gateway_stops_when_its_database_is_restored(tmp_path: Path) -> None:
+    with dumped_database(tmp_path) as kept, trio.fail_after(4 * HANGS_AFTER_S):
+        gateway = Gateway(tmp_path, kept.url)
+        await gateway.set_up()
+        kept.back_up()
+        async with gateway.serving() as (process, merchant):
+            made = await paid(merchant, "salary-78")
+            kept.restore()
+            readyz = f"{process.ready['api']}/readyz"
+            while (await ask(readyz)).status != 503:  # noqa: ASYNC110
+                await trio.sleep(0.1)
+            for path in (f"status/{made['gatewayReference']}", "status/mref/salary-78"):
+                assert (await merchant.get(path)).status == 503
+            assert (await merchant.create("direct/payout", merchantReference="salary-78")).status == 503
+            await gateway.mmo("db", "restored")
+            await trio.sleep(1.5)
+            assert (await ask(readyz)).status == 503, "what it keeps in memory is of before"
+        assert await gateway.mmo("db", "check") == ""
+
+
+@pytest.mark.spec("C6", "S6")
+@pytest.mark.finding("money-3a")
+async def test_a_second_node_and_a_failover_to_a_synchronous_standby_are_no_restore(tmp_path: Path) -> None:
+    with postgres_cluster() as cluster, trio.fail_after(4 * HANGS_AFTER_S):
+        first, second = Gateway(tmp_path, cluster.url), Gateway(tmp_path / "second", cluster.url)
+        second.folder.mkdir()
+        await first.set_up()
+        first.config.write_text(first.config.read_text().replace("[keys]", f'mark_file = "{first.mark}"\n[keys]'))
+        for name in ("master.key", "mmo.toml"):
+            text = (tmp_path / name).read_bytes().replace(str(first.mark).encode(), str(second.mark).encode())
+            (second.folder / name).write_bytes(text)
+            (second.folder / name).chmod(0o600)
+        async with first.serving() as (_, merchant), second.serving() as (other, _):
+            await paid(merchant, "salary-1")
+            cluster.kill_primary()
+            cluster.promote()
+            while (await ask(f"{other.ready['api']}/readyz")).status != 200:  # noqa: ASYNC110
+                await trio.sleep(0.1)
+            await paid(Merchant(other.ready["api"], KEY), "salary-2")
+            await paid(merchant, "salary-3")
+        second.mark.unlink()
+        async with first.serving(), second.serving() as (_, merchant):  # Somebody else serves, so it needs no mark.
+            await paid(merchant, "salary-4")
+        assert second.mark.exists()
+
+
+@pytest.mark.spec("C6", "S6")
+@pytest.mark.finding("money-3a")
+async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_the_setting(tmp_path: Path) -> None:
+    with postgres_cluster() as cluster, trio.fail_after(4 * HANGS_AFTER_S):
+        gateway = Gateway(tmp_path, cluster.url)
+        await gateway.set_up()
+        with psycopg.connect(cluster.primary.tcp_url, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            connection.execute("SELECT pg_reload_conf()")
+        async with gateway.serving() as (_, merchant):
+            before = await paid(merchant, "salary-76")
+        unsent = await gateway.accept_unsent("salary-77")
+        cluster.kill_standby()
+        async with gateway.serving() as (_, merchant):
+            assert (await merchant.ended(unsent))["status"] == "success"
+        cluster.kill_primary()
+        cluster.standby.start()
+        cluster.promote()
+        assert "mmo db restored" in await gateway.refusal()
+        gateway.config.write_text(gateway.config.read_text().replace("[keys]", "failover_loss_s = 600\n[keys]"))
+        async with gateway.serving() as (_, merchant):
+            assert (await merchant.status(before["gatewayReference"])) == before
+            assert (await merchant.ended(unsent))["status"] == "success"
+            await paid(merchant, "salary-80")
+        assert "failover_lost_commits" in (tmp_path / "log").read_text()
+        assert set(gateway.submissions().values()) == {1}
+        async with gateway.serving():
+            pass

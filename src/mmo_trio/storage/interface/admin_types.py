@@ -359,6 +359,8 @@ class Backlog:
     """Reported deposits that are not settled."""
     held_brands: int = 0
     """Brands that are on hold."""
+    restorations: int = 0
+    """How often the store was restored from a backup, or a failover has lost commits."""
     usage: Sequence[BrandUsage] = field(factory=list)
     """The counters of brands with limits, as they show at that time."""
 

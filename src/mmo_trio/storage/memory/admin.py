@@ -153,6 +153,7 @@ class MemoryAdminStore(MemoryConfigurationChanges):
             suspense=sum(each.closed_at is None for each in memory.suspense),
             deposit_claims=sum(each.wake_at is not None for each in memory.ledger.claims.values()),
             held_brands=len(memory.brand_holds),
+            restorations=len(memory.store.former_ids),
             usage=[each.on_day(now // DAY) for each in await self.brand_usage()],
         )
 

@@ -146,7 +146,8 @@ class PostgresStore(SqlStore):
         self._known_brands = KnownBrands()
         self._is_closed = False
         self._primary = writer_pool.primary
-        self._epoch_raiser = EpochRaiser(self._primary)
+        self._epoch_raiser = EpochRaiser(self._primary) if serves else None
+        """None for a command, which keeps no mark."""
         self._due_search = DueSearch()
         self._records_horizon = RecordsHorizon()
         """No new transaction appears below it."""

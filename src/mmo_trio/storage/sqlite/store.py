@@ -82,7 +82,7 @@ class SqliteStore(SqlStore):
         self._timeout_s = timeout_s
         self._serving_lock = serving_lock
         self._serving_probe = ServingProbe(path)
-        self._writer = SqliteWriter(path, files, writer, timeout_s)
+        self._writer = SqliteWriter(path, files, writer, timeout_s, serves=serving_lock is not None)
         self._idle_readers: list[sqlite3.Connection] = []
         self._read_limiter = trio.CapacityLimiter(READERS_MAX)
         self._is_closed = False

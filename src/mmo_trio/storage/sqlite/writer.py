@@ -38,7 +38,9 @@ _RAISE_EPOCH = f"UPDATE store_state SET epoch = epoch + 1, raised_at = {NOW} RET
 class SqliteWriter:
     """Owns the one connection that writes."""
 
-    def __init__(self, path: Path, files: OpenFiles, connection: sqlite3.Connection, timeout_s: float) -> None:
+    def __init__(
+        self, path: Path, files: OpenFiles, connection: sqlite3.Connection, timeout_s: float, *, serves: bool
+    ) -> None:
         self._path = path
         self._files = files
         self._is_closed = False
@@ -51,8 +53,8 @@ class SqliteWriter:
         """Attempts whose caller doesn't know their outcome, and so can't do what they scheduled."""
         self.raised_mark: StoreMark | None = None
         """How far the store had come when a commit of this process raised its epoch last; None while none has."""
-        self._raise_epoch_at = -math.inf
-        """When the next commit raises the epoch, by the monotonic clock."""
+        self._raise_epoch_at = -math.inf if serves else math.inf
+        """When the next commit raises the epoch, by the monotonic clock; a command, which keeps no mark, never does."""
         self._active: WriteAttempt | None = None
         """The one that the thread works at."""
 
