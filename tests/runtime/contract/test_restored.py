@@ -300,3 +300,30 @@ async def test_an_asynchronous_standby_that_lacks_commits_is_served_only_within_
         assert set(gateway.submissions().values()) == {1}
         async with gateway.serving():
             pass
+
+
+@pytest.mark.spec("C6", "S6")
+@pytest.mark.finding("money-3a")
+async def test_a_running_gateway_goes_on_with_a_standby_that_lacks_little(tmp_path: Path) -> None:
+    with postgres_cluster() as cluster, trio.fail_after(2 * HANGS_AFTER_S):
+        gateway = Gateway(tmp_path, cluster.url, "failover_loss_s = 600")
+        await gateway.set_up()
+        with psycopg.connect(cluster.primary.tcp_url, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            connection.execute("SELECT pg_reload_conf()")
+        async with gateway.serving() as (process, merchant):
+            await paid(merchant, "salary-1")
+            cluster.kill_standby()
+            await paid(merchant, "salary-2")
+            await trio.sleep(1.5)  # Until a commit has raised the epoch, and the mark is written.
+            await paid(merchant, "salary-3")
+            cluster.kill_primary()
+            cluster.standby.start()
+            cluster.promote()
+            with trio.fail_after(90):
+                while "failover_lost_commits" not in (tmp_path / "log").read_text():  # noqa: ASYNC110
+                    await trio.sleep(0.2)
+                while (await ask(f"{process.ready['api']}/readyz")).status != 200:  # noqa: ASYNC110
+                    await trio.sleep(0.2)
+            await paid(merchant, "salary-4")
+        assert set(gateway.submissions().values()) == {1}

@@ -315,7 +315,9 @@ class PostgresStore(SqlStore):
         if self._primary.replaced_by is not None:
             return self._primary.replaced_by
         found = await self._read(read_store_state)
-        self._primary.mark = self._primary.mark or found.mark
+        known = self._primary.mark
+        if known is None or known.store_id != found.mark.store_id:  # A process that shares it has named it anew.
+            self._primary.mark = found.mark
         return found
 
     async def check(self) -> None:
