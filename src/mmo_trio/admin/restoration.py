@@ -35,10 +35,9 @@ def new_store_id() -> str:
     return secrets.token_hex(16)
 
 
-async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str, before: Instant | None = None) -> int:
-    """Mark every payment that has not ended, or those created before a time, as one that may have been submitted;
-    return how many there were."""
-    marked, selection = 0, PaymentFilter(status=Status.PENDING, limit=ROUND_SIZE, end=before)
+async def mark_unfinished(store: Store, submit: SubmitBatch, *, user: str) -> int:
+    """Mark every payment that has not ended as one that may have been submitted; return how many there were."""
+    marked, selection = 0, PaymentFilter(status=Status.PENDING, limit=ROUND_SIZE)
     while True:
         page = await store.admin.list_payments(selection)
         found = [MarkRestored(each.reference, user) for each in page.transactions]

@@ -13,7 +13,7 @@ import trio
 from attrs import define
 
 from mmo_sansio.resilience.store_mark import Recognition, StoreMark, StoreState, recognise
-from mmo_sansio.values.clock import SECOND, Span, later
+from mmo_sansio.values.clock import SECOND, Span
 from mmo_trio.admin.restoration import mark_unfinished, new_store_id
 from mmo_trio.engine.one_shot import submit_batch_once
 from mmo_trio.settings import Settings, SettingsError
@@ -154,6 +154,6 @@ async def _accept_loss(store: Store, stored: StoreState, mark: StoreMark) -> Sto
     logger.error("failover_lost_commits", epochs=mark.epoch - stored.mark.epoch)
     clock = GatewayClock()
     submit = partial(submit_batch_once, store, clock=clock)
-    await mark_unfinished(store, submit, user="gateway", before=later(stored.mark.raised_at, SECOND))
+    await mark_unfinished(store, submit, user="gateway")
     await store.admin.begin_restoration(new_store_id(), ())
     return await store.state()
