@@ -26,6 +26,8 @@ class ReferenceConsumed:
     earlier: Status = Status.FAILED
     """How the payments before under this reference ended, as all of them have: SUCCESS when one was paid, FAILED when
     none was, or there were none."""
+    is_lost: bool = False
+    """Whether the store lacks the payment, as it was restored from a backup."""
 
 
 @frozen

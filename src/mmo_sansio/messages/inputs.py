@@ -122,6 +122,27 @@ class StopPayment:
 
 
 @frozen
+class MarkRestored:
+    """The store was restored from a backup in which the payment had not ended: it may have been submitted since."""
+
+    gateway_reference: str
+    user: str
+    """The member of staff, for the journal."""
+
+
+@frozen
+class RecordLostUse:
+    """The store was restored from a backup that lacks a payment: its merchantReference counts as used (C12)."""
+
+    brand: str
+    merchant_reference: str
+    gateway_reference: str
+    """The lost payment's, or what else a statement names it by."""
+    user: str
+    """The member of staff, for the journal."""
+
+
+@frozen
 class ProviderAccepted:
     """The provider has the request and has not decided yet."""
 
@@ -340,6 +361,8 @@ Input: TypeAlias = (
     | CorrectTimes
     | BeginSubmission
     | StopPayment
+    | MarkRestored
+    | RecordLostUse
     | ProviderReport
     | ProviderHinted
     | DepositNotified

@@ -20,7 +20,7 @@ from attrs import evolve
 from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.payments import answers, journal, settlement
+from mmo_sansio.payments import answers, journal, reference_reuse, settlement
 from mmo_sansio.payments.brand_usage import usage_keys
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
@@ -61,12 +61,15 @@ def reads(input_: inputs.Input) -> Reads:
             return Reads(transactions=frozenset((reference,)), deposits=keys, claims=keys)
         case inputs.UnmatchedNotified():
             return Reads()
+        case inputs.RecordLostUse(brand, merchant_reference):
+            return Reads(references=frozenset(((brand, merchant_reference),)))
         case inputs.BeginSubmission(reference):
             return Reads(transactions=frozenset((reference,)), held_brands=True)
         case (
             inputs.ConfirmPage()
             | inputs.ResolveManually()
             | inputs.StopPayment()
+            | inputs.MarkRestored()
             | inputs.CorrectTimes()
             | inputs.ProviderAccepted()
             | inputs.ProviderSucceeded()
@@ -111,6 +114,10 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
             return submission.begin(ledger, input_, now=now)
         case inputs.StopPayment():
             return submission.stop(ledger, input_, now=now)
+        case inputs.MarkRestored():
+            return submission.mark_restored(ledger, input_, now=now)
+        case inputs.RecordLostUse():
+            return reference_reuse.record_lost_use(ledger, input_, now=now)
         case inputs.ProviderAccepted():
             return submission.accept(ledger, input_, now=now)
         case inputs.ProviderSucceeded():

@@ -14,6 +14,7 @@ from mmo_sansio.messages.changes import (
     DepositClaimChanged,
     JournalEntry,
     QrRecorded,
+    ReferenceConsumed,
     SuspenseRecorded,
     TransactionAdvanced,
     TransactionCreated,
@@ -43,6 +44,8 @@ def journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Momen
                 claim = change.after or change.before
                 if claim is not None and claim.payment is not None:
                     reference, brand = reference or claim.payment, brand or claim.brand
+            case ReferenceConsumed() if change.is_lost:
+                brand = change.brand
             case SuspenseRecorded():
                 reference, brand = change.gateway_reference, change.brand
                 detail["suspense"] = change.reason
@@ -78,7 +81,13 @@ def _actor(input_: inputs.Input) -> str:
             return "merchant"
         case inputs.ConfirmPage():
             return "payer"
-        case inputs.ResolveManually() | inputs.StopPayment() | inputs.CorrectTimes():
+        case (
+            inputs.ResolveManually()
+            | inputs.StopPayment()
+            | inputs.CorrectTimes()
+            | inputs.MarkRestored()
+            | inputs.RecordLostUse()
+        ):
             return f"operator:{input_.user}"
         case inputs.TransactionWoke() | inputs.DepositClaimWoke():
             return "clock"
@@ -149,11 +158,14 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             | inputs.CorrectTimes()
             | inputs.TransactionWoke()
             | inputs.StopPayment()
+            | inputs.MarkRestored()
             | inputs.ProviderNeverReceived()
             | inputs.ProviderCannotTell()
             | inputs.UnmatchedNotified()
         ):
             return {}
+        case inputs.RecordLostUse():
+            return {"gatewayReference": input_.gateway_reference}
         case inputs.ProviderHinted():
             known = input_.evidence
             reported = {"nativeCode": input_.native_code, "providerReference": None if known is None else known.receipt}

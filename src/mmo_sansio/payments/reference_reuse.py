@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from mmo_sansio.messages.changes import ReferenceConsumed
-from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.messages.inputs import CreatePayment, RecordLostUse
+from mmo_sansio.messages.replies import Ignored
+from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger, ReferenceUse
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Moment, elapsed
@@ -33,6 +35,20 @@ def consume_reference(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> 
                 " Look the payment up by it, and send a new reference only for another payment."
             )
     return ReferenceConsumed(brand.id, merchant_reference, input_.gateway_reference, now.time, earlier)
+
+
+def record_lost_use(ledger: Ledger, input_: RecordLostUse, *, now: Moment) -> Decision:
+    """Let a merchantReference count as used by a payment that a restored store lacks, unless it does already."""
+    used = ledger.reference_use(input_.brand, input_.merchant_reference)
+    earlier = Status.FAILED
+    if used is not None:
+        earlier = _outcome(ledger, used)
+        if used.gateway_reference == input_.gateway_reference or earlier is not Status.FAILED:
+            return ignore("The merchantReference counts as used.")
+    lost = ReferenceConsumed(
+        input_.brand, input_.merchant_reference, input_.gateway_reference, now.time, earlier, is_lost=True
+    )
+    return Decision(Ignored("The merchantReference counts as used from now on."), (lost,))
 
 
 def _outcome(ledger: Ledger, used: ReferenceUse) -> Status:

@@ -13,8 +13,9 @@ it never received the first. A provider's acceptance moves it to `AWAITING_RESUL
 `SUBMITTING` on, because a response can be lost and its result arrive. (In `CREATED` a provider's acceptance or result
 counts only if a submission is on record: the provider contradicts its "never received", and the payment must not be
 submitted again.) The clock may end any pending stage. While the brand is on hold, what was not submitted yet fails: at
-once (`StopPayment`), or when its submission would begin. Nothing leaves a terminal stage: those rows are empty, and
-later reports go to the suspense book.
+once (`StopPayment`), or when its submission would begin. When the store was restored from a backup, what had not ended
+then counts as submitted (`MarkRestored`), and is never sent again. Nothing leaves a terminal stage: those rows are
+empty, and later reports go to the suspense book.
 
 Where the provider cannot be polled (`ProviderCannotTell`), a payment stays as it is until a notification, staff or its
 expiry end it: it is never sent again on a guess. An unsigned notification (`ProviderHinted`) only causes a poll; while
@@ -36,6 +37,7 @@ from typing import Any
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     ConfirmPage,
+    MarkRestored,
     ProviderAccepted,
     ProviderCannotTell,
     ProviderFailed,
@@ -54,6 +56,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
         Stage.CREATED: {
             BeginSubmission: (Stage.SUBMITTING, Stage.FAILED),
             StopPayment: (Stage.FAILED,),
+            MarkRestored: (Stage.SUBMITTING,),
             ProviderAccepted: (Stage.AWAITING_RESULT,),
             ProviderSucceeded: (Stage.SUCCEEDED,),
             ProviderFailed: (Stage.FAILED,),
@@ -64,10 +67,12 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
         Stage.AWAITING_CUSTOMER: {
             ConfirmPage: (Stage.CREATED,),
             StopPayment: (Stage.FAILED,),
+            MarkRestored: (Stage.SUBMITTING,),
             TransactionWoke: (Stage.FAILED,),
             ResolveManually: (Stage.FAILED,),
         },
         Stage.SUBMITTING: {
+            MarkRestored: (Stage.SUBMITTING,),
             ProviderAccepted: (Stage.AWAITING_RESULT,),
             ProviderSucceeded: (Stage.SUCCEEDED,),
             ProviderFailed: (Stage.FAILED, Stage.SUBMITTING),
@@ -79,6 +84,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
             ResolveManually: (Stage.SUCCEEDED, Stage.FAILED),
         },
         Stage.AWAITING_RESULT: {
+            MarkRestored: (Stage.AWAITING_RESULT,),
             ProviderAccepted: (Stage.AWAITING_RESULT,),
             ProviderSucceeded: (Stage.SUCCEEDED,),
             ProviderFailed: (Stage.FAILED, Stage.AWAITING_RESULT),
@@ -97,6 +103,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
 TRANSITION_INPUTS: tuple[type[Any], ...] = (
     BeginSubmission,
     StopPayment,
+    MarkRestored,
     ConfirmPage,
     ProviderAccepted,
     ProviderSucceeded,

@@ -399,6 +399,9 @@ class Progress:
     not_found_since: Instant | None = None
     """Since when the provider, which had accepted the payment, has said nothing of it but that there is none, by the
     gateway's own time."""
+    is_restored: bool = False
+    """Whether its store was restored from a backup in which it had not ended: it may have been submitted since, and is
+    never submitted again."""
 
     @property
     def is_resubmission(self) -> bool:

@@ -132,6 +132,7 @@ _INPUT_TEXTS = {
     "CallbackConcluded": "concluded the callback",
     "QrConcluded": "concluded the delivery of the QR code",
     "ResolveManually": "completed it by hand",
+    "MarkRestored": "restored the store from a backup, so the payment may have been sent and isn't sent again",
     "CorrectTimes": "corrected its times, which a wrong clock had written",
 }
 

@@ -41,6 +41,10 @@ PROBLEM_ERRORS: Final = (ProblemError, StoreUnavailable, OutcomeUnknown)
 STORE_UNAVAILABLE = problems.UNAVAILABLE.problem(
     "Nothing was stored. Send the same request again, with the same reference."
 )
+RESTORED = problems.UNAVAILABLE.problem(
+    "The gateway was restored from a backup, and payments of late may be missing. Nothing was stored. Do not pay again"
+    " by another way: look the payment up, or send the same request, later."
+)
 OUTCOME_UNKNOWN = problems.INTERNAL.problem(
     "It is not known whether the payment was taken. Look it up by its merchantReference before sending it again."
 )
@@ -69,6 +73,8 @@ class MerchantApi:
     served_windows: ServedWindows
     note_refusal: Callable[[CreatePayment, Problem], None]
     """Takes each creation that the payment rules have refused."""
+    is_restored: Callable[[str], bool]
+    """Tells whether payments of this brand may be missing, as the store was restored from a backup."""
     records_limit: RecordsLimit = Factory(RecordsLimit)
 
     async def admit(
@@ -83,9 +89,14 @@ class MerchantApi:
         match requests.check_head(head, route, None if owner is None else owner.brand, self.settings):
             case CreationHead() as creation:
                 assert owner is not None, "the head of a request without a key's owner is rejected"
+                if self.is_restored(owner.brand.id):
+                    return RESTORED
                 return Admitted(self.body_limit, partial(self._create, creation, owner.api_key_id, received_at))
             case LookUp() | LookUpByMerchantReference() as query:
-                return responses.look_up_response(await self.store.look_up(query))
+                found = await self.store.look_up(query)
+                if found is None and self.is_restored(query.brand):
+                    return RESTORED
+                return responses.look_up_response(found)
             case RecordsRequest() as request:
                 async with self.records_limit.turn(request.query.brand):
                     await self.served_windows.mark(request.query.end)

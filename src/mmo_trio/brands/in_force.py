@@ -25,10 +25,16 @@ class KnownConfiguration:
     generation: int = 0
     trusted_until: MonotonicInstant = MonotonicInstant(2**63)
     closed_providers: frozenset[str] = frozenset()
+    restored_brands: frozenset[str] | None = None
+    """Brands of a restored store that take no payments yet; None: nothing was read yet, so it may be each."""
 
     def is_closed(self, provider: str) -> bool:
         """Tell whether this provider accepts no new payments."""
         return provider in self.closed_providers
+
+    def is_restored(self, brand: str) -> bool:
+        """Tell whether payments of this brand may be missing, as the store was restored from a backup."""
+        return self.restored_brands is None or brand in self.restored_brands
 
 
 @frozen

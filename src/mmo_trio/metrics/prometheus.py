@@ -287,6 +287,11 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
         ({}, backlog.overdue),
     )
     yield _gauge("mmo_callbacks_open", "Callbacks without an outcome, on all nodes.", ({}, backlog.callbacks))
+    yield _gauge(
+        "mmo_store_restorations",
+        "How often the store was restored from a backup, or a failover has lost commits.",
+        ({}, backlog.restorations),
+    )
     yield _gauge("mmo_brands_on_hold", "Brands of which nothing more is submitted.", ({}, backlog.held_brands))
     yield _gauge(
         "mmo_brand_usage",

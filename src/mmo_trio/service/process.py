@@ -30,6 +30,7 @@ from mmo_trio.service.sockets import (
     to_listener,
 )
 from mmo_trio.service.stop_signals import STOP_SIGNALS, ignore_repeated_stops
+from mmo_trio.service.store_recognition import recognise_store
 from mmo_trio.service.wiring import Resources, assemble, build_resources, prepare_store
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.service import RUNNING_FILE, ServiceAddresses, ServiceConfig
@@ -78,6 +79,8 @@ async def run_service(
             else:
                 listening_sockets = inherited.listening_sockets
             try:
+                mark_keeper = await recognise_store(store, config)
+                signals.start_soon(mark_keeper.run, shutdown.requested.set)
                 addresses = listener_urls(config, listening_sockets)
                 resources = await build_resources(config, store, addresses, password_hasher=password_hasher)
                 listeners = Listeners(
@@ -93,6 +96,7 @@ async def run_service(
             finally:
                 for each in listening_sockets.values():
                     each.close()
+            await mark_keeper.write()
             signals.cancel_scope.cancel()
 
 

@@ -32,6 +32,7 @@ from mmo_trio.settings.values import (
     NETWORKS,
     PORTS,
     RATIO,
+    SECONDS,
     SIZE,
     SPAN,
     SPAN_OR_OFF,
@@ -125,6 +126,19 @@ class DatabaseSection:
     )
     allow_clear: bool = setting(
         SWITCH, False, "Whether PostgreSQL on another machine may be used without `sslmode=verify-full`."
+    )
+    mark_file: Path | None = setting(
+        FILE,
+        None,
+        "How far this machine has seen the store come, by which a restored backup is recognised: a file outside of what"
+        " a backup takes, on a disk that stays.",
+        default_text="beside `keys.master_key_file`, with `.mark` after its name, unless the store is there or nothing"
+        " can be written",
+    )
+    failover_loss_s: int = setting(
+        SECONDS,
+        0,
+        "How much an asynchronous standby of PostgreSQL may lack when it is promoted, for the gateway to serve it.",
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -125,12 +126,12 @@ def format_size(size: int) -> str:
     return f"{size // length}{unit}"
 
 
-def parse_count(value: Any) -> int:
-    """Parse a whole number, at least 1."""
+def parse_count(value: Any, *, least: int = 1) -> int:
+    """Parse a whole number, at least 1 or what else is the least."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip(), re.ASCII):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 10**9:
-        raise InvalidSettingValue("must be a whole number, at least 1")
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 10**9:
+        raise InvalidSettingValue(f"must be a whole number, at least {least}")
     return value
 
 
@@ -256,6 +257,7 @@ SPAN = ValueKind('duration, e.g. "15m"', parse_span, format_span)
 SPAN_OR_OFF = ValueKind('duration or "off"', _parse_span_or_off, lambda s: "off" if s is None else format_span(s))
 SIZE = ValueKind('size, e.g. "64KiB"', parse_size, format_size)
 COUNT = ValueKind("number", parse_count, str)
+SECONDS = ValueKind("seconds", partial(parse_count, least=0), str)
 RATIO = ValueKind("ratio, e.g. 0.5", _parse_ratio, str)
 SWITCH = ValueKind("true or false", _parse_switch, lambda value: str(value).lower())
 LISTEN_ADDRESS = ValueKind("HOST:PORT", parse_listen_address, str)

@@ -53,7 +53,7 @@ class ConfigurationWatch:
         try:
             found = await self.store.configuration()
             self._log_changes(found.closed_providers)
-            self.known.closed_providers = found.closed_providers
+            self.known.closed_providers, self.known.restored_brands = found.closed_providers, found.restored_brands
             self.known.generation = found.generation
             self.known.trusted_until = later(began_at, TRUSTED_FOR)
             await self.store.use_configuration(found.generation, process=self._process)

@@ -83,7 +83,7 @@ def started_slots(log: Path) -> set[str]:
 async def test_one_process_with_real_providers_opens_no_journal(tmp_path: Path, read_only_keys: Path) -> None:
     settings = configure(tmp_path, read_only_keys, REAL, database=DATABASE)
     async with serving_process("serve", "--config", settings, log=tmp_path / "log") as running:
-        assert files_in(read_only_keys) == {"master.key"}
+        assert OPERATOR_JOURNAL_FILE not in files_in(read_only_keys)
         assert children_of(running) == 0
 
 
@@ -91,7 +91,7 @@ async def test_several_processes_with_real_providers_have_no_helper(tmp_path: Pa
     configure(tmp_path, read_only_keys, REAL)
     log = tmp_path / "log"
     async with serving_process(tmp_path, "2", log=log, command=SEVERAL) as running:
-        assert files_in(read_only_keys) == {"master.key"}
+        assert OPERATOR_JOURNAL_FILE not in files_in(read_only_keys)
         assert children_of(running) == 2
         assert started_slots(log) == {"worker-1", "worker-2"}
 
@@ -99,7 +99,7 @@ async def test_several_processes_with_real_providers_have_no_helper(tmp_path: Pa
 async def test_one_process_with_a_sandbox_provider_keeps_a_journal(tmp_path: Path, keys: Path) -> None:
     settings = configure(tmp_path, keys, SIMULATED, database=DATABASE)
     async with serving_process("serve", "--config", settings, log=tmp_path / "log") as running:
-        assert files_in(keys) == {"master.key", OPERATOR_JOURNAL_FILE}
+        assert files_in(keys) == {"master.key", "master.key.mark", OPERATOR_JOURNAL_FILE}
         assert children_of(running) == 0
 
 

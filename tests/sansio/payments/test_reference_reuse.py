@@ -10,6 +10,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mmo_sansio.messages.inputs import RecordLostUse
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import (
@@ -188,3 +189,33 @@ def test_the_reference_of_an_archived_payment_is_judged_as_before(ended: Status 
     is_accepted = create(gateway, 2, later(START, Span(400 * DAY)), PAYIN, ReusePolicy.same_for_all(reuse))
     allowed = {UNLESS_PAID: (FAILED,), NEVER: (), AFTER_WINDOW: (PAID, FAILED)}
     assert is_accepted is (ended in allowed[reuse])
+
+
+@pytest.mark.spec("C12")
+@pytest.mark.finding("money-3b")
+@pytest.mark.parametrize("reuse", [UNLESS_PAID, NEVER, AFTER_WINDOW])
+@pytest.mark.parametrize("before", [None, FAILED])
+def test_a_reference_of_a_payment_that_a_restored_store_lacks_is_used_for_good(
+    reuse: ReferenceReuse, before: Status | None
+) -> None:
+    gateway, policy = Gateway(), ReusePolicy.same_for_all(reuse)
+    if before is not None:
+        assert create(gateway, 1, START, PAYOUT, policy)
+        bring_to(gateway, 1, before, START)
+    reference = a_create_payment().draft.merchant_reference
+    lost = RecordLostUse(a_brand().id, reference, numbered_reference(2), "ada")
+    gateway.receive(lost, now=later(START, HOUR))
+    gateway.receive(lost, now=later(START, HOUR))
+    assert not create(gateway, 3, later(START, Span(400 * DAY)), PAYOUT, policy)
+
+
+@pytest.mark.spec("C12", "L2")
+@pytest.mark.finding("money-3b")
+@pytest.mark.parametrize("status", [PENDING, PAID])
+def test_a_payment_that_the_restored_store_has_stays_the_newest_of_its_reference(status: Status) -> None:
+    gateway = Gateway()
+    assert create(gateway, 1, START, PAYOUT)
+    bring_to(gateway, 1, status, START)
+    reference = a_create_payment().draft.merchant_reference
+    gateway.receive(RecordLostUse(a_brand().id, reference, "a receipt", "ada"), now=later(START, HOUR))
+    assert gateway.ledger.references[a_brand().id, reference].gateway_reference == numbered_reference(1)

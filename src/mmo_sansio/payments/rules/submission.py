@@ -11,6 +11,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
+    MarkRestored,
     ProviderAccepted,
     ProviderNeverReceived,
     ProviderUnreachable,
@@ -30,7 +31,7 @@ from mmo_sansio.payments.rules.timers import (
     submission_poll_at,
 )
 from mmo_sansio.payments.states import is_legal
-from mmo_sansio.values.clock import Instant, Moment, Span, later
+from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, ProviderData, Source, Stage, Transaction
 
@@ -88,6 +89,24 @@ def _stop(
         error_message=EXPLANATIONS[code].meaning,
     )
     return Decision(Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),))
+
+
+def mark_restored(ledger: Ledger, input_: MarkRestored, *, now: Moment) -> Decision:
+    """Take a payment for submitted that had not ended in the backup: it is asked about, and never sent again (S6)."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None or not is_legal(before.progress.stage, input_) or before.progress.is_restored:
+        return ignore("The payment has ended, or is marked.", before)
+    progress, order = before.progress, before.order
+    after = advance(
+        before,
+        input_,
+        Stage.AWAITING_RESULT if progress.stage is Stage.AWAITING_RESULT else Stage.SUBMITTING,
+        wake_at=min(later(now.time, POLL_INTERVAL_MIN), earlier(order.expires_at, Span(1))),
+        submitted_at=progress.submitted_at or now.time,
+        provider_data=progress.provider_data or _initial_provider_data(order),
+        is_restored=True,
+    )
+    return Decision(Applied(after), transition_changes(before, after))
 
 
 def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision:
@@ -156,7 +175,7 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> D
     """Submit again after the provider's word that nothing reached it: the one way back to a submission.
 
     Only the response to the latest poll counts: an older one may precede the submission that is on record now. Where a
-    receipt was reported, nothing is sent again.
+    receipt was reported, or the store was restored since, nothing is sent again.
     """
     before = _find_pending(ledger, input_)
     if before is None:
@@ -165,6 +184,10 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> D
         return ignore("The payment has moved since the provider was polled.", before)
     if (known := before.progress.evidence) is not None:
         return ask_on(before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now)
+    if before.progress.is_restored:
+        at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
+        after = advance(before, input_, before.progress.stage, wake_at=at)
+        return Decision(Applied(after), transition_changes(before, after))
     after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at)
     return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
 

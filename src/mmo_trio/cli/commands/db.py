@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
 
 import click
 import trio
+from attrs import evolve
 
-from mmo_sansio.values.clock import Instant, Moment, format_with_microseconds
+from mmo_sansio.values.clock import (
+    DAY,
+    FIRST_INSTANT,
+    LAST_INSTANT,
+    SECOND,
+    Instant,
+    Moment,
+    Span,
+    elapsed,
+    format_with_microseconds,
+)
+from mmo_sansio.values.model import Status
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
 from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import AgedDuty, RetentionReport, RetentionRun, cutoffs, find_aged
 from mmo_trio.brands.master_key_check import check_master_key
+from mmo_trio.cli.commands.restored import restored
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import print_json, print_rows, print_status, print_table, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import distribute_store, migrate_store
@@ -28,7 +42,10 @@ from mmo_trio.system.clock import GatewayClock
 
 @click.group()
 def db() -> None:
-    """Migrate, check and correct the store."""
+    """Migrate, check, correct and restore the store."""
+
+
+db.add_command(restored)
 
 
 @db.command()
@@ -59,17 +76,24 @@ def migrate(target: CommandTarget, is_distributed: bool) -> None:
 
 
 @db.command()
+@click.option("--copy", metavar="FILE_OR_URL", help="Check a restored copy that stands aside, and say how old it is.")
 @target_options
 @json_option
-def check(target: CommandTarget, as_json: bool) -> None:
+def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     """Check that the store is reachable, writable and sound, and that the master key is its own; reads all of it."""
+    if copy is not None:
+        url = copy if "://" in copy else f"sqlite:///{copy}"
+        target = evolve(target, settings=evolve(target.settings, database=evolve(target.settings.database, url=url)))
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
         damage, misdated = target.with_store(partial(_find_faults, target))
+        contents = {} if copy is None or damage else target.with_store(partial(_find_contents, target))
     faults = (*damage, *misdated)
     if as_json:
-        print_json({"faults": list(faults)})
+        print_json({"faults": list(faults), **contents})
     else:
+        for name, found in contents.items():
+            click.echo(f"{name}: {found}")
         for fault in faults:
             click.echo(fault)
     if damage:
@@ -210,6 +234,24 @@ class _IntegrityCheckedStore(Protocol):
     """A store that can check its own integrity."""
 
     async def integrity_errors(self) -> Sequence[str]: ...
+
+
+async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, object]:
+    """Return how old a copy is, and how much it holds."""
+    state, now = await store.state(), target.clock().now()
+    counted = await store.admin.count_payments(CountQuery(Span(DAY), FIRST_INSTANT, LAST_INSTANT), by=None)
+    created = sum(each.count for each in counted if each.status is Status.PENDING)
+    backlog = await store.admin.backlog(now, overdue_before=now)
+    return {
+        "lastCommit": format_with_microseconds(state.mark.raised_at),
+        "ageSeconds": elapsed(state.mark.raised_at, now) // SECOND,
+        "epoch": state.mark.epoch,
+        "brands": len(await store.admin.brands()),
+        "payments": created,
+        "pending": backlog.pending,
+        "callbacks": backlog.callbacks,
+        "suspense": backlog.suspense,
+    }
 
 
 async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[str], Sequence[str]]:

@@ -99,13 +99,13 @@ def reconcile(
 
     Every difference is listed by its kind. Exit code 0: there is none; 1: there are some.
     """
-    headings = _read_columns(preset, columns)
+    headings = read_columns(preset, columns)
     period = _Period(to_instant(begin, clock.FIRST_INSTANT), to_instant(end, clock.LAST_INSTANT))
     reconciliation = Reconciliation()
     with progress_bar() as bar:
         count_record = progress_counter(bar, "reading records")
         if records_file is not None:
-            for text in _lines_of(records_file):
+            for text in lines_of(records_file):
                 _add_record(reconciliation, text, period, method, set())
                 count_record()
         else:
@@ -130,20 +130,24 @@ def _compare(
     currency: str | None,
     count_line: Callable[[], None],
 ) -> list[Difference]:
-    """Return the differences between the records and the lines of a statement. Raises UsageProblem for a file that is
-    none."""
+    """Return the differences between the records and the lines of a statement. Raises UsageProblem."""
     differences = list[Difference]()
+    for line in statement_lines(statement, headings, currency):
+        differences += reconciliation.check_line(line)
+        count_line()
+    differences += reconciliation.missing_lines()
+    return differences
+
+
+def statement_lines(statement: Path, headings: Mapping[str, str], currency: str | None) -> Iterator[StatementLine]:
+    """Yield the lines of a statement. Raises UsageProblem for a file that is none."""
     try:
         with statement.open(encoding="utf-8-sig", newline="") as file:
-            for line in read_statement(file, headings, currency=currency):
-                differences += reconciliation.check_line(line)
-                count_line()
+            yield from read_statement(file, headings, currency=currency)
     except UnicodeDecodeError as error:
         raise UsageProblem(f"{statement}: byte {error.start} is not UTF-8. Save the file as CSV in UTF-8.") from None
     except StatementError as error:
         raise UsageProblem(f"{statement}: {error}.") from None
-    differences += reconciliation.missing_lines()
-    return differences
 
 
 @click.command()
@@ -159,7 +163,7 @@ def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarge
     async def load(store: Store) -> dict[str, DailyDigest]:
         found: dict[str, dict[str, RecordedPayment]] = {name: {} for name in await _brand_ids(store, brand)}
         async for name, text in _read_records(store, _archive(target), brand, period, None):
-            payment = _recorded_payment(text, period)
+            payment = recorded_payment(text, period)
             if payment.is_expected:
                 found.setdefault(name, {})[payment.gateway_reference] = payment
         return {name: digest_day(payments.values()) for name, payments in found.items()}
@@ -184,8 +188,8 @@ def _sums_text(sums: Mapping[str, int]) -> dict[str, str]:
     return {name: Money(minor, name.rpartition(" ")[2]).text for name, minor in sums.items()}
 
 
-def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
-    """Return the headings by field: those of the preset, and those of --map, which come first."""
+def read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
+    """Return the headings by field: those of the preset, and those of --map, which come first. Raises UsageProblem."""
     headings = dict(PRESETS[preset]) if preset is not None else {}
     for each in columns:
         name, equals, heading = each.partition("=")
@@ -201,7 +205,8 @@ def _read_columns(preset: str | None, columns: Sequence[str]) -> dict[str, str]:
     return headings
 
 
-def _lines_of(file: Path) -> Iterator[bytes]:
+def lines_of(file: Path) -> Iterator[bytes]:
+    """Yield the lines of a file that are not blank."""
     with file.open("rb") as lines:
         yield from (line for line in lines if line.strip())
 
@@ -246,13 +251,13 @@ def _add_record(
     reconciliation: Reconciliation, text: bytes, period: _Period, method: str | None, seen: set[str]
 ) -> None:
     """Add the payment of a transaction object, unless it was seen before."""
-    record = _recorded_payment(text, period)
+    record = recorded_payment(text, period)
     if record.gateway_reference not in seen and (method is None or json.loads(text)["method"] == method):
         seen.add(record.gateway_reference)
         reconciliation.add_record(record)
 
 
-def _recorded_payment(text: bytes, period: _Period) -> RecordedPayment:
+def recorded_payment(text: bytes, period: _Period = _Period()) -> RecordedPayment:
     """Return what a transaction object says. Raises UsageProblem for text that is none."""
     try:
         members = json.loads(text, parse_float=Decimal, parse_int=Decimal)

@@ -26,6 +26,7 @@ from mmo_trio.sandbox.operator_process import OperatorProcess, operator_socket_p
 from mmo_trio.service.process import listener_urls, run_service
 from mmo_trio.service.sockets import Inherited, open_certificates, open_listening_sockets
 from mmo_trio.service.stop_signals import STOP_SIGNALS
+from mmo_trio.service.store_recognition import recognise_store
 from mmo_trio.service.supervisor.policy import SupervisorState
 from mmo_trio.service.supervisor.processes import ProcessJob, Supervisor, SupervisorLink, run_in_child
 from mmo_trio.service.wiring import build_resources, operator_journal_file, prepare_store
@@ -167,6 +168,7 @@ def _has_sandbox(settings: Settings) -> bool:
 def _prepare_store(config: ServiceConfig, addresses: ServiceAddresses) -> None:
     async def prepare() -> None:
         async with open_store(config.settings.database.url, serving=True) as store:
+            await recognise_store(store, config)
             await prepare_store(await build_resources(config, store, addresses))
 
     trio.run(prepare)

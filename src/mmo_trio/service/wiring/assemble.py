@@ -150,6 +150,7 @@ def _api_handler(
             resources.clock, save=None if resources.store.ownership else resources.store.save_clock_record
         ),
         note_refusal=note_refusal,
+        is_restored=known.is_restored,
     )
     store, body_limit = resources.store, resources.limits.body
     webhooks = Webhooks(

@@ -153,6 +153,7 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.ProviderHinted(about, provider, "?", evidence=random.choice((None, Evidence("RECEIPT1", "0")))),
         inputs.ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
         inputs.CorrectTimes(about, "ada"),
+        inputs.MarkRestored(about, "ada"),
         inputs.TransactionWoke(about),
         inputs.CallbackConcluded(about, DELIVERED),
         inputs.CallbackConcluded(about, DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")),

@@ -200,6 +200,15 @@ class AdminStore(Protocol):
         """End the hold of a brand; return False when there is none."""
         ...
 
+    async def begin_restoration(self, store_id: str, holds: Sequence[BrandHold]) -> None:
+        """Give a store that was restored another id, and hold these brands: they take no payments, and what is not
+        found of theirs may be missing, until `finish_restoration`."""
+        ...
+
+    async def finish_restoration(self, brand: str) -> bool:
+        """Let a brand of a restored store take payments again, unless staff hold it; return False when it does."""
+        ...
+
     async def brand_usage(self) -> Sequence[BrandUsage]:
         """Return the counters of brands with limits."""
         ...

@@ -342,6 +342,10 @@ class BrandHold:
     held_by: str
 
 
+RESTORATION = "mmo db restored"
+"""Who holds the brands of a store that was restored from a backup."""
+
+
 @frozen(order=True)
 class BrandUsage:
     """Says what a counter of a brand with limits shows (`mmo_sansio.payments.brand_usage`)."""
@@ -380,6 +384,8 @@ class Backlog:
     """Reported deposits that are not settled."""
     held_brands: int = 0
     """Brands that are on hold."""
+    restorations: int = 0
+    """How often the store was restored from a backup, or a failover has lost commits."""
     usage: Sequence[BrandUsage] = field(factory=list)
     """The counters of brands with limits, as they show at that time."""
 
@@ -392,6 +398,8 @@ class Configuration:
     """Another number after each change of brands, their keys and closed providers."""
     closed_providers: frozenset[str]
     """The names of the providers that are closed for new payments."""
+    restored_brands: frozenset[str] = frozenset()
+    """The brands of a restored store that take no payments until the gap behind its backup is closed."""
 
 
 @frozen

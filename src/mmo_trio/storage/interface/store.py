@@ -20,6 +20,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_sansio.resilience.store_clock import StoreClock
+from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import DAY, FIRST_INSTANT, MINUTE, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
@@ -47,6 +48,9 @@ class StoreCorrupt(Exception):
 class StoreUnusable(Exception):
     """The store can't be opened as it is; the message says why and names the remedy."""
 
+
+EPOCH_INTERVAL_S = 1.0
+"""Seconds between two commits of a process that raise the store's epoch, at least."""
 
 CHECK_TIMEOUT_S = 0.9
 """Seconds after which a store that does not answer `check` counts as unavailable."""
@@ -304,6 +308,16 @@ class Store(BatchStore, WorkStore, LookUpStore, ConfigurationStore, Protocol):
     @property
     def retention(self) -> RetentionStore:
         """Return what removes old rows."""
+        ...
+
+    @property
+    def raised_mark(self) -> StoreMark | None:
+        """Return how far the store has come, as far as this process knows: by the last commit that raised its epoch
+        and was confirmed; None while it doesn't know."""
+        ...
+
+    async def state(self) -> StoreState:
+        """Return which store this is, and how far it has come."""
         ...
 
     async def check(self) -> None:

@@ -12,6 +12,7 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, Suspense
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.stuck import is_stuck
+from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface import admin_types
@@ -152,6 +153,7 @@ class MemoryAdminStore(MemoryConfigurationChanges):
             suspense=sum(each.closed_at is None for each in memory.suspense),
             deposit_claims=sum(each.wake_at is not None for each in memory.ledger.claims.values()),
             held_brands=len(memory.brand_holds),
+            restorations=len(memory.store.former_ids),
             usage=[each.on_day(now // DAY) for each in await self.brand_usage()],
         )
 
@@ -169,6 +171,25 @@ class MemoryAdminStore(MemoryConfigurationChanges):
         is_released = memory.brand_holds.pop(brand, None) is not None
         memory.ledger.held_brands = frozenset(memory.brand_holds)
         return is_released
+
+    async def begin_restoration(self, store_id: str, holds: Sequence[admin_types.BrandHold]) -> None:
+        memory = await self._memory()
+        was = memory.store
+        memory.store = StoreState(evolve(was.mark, store_id=store_id), was.former_ids | {was.mark.store_id})
+        memory.restored_brands |= {each.brand for each in holds}
+        for each in holds:
+            await self.hold_brand(each)
+        memory.configuration_generation += 1
+
+    async def finish_restoration(self, brand: str) -> bool:
+        memory = await self._memory()
+        was = memory.restored_brands
+        memory.restored_brands -= {brand}
+        hold = memory.brand_holds.get(brand)
+        if hold is not None and hold.held_by == admin_types.RESTORATION:
+            await self.release_brand(brand)
+        memory.configuration_generation += memory.restored_brands != was
+        return memory.restored_brands != was
 
     async def brand_usage(self) -> Sequence[admin_types.BrandUsage]:
         counters = (await self._memory()).ledger.usage

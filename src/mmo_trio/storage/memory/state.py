@@ -23,6 +23,7 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import OwnershipModel
+from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant
 from mmo_sansio.values.model import Brand, Transaction
 from mmo_trio.storage.interface.admin_types import (
@@ -134,6 +135,8 @@ class MemoryState:
     retention: MemoryRetentionState = Factory(MemoryRetentionState)
     clock: Callable[[], MonotonicInstant] = store_time
     """The store's own clock."""
+    store: StoreState = StoreState(StoreMark("memory", 0))
+    restored_brands: frozenset[str] = frozenset()
     wakes: list[tuple[Instant, str]] = field(init=False)
     """When each pending payment wakes, the earliest first."""
 
@@ -143,6 +146,8 @@ class MemoryState:
 
     def apply(self, decisions: Sequence[Decision], holder: int) -> None:
         """Store a batch of decisions, whose durable intents the holder of this lease has claimed."""
+        if any(decision.changes for decision in decisions):
+            self.raise_epoch()
         for decision in decisions:
             self.ledger.apply(decision.changes, decision.intents)
             self.claims.update(
@@ -152,6 +157,13 @@ class MemoryState:
             )
             for change in decision.changes:
                 record_change(self, change)
+
+    def raise_epoch(self) -> None:
+        """Raise the epoch of the store, a second after it was raised last."""
+        now = Instant(self.clock())
+        mark = self.store.mark
+        if mark.epoch == 0 or now - mark.raised_at >= SECOND:
+            self.store = evolve(self.store, mark=evolve(mark, epoch=mark.epoch + 1, raised_at=now))
 
     def record_wake(self, before: Transaction | None, now: Transaction) -> None:
         """Record when a payment wakes that is new or has moved."""

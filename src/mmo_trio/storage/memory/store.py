@@ -18,6 +18,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, is_in_wake_share
 from mmo_sansio.resilience.store_clock import StoreClock
+from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, earlier
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
@@ -231,7 +232,8 @@ class MemoryStore:
 
     async def configuration(self) -> Configuration:
         memory = await self._open_state()
-        return Configuration(memory.configuration_generation, frozenset(memory.closed_providers))
+        closed = frozenset(memory.closed_providers)
+        return Configuration(memory.configuration_generation, closed, memory.restored_brands)
 
     async def use_configuration(self, generation: int, *, process: str) -> None:
         memory = await self._open_state()
@@ -242,6 +244,13 @@ class MemoryStore:
         alive = memory.ownership.alive(now=memory.clock()) if memory.is_shared else (self._holder,)
         unknown = ServingProcess("a process that has not said its name", None)
         return [memory.configurations_in_use.get(holder, unknown) for holder in alive]
+
+    @property
+    def raised_mark(self) -> StoreMark | None:
+        return None if self._state is None or not self._state.store.mark.epoch else self._state.store.mark
+
+    async def state(self) -> StoreState:
+        return (await self._open_state()).store
 
     async def check(self) -> None:
         await self._open_state()

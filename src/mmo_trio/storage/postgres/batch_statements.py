@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
+from mmo_sansio.values.model import Status
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
 from mmo_trio.storage.postgres.brand_statements import BrandStatement, InsertStatement, group_by_brand
 from mmo_trio.storage.postgres.claim_statements import claim_statements
@@ -78,8 +79,8 @@ _DELETE_RECEIPTS = BrandStatement("""
         [AND r.brand = ($1)[1]]
 """)
 _INSERT_REFERENCE_USES = InsertStatement("""
-    INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[], %s::text[])
+    INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier, ended)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[], %s::text[], %s::text[])
 """)
 _INSERT_DEPOSITS = PreparedStatement("""
     INSERT INTO deposits (provider, provider_reference, brand, gateway_reference)
@@ -183,10 +184,13 @@ def batch_statements(
     With `is_horizon_held` the batch was loaded inside it, after ACQUIRE_WRITER_LOCK: readers wait for its end.
     Rows that other processes may write, too, go in the order of their keys, so that no two wait for each other.
     """
+    if effect.references:
+        rows = _use_rows(effect, loaded)
+        yield from _INSERT_REFERENCE_USES.bind_rows(rows, is_distributed=is_distributed)
     if effect.created:
         if not is_horizon_held:
             yield CHECK_CREATION.bind(min(each.order.created_at for each in effect.created.values()))
-        yield from _creation_statements(effect, loaded, is_distributed=is_distributed)
+        yield from _creation_statements(effect, is_distributed=is_distributed)
     if effect.advanced:
         moved = [
             (now.order.brand, reference, was.progress.version, *progress_columns(now))
@@ -229,16 +233,18 @@ def batch_statements(
         yield from _INSERT_COUNTS.bind_rows(counted, is_distributed=is_distributed)
 
 
-def _creation_statements(effect: NetEffect, loaded: LoadedBatch, *, is_distributed: bool) -> Iterator[BoundStatement]:
+def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...]]:
+    uses, rows = dict(loaded.reference_use_counts), []
+    for each in effect.references:
+        key = (each.brand, each.merchant_reference)
+        uses[key] = uses.get(key, 0) + 1
+        ended = Status.PENDING.value if each.is_lost else None
+        rows.append((*key, uses[key], each.at, each.gateway_reference, each.earlier.value, ended))
+    return sorted(rows, key=lambda row: row[:3])
+
+
+def _creation_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator[BoundStatement]:
     created = effect.created
-    if effect.references:
-        uses = dict(loaded.reference_use_counts)
-        rows = []
-        for each in effect.references:
-            key = (each.brand, each.merchant_reference)
-            uses[key] = uses.get(key, 0) + 1
-            rows.append((*key, uses[key], each.at, each.gateway_reference, each.earlier.value))
-        yield from _INSERT_REFERENCE_USES.bind_rows(sorted(rows), is_distributed=is_distributed)
     if effect.deposits:
         yield _INSERT_DEPOSITS.bind_rows(
             sorted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -12,14 +13,17 @@ import psycopg
 import trio
 from attrs import define, field, frozen
 
+from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import EPOCH_INTERVAL_S, OutcomeUnknown, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.connections import Backoff, call_with_retry
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.joined_statements import JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
+from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.sql.statements import Row
 
 T = TypeVar("T")
 
@@ -34,6 +38,12 @@ _INSERT_COMMIT_RECORD = JoinableStatement.of("INSERT INTO batches (id, stamp) VA
 _INSERT_BRAND_COMMIT_RECORD = PreparedStatement(
     "INSERT INTO brand_batches (brand, id, stamp) VALUES (%s::text, %s::uuid, %s::bigint)"
 )
+_RAISE_EPOCH = PreparedStatement("""
+    UPDATE store_state SET epoch = epoch + 1, raised_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+    WHERE id = (SELECT id FROM store_state FOR UPDATE SKIP LOCKED) RETURNING id, epoch, raised_at
+""")
+"""While another process raises it, this commit doesn't, and doesn't wait."""
+
 _COMMIT = PreparedStatement("COMMIT")
 _ROLLBACK = PreparedStatement("ROLLBACK")
 _joiner = StatementJoiner()
@@ -81,6 +91,28 @@ def first_commit_id(at: Instant) -> UUID:
     return UUID(int=at // 1_000 << 80)
 
 
+@define(eq=False)
+class EpochRaiser:
+    """Raises the epoch of the store in commits of this process, at most once a second."""
+
+    primary: PrimaryFinder
+    _next_at: float = -math.inf
+
+    def take_turn(self) -> bool:
+        """Return whether the next commit raises it."""
+        now = trio.current_time()
+        if now < self._next_at:
+            return False
+        self._next_at = now + EPOCH_INTERVAL_S
+        return True
+
+    def confirm(self, connection: PostgresConnection, rows: Sequence[Row]) -> None:
+        """Take what a confirmed commit has raised: nothing where another process was at it."""
+        timeline = None if connection.timeline is None else connection.timeline.number
+        for id, epoch, raised_at in rows:
+            self.primary.mark = StoreMark(id, epoch, raised_at, timeline)
+
+
 @frozen
 class CommitKey:
     """Names the row of a commit."""
@@ -101,6 +133,9 @@ class Commit(Generic[T]):
     """Its result if it takes place; empty until the server may have seen COMMIT."""
     has_begun: bool = False
     """Whether it has begun with `begin_early`."""
+    raiser: EpochRaiser | None = None
+    """Of the process; None for a commit that leaves the epoch of the store."""
+    _raised: Sequence[Row] = ()
 
     def begin_early(self) -> Sequence[BoundStatement]:
         """Return BEGIN, to send before the first statement of the load; `run_whole_transaction` goes on from there."""
@@ -125,13 +160,18 @@ class Commit(Generic[T]):
 
     async def begin(self, connection: PostgresConnection, stamp: Instant) -> None:
         """Run BEGIN and write the commit's row."""
-        await execute_pipeline(connection, [_BEGIN.bind(), self._record(stamp)])
+        first = [_BEGIN.bind(), self._record(stamp)]
+        if self.raiser is not None and self.raiser.take_turn():
+            first.append(_RAISE_EPOCH.bind())
+        self._raised = (await execute_pipeline(connection, first))[-1]
 
     async def end(self, connection: PostgresConnection, result: T) -> None:
         """Run COMMIT, for this result."""
         self.results.append(result)
         with require_confirmation(connection):
             await execute_pipeline(connection, [_COMMIT.bind()])
+        if self.raiser is not None:
+            self.raiser.confirm(connection, self._raised)
 
     async def run_whole_transaction(
         self,
@@ -145,10 +185,13 @@ class Commit(Generic[T]):
         """Run everything from BEGIN, or what follows it, to COMMIT in one round trip, for this result.
 
         What can be joined to one statement is one, if it `may_join`; unless it follows BEGIN, it is a transaction by
-        itself.
+        itself. The one commit of a second that raises the epoch isn't joined: so there aren't twice as many shapes.
         """
+        raises = self.raiser is not None and self.raiser.take_turn()
         every = [self._record(stamp), *statements]
-        joined = _joiner.join(every) if may_join else None
+        joined = _joiner.join(every) if may_join and not raises else None
+        if raises:
+            every.append(_RAISE_EPOCH.bind())
         if joined is not None:
             every = [joined]
         if self.has_begun:
@@ -157,7 +200,9 @@ class Commit(Generic[T]):
             every = [_BEGIN.bind(), *every, _COMMIT.bind()]
         self.results.append(result)
         with require_confirmation(connection):
-            await execute_pipeline(connection, every)
+            found = await execute_pipeline(connection, every)
+        if self.raiser is not None and raises:
+            self.raiser.confirm(connection, found[-2])
 
     @property
     def key(self) -> CommitKey:
@@ -185,7 +230,9 @@ CommitAttempt: TypeAlias = Callable[[PostgresConnection, "Commit[T]"], Awaitable
 repeated."""
 
 
-async def commit_until_known(pool: ConnectionPool, attempt: CommitAttempt[T], deadlines: CommitDeadlines) -> T:
+async def commit_until_known(
+    pool: ConnectionPool, attempt: CommitAttempt[T], deadlines: CommitDeadlines, raiser: EpochRaiser | None = None
+) -> T:
     """Return the result of the attempt, once it is durable.
 
     A lost race, or an unreachable server, means another attempt; `is_committed` settles a commit whose reply was lost
@@ -194,7 +241,7 @@ async def commit_until_known(pool: ConnectionPool, attempt: CommitAttempt[T], de
     """
     backoff, races = Backoff(deadlines.attempts_until), 0
     while True:
-        commit = Commit[T]()
+        commit = Commit[T](raiser=raiser)
         try:
             return await pool.call(_bind_commit(attempt, commit), deadlines.attempts_until)
         except psycopg.Error as error:

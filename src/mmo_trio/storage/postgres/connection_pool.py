@@ -231,6 +231,7 @@ class ConnectionPool:
         try:
             async with use_until(connection, trio.current_time() + _SETUP_TIMEOUT_S):
                 await connection.execute(self.session_setup.encode(), prepare=False)
+                await self.primary.require_same_store(connection)
         except BaseException:
             await end_session(connection, may_cancel=self._may_cancel)
             raise

@@ -35,6 +35,10 @@ class UnconfirmedCommit(psycopg.OperationalError):
     Citus was lost."""
 
 
+class StoreReplaced(psycopg.OperationalError):
+    """The database lacks what this process has committed to it, or is another one."""
+
+
 @contextmanager
 def require_confirmation(connection: PostgresConnection) -> Iterator[None]:
     """Raise UnconfirmedCommit when the server warns while the block commits.
@@ -115,6 +119,8 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
         return PostgresErrorKind.PROGRAMMING_ERROR
     if isinstance(error, UnconfirmedCommit):
         return PostgresErrorKind.UNCONFIRMED
+    if isinstance(error, StoreReplaced):
+        return PostgresErrorKind.UNAVAILABLE
     state = error.sqlstate or ""
     if found := _BY_SQLSTATE.get(state) or _BY_SQLSTATE_CLASS.get(state[:2]):
         return found

@@ -17,7 +17,8 @@ import trio
 from attrs import Factory, define
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
+from mmo_sansio.resilience.store_mark import StoreMark, StoreState
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, StoreReplaced, classify_error
 from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.postgres.trio_connection import (
     PostgresConnection,
@@ -26,6 +27,7 @@ from mmo_trio.storage.postgres.trio_connection import (
     open_connection,
     use_until,
 )
+from mmo_trio.storage.sql.configuration import SELECT_STORE_STATE, parse_store_state
 
 logger = structlog.get_logger(__name__)
 
@@ -54,6 +56,10 @@ class PrimaryFinder:
     _preferred: int = 0
     _reported: set[int] = Factory(set)
     """Servers that were said to be replaced."""
+    mark: StoreMark | None = None
+    """How far the store has come, as far as this process knows; None while it has not looked."""
+    replaced_by: StoreState | None = None
+    """What was found in place of the store that this process serves: nothing is read or written any more."""
 
     async def connect(self) -> PostgresConnection:
         """Return a connection to the first server that takes writes and isn't replaced. Raises psycopg.Error."""
@@ -77,6 +83,19 @@ class PrimaryFinder:
     def is_current(self, connection: PostgresConnection) -> bool:
         """Return whether the connection's server wasn't replaced, as far as this process knows."""
         return connection.timeline is None or not connection.timeline.is_replaced_by(self.latest)
+
+    async def require_same_store(self, connection: PostgresConnection) -> None:
+        """Return when the connection, whose session is prepared, leads to the store that this process serves, with all
+        that it has committed. Raises StoreReplaced, from the first time on always, and what psycopg raises."""
+        if self.mark is None:
+            return
+        if self.replaced_by is None:
+            known = self.mark
+            found = await read_store_state(connection)
+            if found.mark.store_id == known.store_id and found.mark.epoch >= known.epoch:
+                return
+            self.replaced_by = found
+        raise StoreReplaced("the database lacks what was committed to it: a backup was restored, or a failover lost it")
 
     async def look_at_others(self) -> None:
         """Look whether another server has replaced the preferred one, or whether one that was replaced lives on."""
@@ -136,6 +155,13 @@ class PrimaryFinder:
             self._reported.add(place)
             number = None if timeline is None else timeline.number
             logger.error("replaced_primary_lives", server=server_name(self.servers[place]), timeline=number)
+
+
+async def read_store_state(connection: PostgresConnection) -> StoreState:
+    """Return the state of the store, with the timeline of its server. Raises psycopg.Error."""
+    timeline = connection.timeline
+    rows = await fetch_rows(connection, SELECT_STORE_STATE)
+    return parse_store_state(rows, None if timeline is None else timeline.number)
 
 
 def split_servers(conninfo: str) -> Sequence[str]:

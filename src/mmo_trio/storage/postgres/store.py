@@ -18,6 +18,7 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads, TransactionLocked
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
+from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
@@ -37,6 +38,7 @@ from mmo_trio.storage.postgres.commits import (
     CommitDeadlines,
     CommitInDoubt,
     CommitKey,
+    EpochRaiser,
     commit_until_known,
     is_committed,
 )
@@ -47,6 +49,7 @@ from mmo_trio.storage.postgres.due_work import DueSearch
 from mmo_trio.storage.postgres.new_references import NewReferences
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.pipeline import execute_pipeline
+from mmo_trio.storage.postgres.primary import read_store_state
 from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK, RecordsHorizon
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
@@ -142,6 +145,9 @@ class PostgresStore(SqlStore):
         self._is_distributed = is_distributed
         self._known_brands = KnownBrands()
         self._is_closed = False
+        self._primary = writer_pool.primary
+        self._epoch_raiser = EpochRaiser(self._primary) if serves else None
+        """None for a command, which keeps no mark."""
         self._due_search = DueSearch()
         self._records_horizon = RecordsHorizon()
         """No new transaction appears below it."""
@@ -202,7 +208,8 @@ class PostgresStore(SqlStore):
             if batch.is_empty:
                 await commit.end_unchanged(connection, has_locked=loaded.has_locked)
             else:
-                commit.brand = commit_brand(batch) if self._is_distributed else None
+                if self._is_distributed:  # The epoch is in no shard: it would make a second phase of the commit.
+                    commit.brand, commit.raiser = commit_brand(batch), None
                 statements = batch_statements(
                     batch,
                     loaded,
@@ -298,6 +305,21 @@ class PostgresStore(SqlStore):
     async def serving_processes(self) -> Sequence[ServingProcess]:
         return await self._read(ownership.serving_processes)
 
+    @property
+    def raised_mark(self) -> StoreMark | None:
+        return self._primary.mark
+
+    async def state(self) -> StoreState:
+        """Return it with the timeline of the server that was asked, which takes writes; from now on only a store is
+        used that has everything which this one has. One that was found in its place is returned instead."""
+        if self._primary.replaced_by is not None:
+            return self._primary.replaced_by
+        found = await self._read(read_store_state)
+        known = self._primary.mark
+        if known is None or known.store_id != found.mark.store_id:  # A process that shares it has named it anew.
+            self._primary.mark = found.mark
+        return found
+
     async def check(self) -> None:
         """Read a row, from a session that may write."""
 
@@ -378,7 +400,8 @@ class PostgresStore(SqlStore):
         self._require_open()
 
         deadlines = CommitDeadlines.within(self._timeout_s)
-        return await run_to_end(lambda: commit_until_known(self._writer_pool, attempt, deadlines))
+        raiser = self._epoch_raiser
+        return await run_to_end(lambda: commit_until_known(self._writer_pool, attempt, deadlines, raiser))
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -105,6 +105,8 @@ class SqlAdminStore:
     brand_holds = _reading(monitoring.brand_holds)
     hold_brand = _writing(monitoring.hold_brand)
     release_brand = _writing(monitoring.release_brand)
+    begin_restoration = _writing(configuration.begin_restoration)
+    finish_restoration = _writing(configuration.finish_restoration)
     brand_usage = _reading(monitoring.brand_usage)
 
     append_audit = _writing(audit_log.append_audit)

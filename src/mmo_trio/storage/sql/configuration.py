@@ -1,21 +1,35 @@
-"""Raises the generation of what processes keep in memory, closes providers, and keeps notes of them, in SQL."""
+"""Reads and raises the generation of what processes keep in memory, closes providers and keeps notes of them, and says
+which store it is and what follows when it was restored, in SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mmo_trio.storage.interface.admin_types import ClosedProvider, Configuration, NoteTopic, ProviderNote
+from mmo_sansio.resilience.store_mark import StoreMark, StoreState
+from mmo_trio.storage.interface.admin_types import (
+    RESTORATION,
+    BrandHold,
+    ClosedProvider,
+    Configuration,
+    NoteTopic,
+    ProviderNote,
+)
+from mmo_trio.storage.sql.monitoring import hold_brand
 from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlQuery, execute, returns_row, select
 
-SELECT_CONFIGURATION = (
-    "SELECT configuration.generation, closed_providers.name FROM configuration LEFT JOIN closed_providers ON 1 = 1"
-)
+SELECT_STORE_STATE = "SELECT id, epoch, raised_at, former_ids FROM store_state"
+SELECT_CONFIGURATION = """
+    SELECT configuration.generation, stopped.provider, stopped.brand FROM configuration LEFT JOIN (
+        SELECT name AS provider, NULL AS brand FROM closed_providers UNION ALL SELECT NULL, brand FROM restored_brands
+    ) AS stopped ON 1 = 1
+"""
 """One statement, as each process repeats it every second."""
 
 
 def parse_configuration(rows: Sequence[Row]) -> Configuration:
     """Return the configuration of rows of SELECT_CONFIGURATION."""
-    return Configuration(rows[0][0], frozenset(name for _, name in rows if name is not None))
+    closed = frozenset(provider for _, provider, _ in rows if provider is not None)
+    return Configuration(rows[0][0], closed, frozenset(brand for *_, brand in rows if brand is not None))
 
 
 def raise_generation() -> SqlQuery[None]:
@@ -83,3 +97,25 @@ def note_provider(note: ProviderNote, *, replacing: ProviderNote | None = None) 
 def remove_provider_notes(provider: str, topic: NoteTopic) -> SqlQuery[None]:
     """Remove the notes of a provider with this topic."""
     yield from execute("DELETE FROM provider_notes WHERE provider = ? AND topic = ?", provider, str(topic))
+
+
+def parse_store_state(rows: Sequence[Row], timeline: int | None = None) -> StoreState:
+    """Return the state of a row of SELECT_STORE_STATE."""
+    id, epoch, raised_at, former_ids = rows[0]
+    return StoreState(StoreMark(id, epoch, raised_at, timeline), frozenset(former_ids.split()))
+
+
+def begin_restoration(store_id: str, holds: Sequence[BrandHold]) -> SqlQuery[None]:
+    """Name the store anew, and hold these brands until the gap behind their backup is closed."""
+    yield from execute("UPDATE store_state SET former_ids = trim(former_ids || ' ' || id), id = ?", store_id)
+    for each in holds:
+        yield from execute("INSERT INTO restored_brands (brand) VALUES (?) ON CONFLICT (brand) DO NOTHING", each.brand)
+        yield from hold_brand(each)
+    yield from raise_generation()
+
+
+def finish_restoration(brand: str) -> SqlQuery[bool]:
+    """Let the brand take payments again; a hold that staff have set stays."""
+    yield from execute("DELETE FROM brand_holds WHERE brand = ? AND held_by = ?", brand, RESTORATION)
+    released = returns_row("DELETE FROM restored_brands WHERE brand = ? RETURNING 1", brand)
+    return (yield from raising_generation(released))

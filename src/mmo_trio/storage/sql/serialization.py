@@ -102,7 +102,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{progress.submissions}"
         f",{_evidence(progress.evidence)}"
         f",[{','.join(map(str, progress.answered))}]"
-        f",{_number(progress.not_found_since)}]".encode("ascii")
+        f",{_number(progress.not_found_since)}]"
+        f",{int(progress.is_restored)}]".encode("ascii")
     )
 
 
@@ -183,6 +184,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         evidence=_parse_evidence(row[15]),
         answered=tuple(row[16]),
         not_found_since=row[17],
+        is_restored=bool(row[18]),
     )
 
 

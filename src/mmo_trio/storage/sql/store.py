@@ -10,6 +10,7 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.store_clock import StoreClock
+from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
@@ -19,7 +20,12 @@ from mmo_trio.storage.shared.coalescing import Coalescer
 from mmo_trio.storage.sql import clock_records, monitoring
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.aging import Forget
-from mmo_trio.storage.sql.configuration import SELECT_CONFIGURATION, parse_configuration
+from mmo_trio.storage.sql.configuration import (
+    SELECT_CONFIGURATION,
+    SELECT_STORE_STATE,
+    parse_configuration,
+    parse_store_state,
+)
 from mmo_trio.storage.sql.object_rows import object_of_row
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention_store import SqlRetentionStore, forget_nothing
@@ -127,6 +133,9 @@ class SqlStore(ABC):
 
     async def configuration(self) -> Configuration:
         return await self._fetch(parse_configuration, SELECT_CONFIGURATION)
+
+    async def state(self) -> StoreState:
+        return await self._fetch(parse_store_state, SELECT_STORE_STATE)
 
     @abstractmethod
     async def use_configuration(self, generation: int, *, process: str) -> None:

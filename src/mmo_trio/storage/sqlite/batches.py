@@ -155,9 +155,17 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
     if effect.references:
         _run_for_rows(
             connection,
-            "INSERT OR REPLACE INTO reference_uses (brand, merchant_reference, gateway_reference, at, earlier) {rows}",
+            "INSERT OR REPLACE INTO reference_uses"
+            " (brand, merchant_reference, gateway_reference, at, earlier, ended) {rows}",
             [
-                (each.brand, each.merchant_reference, each.gateway_reference, each.at, each.earlier.value)
+                (
+                    each.brand,
+                    each.merchant_reference,
+                    each.gateway_reference,
+                    each.at,
+                    each.earlier.value,
+                    Status.PENDING.value if each.is_lost else None,
+                )
                 for each in effect.references
             ],
         )

@@ -14,6 +14,7 @@ import trio
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
+from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, StoreUnavailable, WorkItem
@@ -24,7 +25,7 @@ from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, run_query
 from mmo_trio.storage.sql.store import SqlStore
 from mmo_trio.storage.sqlite import queries
 from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch
-from mmo_trio.storage.sqlite.connection import SqliteCall, connect, run_statement, translate_errors
+from mmo_trio.storage.sqlite.connection import NOW, SqliteCall, connect, run_statement, translate_errors
 from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, ServingProbe, require_space
 from mmo_trio.storage.sqlite.writer import SqliteWriter, WriteAttempt
 
@@ -39,7 +40,7 @@ SQLITE_SCHEMA = SqlSchema(
     receipts_table=None,
     clock_record_age="NULL",
     clock_query="",
-    now="CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+    now=NOW,
     touch_clock_record="",
     takes_arrays=False,
     invariant_violations={
@@ -81,7 +82,7 @@ class SqliteStore(SqlStore):
         self._timeout_s = timeout_s
         self._serving_lock = serving_lock
         self._serving_probe = ServingProbe(path)
-        self._writer = SqliteWriter(path, files, writer, timeout_s)
+        self._writer = SqliteWriter(path, files, writer, timeout_s, serves=serving_lock is not None)
         self._idle_readers: list[sqlite3.Connection] = []
         self._read_limiter = trio.CapacityLimiter(READERS_MAX)
         self._is_closed = False
@@ -152,6 +153,10 @@ class SqliteStore(SqlStore):
         if self._serving_lock is None and not self._serving_probe.is_served():
             return ()
         return await self._fetch(_parse_serving, "SELECT process, in_use FROM configuration")
+
+    @property
+    def raised_mark(self) -> StoreMark | None:
+        return self._writer.raised_mark
 
     async def check(self) -> None:
         """Begin and commit an empty transaction, which writes nothing, and look at the files and the disk."""

@@ -3,8 +3,10 @@ for a limited time."""
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,20 +15,32 @@ from typing import TypeVar
 import trio
 
 from mmo_sansio.messages.intents import IntentKey
+from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.sqlite.connection import SqliteCall, connect, must_reconnect_after, primary_code, raise_translated
+from mmo_trio.storage.interface.store import EPOCH_INTERVAL_S, OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sqlite.connection import (
+    NOW,
+    SqliteCall,
+    connect,
+    must_reconnect_after,
+    primary_code,
+    raise_translated,
+)
 from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 from mmo_trio.system.call_thread import CallThread
 
 T = TypeVar("T")
 
+_RAISE_EPOCH = f"UPDATE store_state SET epoch = epoch + 1, raised_at = {NOW} RETURNING id, epoch, raised_at"
+
 
 class SqliteWriter:
     """Owns the one connection that writes."""
 
-    def __init__(self, path: Path, files: OpenFiles, connection: sqlite3.Connection, timeout_s: float) -> None:
+    def __init__(
+        self, path: Path, files: OpenFiles, connection: sqlite3.Connection, timeout_s: float, *, serves: bool
+    ) -> None:
         self._path = path
         self._files = files
         self._is_closed = False
@@ -37,6 +51,10 @@ class SqliteWriter:
         self.recent = RecentTransactions()
         self.in_doubt: list[WriteAttempt] = []
         """Attempts whose caller doesn't know their outcome, and so can't do what they scheduled."""
+        self.raised_mark: StoreMark | None = None
+        """How far the store had come when a commit of this process raised its epoch last; None while none has."""
+        self._raise_epoch_at = -math.inf if serves else math.inf
+        """When the next commit raises the epoch, by the monotonic clock; a command, which keeps no mark, never does."""
         self._active: WriteAttempt | None = None
         """The one that the thread works at."""
 
@@ -99,10 +117,13 @@ class SqliteWriter:
             connection = self._require_connection()
             try:
                 connection.execute("BEGIN IMMEDIATE")
+                changes = connection.total_changes
                 result = call(connection)
+                mark = self._raise_epoch(connection) if connection.total_changes > changes else self.raised_mark
                 attempt.begin_commit()
                 self._commit(connection)
                 self._files.verify_committed()
+                self.raised_mark = mark
             except BaseException as error:
                 self._roll_back(connection, error)
                 raise
@@ -111,6 +132,15 @@ class SqliteWriter:
             raise_translated(error)
         finally:
             attempt.has_ended, self._active = True, None
+
+    def _raise_epoch(self, connection: sqlite3.Connection) -> StoreMark | None:
+        """Raise the epoch of the store, a second after it was raised last; return how far the store has come then."""
+        now = time.monotonic()
+        if now < self._raise_epoch_at:
+            return self.raised_mark
+        self._raise_epoch_at = now + EPOCH_INTERVAL_S
+        (row,) = connection.execute(_RAISE_EPOCH).fetchall()
+        return StoreMark(*row)
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         try:

@@ -14,6 +14,7 @@ from mmo_sansio.messages.queries import AnyLookUp
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.store_clock import StoreClock
+from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
@@ -107,6 +108,13 @@ class StatementStore(ABC):
 
     async def save_clock_record(self, record: ClockRecord) -> None:
         await self.write("save_clock_record", lambda: run_at_once(self.rows.save_clock_record(record)))
+
+    @property
+    def raised_mark(self) -> StoreMark | None:
+        return self.rows.raised_mark
+
+    async def state(self) -> StoreState:
+        return await self._read_rows("state", self.rows.state)
 
     async def held_until(self) -> Instant:
         return await self._read_rows("held_until", self.rows.held_until)

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, TransactionAdvanced
-from mmo_sansio.messages.inputs import BeginSubmission, Input, WithheldReason
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind, SubmitToProvider
+from mmo_sansio.messages.inputs import BeginSubmission, Input, MarkRestored, WithheldReason
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -21,6 +21,7 @@ from mmo_sansio.testing import (
     a_confirmation,
     a_stop,
     a_transaction,
+    a_wake,
     accepted,
     ledger_with,
     never_received,
@@ -304,3 +305,50 @@ def test_what_the_gateway_does_not_send_fails_without_a_word_of_the_provider(
     assert (after.completion_source, after.submissions, after.provider_data) == (source, 0, None)
     assert (entry.actor, json.loads(entry.detail)) == ("gateway", {"withheld": reason})
     assert decision.intents == (DeliverCallback(REFERENCE),)
+
+
+RESTORED = MarkRestored(REFERENCE, "ada")
+
+
+@pytest.mark.spec("S6", "C6")
+@pytest.mark.finding("money-3a")
+@pytest.mark.parametrize("stage", [Stage.CREATED, Stage.AWAITING_CUSTOMER])
+def test_what_was_not_sent_in_the_backup_may_have_been_sent_since(stage: Stage) -> None:
+    was = a_transaction(stage)
+    marked = moved(was, RESTORED)
+    assert (marked.stage, marked.provider_data, marked.submitted_at) == (Stage.SUBMITTING, DATA, NOW)
+    assert marked.wake_at is not None
+    assert marked.wake_at < later(NOW, Span(MINUTE)), "it is asked about soon"
+    assert (WITHDRAWN in decided(was, RESTORED).changes) == (stage is Stage.CREATED)
+    after = Transaction(was.order, marked)
+    assert why_ignored(after, a_begin_submission())
+    assert why_ignored(after, a_confirmation())
+    assert why_ignored(after, a_stop()), "nor is it told as failed, as its brand is on hold"
+    assert why_ignored(after, RESTORED)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("money-3a")
+@pytest.mark.parametrize("stage", [Stage.CREATED, Stage.AWAITING_CUSTOMER, Stage.SUBMITTING, Stage.AWAITING_RESULT])
+def test_a_payment_of_a_restored_store_is_never_sent_again(stage: Stage) -> None:
+    marked = moved(a_transaction(stage), RESTORED)
+    after = Transaction(a_transaction(stage).order, marked)
+    decision = decided(after, never_received(version=marked.version))
+    assert decision.intents == ()
+    if isinstance(decision.reply, Applied):
+        assert decision.reply.transaction.progress.stage is Stage.SUBMITTING, "it is asked about again"
+
+
+@pytest.mark.spec("S3", "S5")
+@pytest.mark.finding("money-3a")
+def test_a_payment_that_has_expired_since_the_backup_is_asked_about_once_more() -> None:
+    now = later(EXPIRES, Span(DAY))
+    marked = moved(a_transaction(Stage.CREATED), RESTORED, now=now)
+    expired = decided(Transaction(a_transaction(Stage.CREATED).order, marked), a_wake(), now=now)
+    assert PollProvider(REFERENCE) in expired.intents
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize("stage", [Stage.SUCCEEDED, Stage.FAILED])
+def test_what_had_ended_in_the_backup_stays_as_it_ended(stage: Stage) -> None:
+    assert why_ignored(a_transaction(stage), RESTORED)

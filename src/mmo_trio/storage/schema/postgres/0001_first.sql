@@ -55,7 +55,7 @@ CREATE INDEX receipts_by_receipt ON receipts (receipt);
 -- Every use of a merchantReference, counted from 1; the newest counts (C12). Two nodes that use one at the same moment
 -- claim the same number: the second fails. `earlier` says how the payments before under it ended, as all of them had:
 -- 'success' when one was paid, 'failed' when none was. `ended` is how the payment of this use ended, once it was moved to
--- the archive; NULL while it is stored.
+-- the archive; 'pending' when a restored store lacks the payment; NULL while it is stored.
 CREATE TABLE reference_uses (
     brand text NOT NULL,
     merchant_reference text NOT NULL,
@@ -349,6 +349,17 @@ CREATE TABLE clock_records (
     boot_id text PRIMARY KEY, monotonic bigint NOT NULL, time bigint NOT NULL, utc bigint NOT NULL,
     served_until bigint NOT NULL, saved_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+
+-- One row: which store this is, and how far it has come (`mmo_sansio.resilience.store_mark`). Commits raise the epoch, at
+-- most once a second. `former_ids` are what it was named before it was restored from a backup, with spaces between.
+CREATE TABLE store_state (
+    id text NOT NULL, epoch bigint NOT NULL, raised_at bigint NOT NULL, former_ids text NOT NULL
+);
+
+INSERT INTO store_state (id, epoch, raised_at, former_ids) VALUES (replace(gen_random_uuid()::text, '-', ''), 0, 0, '');
+
+-- Brands of a store that was restored, until staff have closed the gap behind its backup: they take no payments.
+CREATE TABLE restored_brands (brand text PRIMARY KEY);
 
 -- Where the walks over old rows go on, when they last ended, and the end of the archive.
 CREATE TABLE retention_state (what text PRIMARY KEY, position text NOT NULL);

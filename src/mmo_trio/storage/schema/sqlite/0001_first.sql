@@ -37,7 +37,7 @@ CREATE INDEX transactions_pending ON transactions (created_at, gateway_reference
 
 -- Every use of a merchantReference; the newest counts (C12). `earlier` says how the payments before under it ended, as all
 -- of them had: 'success' when one was paid, 'failed' when none was. `ended` is how the payment of this use ended, once it
--- was moved to the archive; NULL while it is stored.
+-- was moved to the archive; 'pending' when a restored store lacks the payment; NULL while it is stored.
 CREATE TABLE reference_uses (
     merchant_reference TEXT NOT NULL,
     brand TEXT NOT NULL,
@@ -272,6 +272,17 @@ CREATE TABLE clock_records (
     boot_id TEXT PRIMARY KEY, monotonic INTEGER NOT NULL, time INTEGER NOT NULL, utc INTEGER NOT NULL,
     served_until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- One row: which store this is, and how far it has come (`mmo_sansio.resilience.store_mark`). Commits raise the epoch, at
+-- most once a second. `former_ids` are what it was named before it was restored from a backup, with spaces between.
+CREATE TABLE store_state (
+    id TEXT NOT NULL, epoch INTEGER NOT NULL, raised_at INTEGER NOT NULL, former_ids TEXT NOT NULL
+) STRICT;
+
+INSERT INTO store_state (id, epoch, raised_at, former_ids) VALUES (lower(hex(randomblob(16))), 0, 0, '');
+
+-- Brands of a store that was restored, until staff have closed the gap behind its backup: they take no payments.
+CREATE TABLE restored_brands (brand TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 -- Where the walks over old rows go on, when they last ended, and the end of the archive.
 CREATE TABLE retention_state (what TEXT PRIMARY KEY, position TEXT NOT NULL) STRICT, WITHOUT ROWID;

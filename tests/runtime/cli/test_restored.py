@@ -1,0 +1,128 @@
+"""`mmo db restored` from the command line, and the look at a restored copy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from mmo_sansio.messages.queries import LookUp
+from mmo_sansio.values.model import Stage
+from mmo_trio.brands.master_key import create_master_key
+from mmo_trio.storage.conformance.driver import NOON, after_noon, submit_batch
+from mmo_trio.storage.conformance.inputs import brand, creation, reference
+from mmo_trio.storage.interface.admin_types import Configuration
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.open_store import open_store
+from tests.runtime.cli.test_brands import mmo
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A sandbox's folder with brands `acme` and `globex`, a key of `acme` and a payment that was not sent."""
+    create_master_key(tmp_path / "master.key")
+
+    async def fill() -> None:
+        async with open_store(url(tmp_path), serving=True) as store:
+            await store.admin.save_brands([brand("acme"), brand("globex")])
+            await submit_batch(store, (creation(1), NOON))
+
+    trio.run(fill)
+    assert mmo("brands", "key", "add", "acme", "--data", tmp_path).exit_code == 0
+    return tmp_path
+
+
+def url(data: Path) -> str:
+    return f"sqlite:///{data}/gateway.db"
+
+
+def read(data: Path, call: Any) -> Any:
+    async def run() -> Any:
+        async with open_store(url(data), serving=False) as store:
+            return await call(store)
+
+    return trio.run(run)
+
+
+def configuration(data: Path) -> Configuration:
+    found: Configuration = read(data, lambda store: store.configuration())
+    return found
+
+
+@pytest.mark.spec("S6", "C12", "A4")
+@pytest.mark.finding("money-3a", "money-3b", "money-3c")
+def test_a_restored_store_is_prepared_and_released(data: Path) -> None:
+    begun = mmo("db", "restored", "--data", data)
+    assert begun.exit_code == 0, begun.output
+    assert "1 payments had not ended" in begun.output
+    assert "Do these keys of the backup still hold?" in begun.output
+    assert configuration(data).restored_brands == {"acme", "globex"}
+    payment = read(data, lambda store: store.transaction(reference(1)))
+    assert payment.progress.stage is Stage.SUBMITTING
+    assert mmo("db", "restored", "--data", data).output.count("had not ended") == 0, "it has begun"
+    assert mmo("db", "restored", "--retire-key", 9, "--data", data).exit_code == 1
+    assert mmo("db", "restored", "--retire-key", 1, "--data", data).exit_code == 0
+    (acme, _) = read(data, lambda store: store.admin.brands())
+    assert acme.keys[0].retired_at is not None
+    assert mmo("db", "restored", "--finish", "nobody", "--data", data).exit_code == 1
+    assert "On hold until --finish: acme." in mmo("db", "restored", "--finish", "globex", "--data", data).output
+    assert configuration(data).restored_brands == {"acme"}
+    assert "No brand waits any more." in mmo("db", "restored", "--finish", "--data", data).output
+    assert not read(data, lambda store: store.admin.brand_holds())
+
+
+@pytest.mark.spec("C12", "L1")
+@pytest.mark.finding("money-3b")
+def test_references_of_lost_payments_are_taken_from_a_ledger_and_from_records(data: Path) -> None:
+    mmo("db", "restored", "--data", data)
+    kept = read(data, lambda store: store.look_up(LookUp("acme", reference(1))))
+    lost = json.loads(kept) | {"gatewayReference": reference(2), "merchantReference": "salary-78"}
+    records, ledger = data / "records.ndjson", data / "ledger.csv"
+    records.write_bytes(kept + b"\n" + json.dumps(lost).encode())
+    ledger.write_text("order,total\nsalary-79,150\n")
+    from_records = mmo("db", "restored", "--records", records, "--data", data)
+    assert from_records.exit_code == 2, "whose payments?"
+    from_records = mmo("db", "restored", "--records", records, "--brand", "acme", "--data", data)
+    assert "The references of 1 payments" in from_records.output, "the other one is there"
+    columns = ("--map", "reference=order", "--map", "amount=total", "--currency", "KES")
+    from_ledger = mmo("db", "restored", "--statement", ledger, *columns, "--brand", "acme", "--data", data)
+    assert "The references of 1 payments" in from_ledger.output
+
+    async def repeat(store: Store) -> list[str]:
+        again = [creation(number, merchant_reference=f"salary-{number}") for number in (78, 79, 80)]
+        replies = await submit_batch(store, *((each, after_noon(nth)) for nth, each in enumerate(again, 1)))
+        return [type(each).__name__ for each in replies]
+
+    assert read(data, repeat) == ["Rejected", "Rejected", "Accepted"]
+    assert mmo("db", "check", "--data", data).exit_code == 0
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("money-3a")
+def test_a_store_that_is_served_is_not_restored(data: Path) -> None:
+    async def serve() -> None:
+        async with open_store(url(data), serving=True) as store:
+            await store.use_configuration(1, process="process 7 on gw1")
+            refused = await trio.to_thread.run_sync(mmo, "db", "restored", "--data", data)
+            assert refused.exit_code == 1
+            assert "process 7 on gw1" in refused.output
+
+    trio.run(serve)
+    assert not configuration(data).restored_brands
+
+
+@pytest.mark.finding("money-3a")
+def test_a_restored_copy_says_its_age_and_what_it_holds(data: Path) -> None:
+    shutil.copy(data / "gateway.db", data / "copy.db")
+    done = mmo("db", "check", "--copy", data / "copy.db", "--data", data, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["faults"] == []
+    assert (found["brands"], found["payments"], found["pending"], found["suspense"]) == (2, 1, 1, 0)
+    assert 0 <= found["ageSeconds"] < 3600
+    assert found["epoch"] == 1
+    assert mmo("db", "check", "--copy", data / "nowhere.db", "--data", data).exit_code == 3

@@ -1,0 +1,38 @@
+"""The mark of a store in its file: written as a whole, shared by processes, and never taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mmo_sansio.resilience.store_mark import StoreMark
+from mmo_sansio.values.clock import Instant
+from mmo_trio.storage.mark_file import read_mark, write_mark
+from mmo_trio.system.fault_report import DamagedFile
+
+
+@pytest.mark.spec("C6")
+@pytest.mark.finding("money-3a")
+def test_a_mark_never_goes_back_unless_it_replaces_another(tmp_path: Path) -> None:
+    file, later = tmp_path / "store.mark", StoreMark("one", 7, Instant(5), 2)
+    assert read_mark(file) is None
+    write_mark(file, later)
+    assert read_mark(file) == later
+    write_mark(file, StoreMark("one", 6))
+    assert read_mark(file) == later, "a slower process of the same machine"
+    write_mark(file, StoreMark("two", 1))
+    assert read_mark(file) == StoreMark("two", 1), "the store was named anew"
+    write_mark(file, StoreMark("two", 0), replaces=True)
+    assert read_mark(file) == StoreMark("two", 0)
+    assert [each.name for each in tmp_path.iterdir()] == ["store.mark"], "nothing is left aside"
+
+
+@pytest.mark.spec("C6")
+@pytest.mark.finding("money-3a")
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"epoch": 7}', '{"store_id": "one", "epoch": 7, "more": 1}'])
+def test_a_damaged_mark_is_never_taken_for_none(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "store.mark"
+    file.write_text(content)
+    with pytest.raises(DamagedFile, match=r"store\.mark .*mmo db restored"):
+        read_mark(file)

@@ -1,0 +1,74 @@
+"""Every store says how far it has come, and holds the brands of a restored one until each is finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mmo_sansio.messages.inputs import MarkRestored, RecordLostUse
+from mmo_sansio.messages.replies import Rejected
+from mmo_sansio.values.clock import DAY
+from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, submit_batch
+from mmo_trio.storage.conformance.inputs import creation, reference
+from mmo_trio.storage.interface.admin_types import RESTORATION, BrandHold
+from mmo_trio.storage.postgres import open_postgres
+from tests.runtime.storage.test_conformance import memory, sqlite
+
+# isort: split
+import psycopg
+
+
+async def check_restoration(open_store: OpenStore) -> None:
+    """Commits raise the epoch. A restored store has another id and knows the former one, and its brands take no
+    payments until each is finished; a hold of staff stays."""
+    async with open_store() as store:
+        before = await store.state()
+        await submit_batch(store, (creation(1), NOON))
+        used = await store.state()
+        assert used.mark.store_id == before.mark.store_id
+        assert used.mark.epoch == before.mark.epoch + 1
+        assert store.raised_mark == used.mark
+        await store.admin.hold_brand(BrandHold("globex", NOON, "ada"))
+        holds = [BrandHold(each, NOON, RESTORATION) for each in ("acme", "globex")]
+        await store.admin.begin_restoration("another", holds)
+        lost = RecordLostUse("acme", "order-7", "LOST", "ada")
+        await submit_batch(store, (MarkRestored(reference(1), "ada"), after_noon(1)), (lost, after_noon(2)))
+    async with open_store() as store:
+        restored = await store.state()
+        assert (restored.mark.store_id, *restored.former_ids) == ("another", used.mark.store_id)
+        assert restored.mark.epoch >= used.mark.epoch
+        assert (await store.configuration()).restored_brands == {"acme", "globex"}
+        finished = [await store.admin.finish_restoration(each) for each in ("acme", "acme", "globex")]
+        assert finished == [True, False, True]
+        assert not (await store.configuration()).restored_brands
+        assert [(each.brand, each.held_by) for each in await store.admin.brand_holds()] == [("globex", "ada")]
+        found = await store.transaction(reference(1))
+        assert found is not None
+        assert found.progress.is_restored
+        again = creation(2, merchant_reference="order-7")
+        (refused,) = await submit_batch(store, (again, after_noon(DAY)))
+        assert isinstance(refused, Rejected), "a reference of a lost payment is used for good (C12)"
+
+
+@pytest.mark.spec("C6", "C12", "S6")
+@pytest.mark.parametrize("fresh", [memory, sqlite])
+async def test_a_store_says_how_far_it_has_come(fresh: Callable[[Path], OpenStore], tmp_path: Path) -> None:
+    await check_restoration(fresh(tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.spec("C6", "C12", "S6")
+async def test_postgresql_says_how_far_it_has_come(migrated_database: str) -> None:
+    await check_restoration(lambda: open_postgres(migrated_database, serving=True))
+
+
+@pytest.mark.long
+@pytest.mark.spec("C6")
+async def test_a_node_does_not_wait_for_one_that_raises_the_epoch(migrated_database: str) -> None:
+    async with open_postgres(migrated_database, serving=True) as store:
+        with psycopg.connect(migrated_database) as other:
+            other.execute("SELECT FROM store_state FOR UPDATE")
+            await submit_batch(store, (creation(1), NOON))
+            assert store.raised_mark is None, "it was raised by nobody, and is by a later commit"
