@@ -102,7 +102,7 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{progress.submissions}"
         f",{_evidence(progress.evidence)}"
         f",[{','.join(map(str, progress.answered))}]"
-        f",{_number(progress.not_found_since)}]"
+        f",{_number(progress.not_found_since)}"
         f",{int(progress.is_restored)}]".encode("ascii")
     )
 
