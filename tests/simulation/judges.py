@@ -143,18 +143,25 @@ def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str
 
 def every_payment_ends_once_nothing_is_wrong(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """S3, S6: when the last fault is over, what was left is taken up, and operators are asked, within the longest pause
-    between two polls. A prompt of M-Pesa whose answer was lost can be asked about only since its notification."""
+    between two polls. A prompt of M-Pesa whose answer was lost can be asked about only since its notification. Where an
+    operator has contradicted a success that it reported, the payment waits for a person."""
     quiet_s = max((each.ended_s for each in world.periods), default=0.0)
     for reference, each in books.transactions.items():
         if each.progress.completed_at is None or _may_have_lost_time(world) or _cannot_be_asked_about(each):
             continue
-        if _ending(world, each) is PaymentEnding.NEVER:
+        if _ending(world, each) is PaymentEnding.NEVER or _is_contradicted(each):
             continue
         stages = world.commits.stages[reference]
         since_s = max(quiet_s, can_be_asked_about_since_s(stages))
         if _ended_s(world, reference) > since_s + TAKEN_UP_S + 2 * world.plan.rest_step_s:
             late_s = _ended_s(world, reference) - since_s
             yield f"{reference} was {stages[-2].stage} for {late_s:.0f} s more after everything was right again"
+
+
+def _is_contradicted(transaction: Transaction) -> bool:
+    """Return whether the operator has reported a success and then said otherwise; Airtel reports one by `TS`."""
+    progress = transaction.progress
+    return (progress.evidence is not None and progress.evidence.is_denied) or '"TS"' in (progress.hint or "")
 
 
 def can_be_asked_about_since_s(stages: Sequence[StoredStage]) -> float:

@@ -26,7 +26,6 @@ from mmo_sansio.values.clock import DAY, HOUR, Instant, Span, elapsed
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.conversation import drive_async
 
@@ -134,7 +133,7 @@ class AccountChecks:
                 for each in await drive_async(adapter.check_account(now=self.now()), send):
                     await self.learn(each)
         except Exception as error:
-            logger.error("account_check_failed", provider=name, fault=describe_fault(error))
+            log_store_failure(logger, "account_check_failed", error, provider=name)
 
     def _keep(self, notes: Sequence[ProviderNote]) -> None:
         self._notes = {(each.provider, each.subject): each for each in notes}
