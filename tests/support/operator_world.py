@@ -43,7 +43,7 @@ from mmo_trio.storage.memory.store import MemoryState, MemoryStore, open_memory
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.account_checks import AccountChecks
+from mmo_trio.workers.providers.account_checks import REQUESTED, AccountChecks, check_note
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
@@ -255,7 +255,7 @@ class World:
 
     async def _refuse_api_operators(self) -> None:
         """Let the operator now and then refuse the merchant's API operators: a password expires or is locked, or a role
-        is missing."""
+        is missing. Once that is mended, staff ask whether it is."""
         active, *refusals = self.operator.refusals
         chances = Random(self.seed)
         while not self.is_healed:
@@ -264,6 +264,8 @@ class World:
             self._change_accounts(chances.choice(refusals))
             await trio.sleep(chances.randrange(30 * MINUTE) / SECOND)
             self._change_accounts(active)
+            async with open_memory(self.memory) as store:
+                await store.admin.note_provider(evolve(check_note(self.provider.name), content=REQUESTED))
 
     def _change_accounts(self, members: Mapping[str, object]) -> None:
         every = set(self.operator.accounts.values())
