@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from mmo_sansio.messages.inputs import ConfirmPage, CreatePayment, DepositNotified, Draft, Input, UnmatchedNotified
+from mmo_sansio.messages.inputs import (
+    ConfirmPage,
+    CreatePayment,
+    DepositNotified,
+    Draft,
+    Input,
+    MarkRestored,
+    UnmatchedNotified,
+)
 from mmo_sansio.messages.intents import IntentKind, SubmitToProvider
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.payments.ledger import ReferenceUse
@@ -36,7 +44,7 @@ from mmo_sansio.testing import (
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Brand, Operation, ReferenceReuse, ReusePolicy, Source, Status, Terms
+from mmo_sansio.values.model import Brand, Operation, ReferenceReuse, ReusePolicy, Source, Stage, Status, Terms
 from tests.sansio.simulation.records import Walk, page
 
 if TYPE_CHECKING:
@@ -185,10 +193,18 @@ class Parties:
             self.world.tally["page abandoned"] += 1
 
     def resolve_by_hand(self) -> None:
-        """A member of staff ends a payment, or stops those of a brand that were not submitted yet."""
-        if self.random.random() < 0.3:
+        """A member of staff ends a payment, stops one that was not submitted yet, or marks one as restored."""
+        chance = self.random.random()
+        if chance < 0.3:
             self.world.tally["stopped by hand"] += 1
             self.world.receive(a_stop(self.known()))
+            return
+        if chance < 0.37:
+            self.world.tally["marked as restored"] += 1
+            stage = self.random.choice((Stage.CREATED, *Stage))
+            among = [each.reference for each in self.world.rows() if each.progress.stage is stage]
+            chosen = self.random.choice(among or [UNUSED_REFERENCE])
+            self.world.receive(MarkRestored(chosen, "ada"))
             return
         self.world.tally["resolved by hand"] += 1
         code = self.random.choice((None, ErrorCode.PROVIDER_TIMEOUT))

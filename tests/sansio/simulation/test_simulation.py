@@ -44,6 +44,7 @@ FAULTS = {
     "request lost",
     "resolved by hand",
     "stopped by hand",
+    "marked as restored",
     "reuse",
     "reuse at the edge of the window",
     "refused after the window",
