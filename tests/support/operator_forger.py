@@ -59,7 +59,8 @@ class Forger:
     def _next(self) -> HttpRequest | None:
         if not self.captured:
             return None
-        request = self.random.choice(self.captured)
+        pending = [each for each in self.captured if self._is_about_pending(each)]
+        request = self.random.choice(pending if pending and self.random.random() < 0.5 else self.captured)
         chance = self.random.random()
         if chance < 0.2:
             self.tally["repeated notification"] += 1
@@ -75,12 +76,15 @@ class Forger:
         forged = self._paid_result(request, document) or self._improved(document)
         return evolve(request, body=json.dumps(forged).encode())
 
+    def _is_about_pending(self, request: HttpRequest) -> bool:
+        """Tell whether M-Pesa's address names a payment that somebody would like to see settled."""
+        about = self.transactions().get(_address(request)[1])
+        return about is not None and not about.progress.stage.is_terminal
+
     def _paid_result(self, request: HttpRequest, document: Any) -> Any:
         """Return M-Pesa's complete report, at this payment's own address, that it was paid, with a receipt that was
         made up or is another payment's; None where the document is no such report."""
-        segment = request.target.rpartition(b"/")[2].decode()
-        address = bytes.fromhex(segment)[:-16].decode().split("|") if _HEX.fullmatch(segment) else [""] * 3
-        kind, about, minor = address[:3]
+        kind, about, minor = _address(request)
         receipt = (
             about
             if kind == MpesaCallbackKind.DEPOSIT_RESULT
@@ -150,3 +154,12 @@ class Forger:
         if name == "amount":
             return str(self.random.randrange(1, 10**6))
         return self._improved(value)
+
+
+def _address(request: HttpRequest) -> tuple[str, str, str]:
+    """Return kind, subject and cents of a signed address, which everybody can read; three empty texts for another."""
+    segment = request.target.rpartition(b"/")[2].decode()
+    if not _HEX.fullmatch(segment):
+        return "", "", ""
+    kind, about, minor, *_ = bytes.fromhex(segment)[:-16].decode().split("|")
+    return kind, about, minor
