@@ -23,7 +23,7 @@ from mmo_trio.workers.providers.account import WebhookEndpoint
 from mmo_trio.workers.providers.deposit_listing import DepositLister
 from mmo_trio.workers.providers.open_accounts import OpenAccount
 from tests.support.operator_kinds import Operator
-from tests.support.operator_world import LASTS, World, now
+from tests.support.operator_world import LASTS, SELDOM_S, World, now
 
 ALWAYS = 1_000_000
 """How many requests a fault applies to that has no end."""
@@ -87,7 +87,7 @@ class ScriptedWorld(World):
                 self._send_notifications()
             assert self.scanner is not None
             await trio.sleep(3600)
-            self.scanner.scan_interval_s = 300
+            self.scanner.scan_interval_s = SELDOM_S
             await trio.sleep(LASTS / SECOND)
             network.cancel_scope.cancel()
 
@@ -100,8 +100,10 @@ class ScriptedWorld(World):
             account = OpenAccount(
                 adapter, self.provider, self.account, "ke", WebhookEndpoint(self.provider, ("token",))
             )
-            next_reference = ReferenceGenerator(now).next
-            life.start_soon(DepositLister(store, self.engine.submit, (account,), now, now, next_reference).run)
+            lister = DepositLister(
+                store, self.engine.submit, (account,), now, now, ReferenceGenerator(now).next, scan_interval_s=60
+            )
+            life.start_soon(lister.run)
 
     async def _pay(self) -> None:
         await self._submit(

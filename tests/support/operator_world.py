@@ -58,6 +58,8 @@ FORGED_FOR = Span(3 * HOUR)
 """The time in which notifications are forged."""
 HEALED_AFTER = Span(2 * HOUR)
 """The time after which nothing is lost and no gateway is killed."""
+SELDOM_S = 300
+"""The interval of what would only take time in so long a world."""
 LASTS = Span(3 * 24 * HOUR + 6 * HOUR)
 SAMPLED_EVERY = Span(20 * MINUTE)
 """The interval of looking at `mmo tx list --stuck`."""
@@ -174,7 +176,7 @@ class World:
                 network.start_soon(self._refuse_api_operators)
             await trio.sleep(HEALED_AFTER / SECOND + 60)
             assert self.scanner is not None
-            self.scanner.scan_interval_s = 300  # Nothing is quick any more.
+            self.scanner.scan_interval_s = SELDOM_S  # Nothing is quick any more.
             await trio.sleep((LASTS - HEALED_AFTER) / SECOND)
             network.cancel_scope.cancel()
 
@@ -209,7 +211,7 @@ class World:
         engine = Engine(store, clock, outbox)
         account = self.account = ProviderAccount(self.provider, self._exchange, now, clock.monotonic)
         name = self.provider.name
-        checks = AccountChecks(store.admin, {name: account}, now)
+        checks = AccountChecks(store.admin, {name: account}, now, round_s=SELDOM_S)
         ask = partial(checks.ask, name)
         providers = ProviderWorker(engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: ask, now)
         scanner = Scheduler(store, engine.enqueue, hand_over, providers.has_room, clock.time, scan_interval_s=5)

@@ -50,6 +50,7 @@ class DepositLister:
     """Returns the gateway's own time, which the store has; `utc` returns the wall time, which providers have."""
     utc: Callable[[], Instant]
     next_reference: Callable[[], str]
+    scan_interval_s: float = SCAN_INTERVAL_S
 
     async def run(self) -> None:
         """List each account when it is due, until cancelled."""
@@ -68,7 +69,7 @@ class DepositLister:
                     logger.warning("deposits_not_listed", provider=account.provider.name, reason=failure.reason)
                 except Exception as error:
                     log_store_failure(logger, "deposit_listing_failed", error, provider=account.provider.name)
-            await trio.sleep(SCAN_INTERVAL_S)
+            await trio.sleep(self.scan_interval_s)
 
     async def _list_if_due(self, account: OpenAccount, now: Instant) -> None:
         """List what was paid since the last listing."""
