@@ -23,8 +23,9 @@ from mmo_trio.simulators.base import (
     PollWith,
 )
 
-OFTEN = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 5, 20))
-"""When the callback about a payment comes whose questions are answered otherwise, so that one of them arrives."""
+OFTEN = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 5, 180))
+"""When the callback about a payment comes whose questions are answered otherwise: the last one arrives, as nothing is
+lost by then."""
 
 
 @frozen
