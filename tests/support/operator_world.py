@@ -266,8 +266,15 @@ class World:
             self._change_accounts(chances.choice(refusals))
             await trio.sleep(chances.randrange(30 * MINUTE) / SECOND)
             self._change_accounts(active)
-            async with open_memory(self.memory) as store:
-                await store.admin.note_provider(evolve(check_note(self.provider.name), content=REQUESTED))
+            await self._ask_for_check()
+        for _ in range(6):
+            await trio.sleep(3600)
+            await self._ask_for_check()
+
+    async def _ask_for_check(self) -> None:
+        """Let staff ask whether the operator accepts the account, as the alarm makes them until it does."""
+        async with open_memory(self.memory) as store:
+            await store.admin.note_provider(evolve(check_note(self.provider.name), content=REQUESTED))
 
     def _change_accounts(self, members: Mapping[str, object]) -> None:
         every = set(self.operator.accounts.values())
