@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from daraja import Mpesa, environment
@@ -10,6 +11,8 @@ from daraja.models import C2BValidationRequest, MpesaResult, STKCallbackPayload
 from mpesa import CUSTOMER, NOT_REGISTERED, PASSKEY, QUEUE_TIMEOUT, credential
 
 from support import ORIGIN, CallbackReceiver, balances, control, plan, read, refuse
+
+SPACED = "%Y-%m-%d %H:%M:%S"
 
 
 def main() -> None:
@@ -131,6 +134,13 @@ def main() -> None:
     )
     read("validation of a deposit", receiver.next(), C2BValidationRequest.model_validate)
     assert read("deposit", receiver.next(), C2BValidationRequest.model_validate).BillRefNumber == "ACC1"
+    pull = client.pull_transactions_service
+    own = {"ShortCode": "174379"}
+    pull.register({**own, "NominatedNumber": "254722000000", "CallBackURL": receiver.url("pull")})
+    now = datetime.now(timezone(timedelta(hours=3)))
+    period = {"StartDate": f"{now - timedelta(hours=1):{SPACED}}", "EndDate": f"{now + timedelta(minutes=1):{SPACED}}"}
+    listed = {each.transactionId for page in pull.query({**own, **period}).Response for each in page}
+    assert receipt in listed, listed
     assert balances() == {"174379": "105.00", "600997": "999800.00", CUSTOMER: "100095.00"}, balances()
 
 

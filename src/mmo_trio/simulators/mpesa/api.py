@@ -228,9 +228,14 @@ class MpesaSimulator:
         account = self._accounts.accounts.get(form["ShortCode"])
         if account is None:
             raise invalid_field("ShortCode")
-        id, status = f"simulated-{self._schedule.next_number()}", "1001" if account.can_pull else "1000"
+        document = {
+            "ResponseRefID": f"simulated-{self._schedule.next_number()}",
+            "ResponseStatus": "1001" if account.can_pull else "1000",
+            "ShortCode": account.id,
+            "ResponseDescription": "ShortCode already Registered" if account.can_pull else "Shortcode Registered",
+        }
         account.can_pull = True
-        return json_response(200, {"ResponseRefID": id, "ResponseStatus": status, "ShortCode": account.id})
+        return json_response(200, document)
 
     def _query_pull(self, form: dict[str, str], faults: tuple[Fault, ...], now: Instant) -> HttpResponse:
         account = self._accounts.accounts.get(form["ShortCode"])
