@@ -36,11 +36,9 @@ def merge_evidence(
     return merged and evolve(merged, settles=merged.settles and not is_contradicted)
 
 
-def is_settled_by(known: Evidence | None, *, now: Moment) -> bool:
+def is_settled_by(known: Evidence, *, now: Moment) -> bool:
     """Tell whether the report ends its payment now: the operator has not contradicted it, and confirmed nothing."""
-    if known is None or known.is_denied or not known.settles:
-        return False
-    return elapsed(known.reported_at, now.time) >= SETTLES_AFTER
+    return known.settles and not known.is_denied and elapsed(known.reported_at, now.time) >= SETTLES_AFTER
 
 
 def settle(before: Transaction, input_: TransactionWoke, known: Evidence, *, now: Moment) -> Decision:

@@ -39,16 +39,17 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
         return record_in_suspense(input_, SuspenseReason.UNKNOWN_TRANSACTION, before, now=now)
     if before.progress.stage.is_terminal:
         return _poll_after_completion(before, input_, now=now)
-    if before.progress.stage is Stage.CREATED:
-        return _withdraw_submission(before, input_, now=now)
-    if not is_legal(before.progress.stage, input_):
+    stage = before.progress.stage
+    is_sent_again = stage is Stage.CREATED  # Unless there is a receipt: then it is not, whatever was said before.
+    if not is_legal(stage, input_) or (is_sent_again and input_.evidence is None):
         return ignore("The payment waits for no result.", before)
     wake_at, expires_at, soon = before.progress.wake_at, before.order.expires_at, later(now.time, POLL_INTERVAL_MIN)
     assert wake_at is not None
     known = _merge_hint(before, input_, now=now)
-    if _is_submission_in_flight(before) or (wake_at <= soon and wake_at < expires_at):
+    if not is_sent_again and (_is_submission_in_flight(before) or (wake_at <= soon and wake_at < expires_at)):
         return _store_hint(before, input_, known)
-    after = advance(before, input_, before.progress.stage, wake_at=min(soon, expires_at), **known)
+    to = Stage.AWAITING_RESULT if is_sent_again else stage
+    after = advance(before, input_, to, wake_at=min(soon, expires_at), **known)
     return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
 
 
@@ -67,16 +68,6 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
     wake_at = next_question_at(before.order, before.progress.evidence, before.order.expires_at, now=now)
     after = advance(before, input_, before.progress.stage, wake_at=wake_at)
     return Decision(Applied(after), transition_changes(before, after))
-
-
-def _withdraw_submission(before: Transaction, input_: ProviderHinted, *, now: Moment) -> Decision:
-    """Don't send a payment with a receipt again, though the provider has said before that it never received it."""
-    if input_.evidence is None:
-        return ignore("The payment is to be submitted.", before)
-    soon = min(later(now.time, POLL_INTERVAL_MIN), before.order.expires_at)
-    known = _merge_hint(before, input_, now=now)
-    after = advance(before, input_, Stage.AWAITING_RESULT, wake_at=soon, **known)
-    return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
 
 
 def _store_hint(before: Transaction, input_: ProviderHinted, known: Mapping[str, Any]) -> Decision:
