@@ -17,12 +17,12 @@ from mmo_sansio.providers.mtn_momo.account import read_account as mtn_account_fr
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.values.model import Operation, Type
 from mmo_trio.simulators.base import Simulator
-from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
 from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support import airtel_account as airtel_stage
+from tests.support.mpesa_account import mpesa_options
 
 UNREADABLE = tuple(HttpResponse(status, (), b"<html>Oops") for status in (200, 500, 502, 503, 504))
 
@@ -95,17 +95,7 @@ def open_mtn() -> tuple[Provider, Simulator]:
 def open_mpesa_account(**options: str) -> tuple[Provider, Simulator]:
     simulator = open_mpesa()
     simulator.open_accounts([{"account": each, "balance": "400000.00"} for each in KENYANS])
-    options |= {
-        "consumer_key": "consumer-key",
-        "consumer_secret": "consumer-secret",
-        "shortcode": "174379",
-        "passkey": SANDBOX_PASSKEY,
-        "payout_shortcode": "600997",
-        "initiator": "testapi",
-        "initiator_password": "Safaricom999!*!",
-        "certificate": simulator.certificate,
-        "merchant_name": "TEST SHOP",
-    }
+    options |= mpesa_options(simulator.certificate)
     hooks_url = "https://gw.example/hooks/ke/token"
     account = daraja_account_from(options, hooks_url=hooks_url, ciphers=SystemCiphers())
     return DarajaProvider("ke", "M-Pesa", account), simulator

@@ -32,10 +32,10 @@ from mmo_trio.simulators.base import (
     LoseRequest,
     Simulator,
 )
-from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from tests.support import airtel_account as airtel_stage
+from tests.support.mpesa_account import mpesa_options
 from tests.support.operator_gateway import Market
 
 SUCCESS = "success"
@@ -148,17 +148,7 @@ def _mpesa_way(operation: str, at: str, *, lost: str) -> Way:
 
 
 def _mpesa_options(simulator: Any) -> Mapping[str, str]:
-    return {
-        "consumer_key": "consumer-key",
-        "consumer_secret": "consumer-secret",
-        "shortcode": "174379",
-        "passkey": SANDBOX_PASSKEY,
-        "payout_shortcode": "600997",
-        "initiator": "testapi",
-        "initiator_password": "Safaricom999!*!",
-        "certificate": simulator.certificate,
-        "merchant_name": "TEST SHOP",
-    }
+    return mpesa_options(simulator.certificate)
 
 
 def _mpesa_payer(simulator: Any, number: int) -> str:

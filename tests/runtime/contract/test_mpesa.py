@@ -25,7 +25,6 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.simulators.base import parse_planned_fault
-from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa.api import MpesaSimulator
 from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.simulators.server import serve_simulator
@@ -36,6 +35,7 @@ from tests.support.hostile_receivers import Receiver
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.merchants import ACME_KEY, a_brand, developer
 from tests.support.mmo_process import COMMAND, environment_without_settings
+from tests.support.mpesa_account import mpesa_options
 from tests.support.qr_reader import read_qr_code
 from tests.support.receivers import calls_to, receiver, url_of
 from tests.support.sandbox_gateway import Running, Serve
@@ -217,15 +217,7 @@ async def in_kenya(serve: Serve, directory: Path, **further: str) -> AsyncIterat
     options = {
         "kind": "mpesa_daraja",
         "base_url": origin,
-        "consumer_key": "consumer-key",
-        "consumer_secret": "consumer-secret",
-        "shortcode": "174379",
-        "passkey": SANDBOX_PASSKEY,
-        "payout_shortcode": "600997",
-        "initiator": "testapi",
-        "initiator_password": "Safaricom999!*!",
-        "certificate": simulator.certificate,
-        "merchant_name": "TEST SHOP",
+        **mpesa_options(simulator.certificate),
         "answer_within_s": "1",
         **further,
     }

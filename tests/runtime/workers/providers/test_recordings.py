@@ -29,6 +29,7 @@ from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.recordings import RECORDED_BYTES_MAX, AccountRecorder
 from tests.sansio.providers.mpesa_daraja.test_adapter import payment
+from tests.support.mpesa_account import mpesa_options
 
 HOOKS_URL = "https://gw.example/hooks/kenya/a-token-of-32-characters-or-more"
 SECRETS = ("consumer-secret", "consumer-key", "Safaricom999!*!", SANDBOX_PASSKEY)
@@ -39,18 +40,8 @@ ADDRESS = re.compile(r"https://gw\.example/hooks/[^\"\s]+")
 
 
 def kenya(certificate: str) -> DarajaProvider:
-    options = {
-        "consumer_key": "consumer-key",
-        "consumer_secret": "consumer-secret",
-        "shortcode": "174379",
-        "passkey": SANDBOX_PASSKEY,
-        "payout_shortcode": "600997",
-        "initiator": "testapi",
-        "initiator_password": "Safaricom999!*!",
-        "certificate": certificate,
-    }
     context = AdapterContext(HOOKS_URL, SystemCiphers())
-    opened = PROVIDER_KINDS["mpesa_daraja"].open_adapter("kenya", "M-Pesa", options, context)
+    opened = PROVIDER_KINDS["mpesa_daraja"].open_adapter("kenya", "M-Pesa", mpesa_options(certificate), context)
     assert isinstance(opened, DarajaProvider)
     return opened
 
