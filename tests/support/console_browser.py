@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from http.cookies import SimpleCookie
 from pathlib import Path
 from urllib.parse import urlencode
@@ -15,9 +14,9 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.console.passwords import hash_password
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.open_store import open_store
 from tests.support.merchant import Answer, ask
 from tests.support.password_hasher import CHEAP_HASHER
+from tests.support.storages import storages
 
 PASSWORD = "correct horse battery"
 HASH = hash_password(CHEAP_HASHER, PASSWORD)
@@ -66,12 +65,9 @@ class ConsoleBrowser:
         return answer
 
 
-@asynccontextmanager
-async def open_store_of(directory: Path) -> AsyncIterator[Store]:
+def open_store_of(directory: Path) -> AbstractAsyncContextManager[Store]:
     """Open the store of a sandbox for administration while the sandbox serves it."""
-    url = f"sqlite:///{directory / 'gateway.db'}"
-    async with open_store(url, serving=False, create=False) as store:
-        yield store
+    return storages.of(directory).open_for_admin()
 
 
 async def add_users(directory: Path, **roles: str) -> None:

@@ -30,6 +30,11 @@ class Storage:
         """Settings for gateways in the directory."""
         return {} if self.url is None else {"database.url": self.url}
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What tells a command in a process of its own where the store is."""
+        return {} if self.url is None else {"MMO_DATABASE_URL": self.url}
+
     @asynccontextmanager
     async def open_for_admin(self) -> AsyncIterator[Store]:
         """Open the store for administration, even while a gateway serves it."""

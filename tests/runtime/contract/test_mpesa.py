@@ -66,6 +66,7 @@ class Kenya:
     merchant: Merchant
     receiver: Receiver
     environment: dict[str, str]
+    """Settings of the gateway's account and store, for its commands."""
     options: dict[str, str]
     answered: list[tuple[HttpRequest, HttpResponse]] = Factory(list)
     """The simulator's callbacks that the gateway answered, with its answers."""
@@ -239,7 +240,8 @@ async def in_kenya(serve: Serve, directory: Path, **further: str) -> AsyncIterat
         )
         async with serve(brands=brand, environment=environment) as running:
             merchant = developer(running, ACME_KEY, result_url=url_of(found))
-            kenya = Kenya(running, simulator, origin, merchant, found, environment, options, answered)
+            reachable = environment | running.storage.environment
+            kenya = Kenya(running, simulator, origin, merchant, found, reachable, options, answered)
             await kenya.plan()
             yield kenya
         nursery.cancel_scope.cancel()
