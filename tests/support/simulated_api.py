@@ -46,7 +46,8 @@ class SimulatedApi:
 
     def answer(self, request: HttpRequest) -> HttpResponse:
         """Return the response to a request with an absolute target."""
-        head = HttpRequest(request.method, to_origin_form(request.target), request.headers, request.body)
+        head = to_origin_form(request)
+        head = HttpRequest(head.method, head.target, head.headers, request.body)
         try:
             outcome = self._answer(head)
         except ProblemError as error:

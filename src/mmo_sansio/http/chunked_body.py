@@ -12,7 +12,7 @@ SIZE_LINE_BYTES_MAX: Final = 256
 TRAILER_BYTES_MAX: Final = 8 * 1024
 """Bytes of the trailer section, where there may be one."""
 
-_SIZE: Final = rb"([0-9A-Fa-f]{1,16}+)(?:;[\t\x20-\x7e\x80-\xff]*+|[ \t]*+)\r"
+_SIZE: Final = rb"([0-9A-Fa-f]{1,16}+)[ \t]*+(?:;[\t\x20-\x7e\x80-\xff]*+)?\r"
 _FIRST_LINE: Final = re.compile(_SIZE + rb"\n")
 _NEXT_LINE: Final = re.compile(rb"\r\n" + _SIZE + rb"\n")
 """The line before the next chunk, with the line end behind the chunk before it."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
+from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.values.problems import HEAD_TOO_LARGE, MALFORMED, TARGET_TOO_LONG, Problem
 
 KIB: Final = 1024
@@ -31,7 +32,8 @@ LENGTH_DIGITS_MAX: Final = 19
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _METHOD_AND_TARGET = rb"(?P<method>" + _TOKEN + rb"++) (?P<target>[\x21-\x7e]++)"
-_REQUEST_LINE = re.compile(_METHOD_AND_TARGET + rb" HTTP/1\.(?P<minor>[01])")
+_REQUEST_LINE = re.compile(_METHOD_AND_TARGET + rb" HTTP/1\.(?P<minor>[0-9])")
+"""A minor version that is not known yet is read as 1.1 (RFC 9110 section 2.5)."""
 _ANY_VERSION = re.compile(_METHOD_AND_TARGET + rb" HTTP/[0-9]+(?:\.[0-9]+)?")
 _FIELD_LINE = re.compile(_TOKEN + rb"++:[\t\x20-\x7e\x80-\xff]*+")
 _HEAD = re.compile(_REQUEST_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE.pattern + rb"\r\n)*+)\r\n")
@@ -76,14 +78,16 @@ def check_partial_head(received: bytes, limits: HeadLimits, *, checked_bytes: in
     return None
 
 
-def to_origin_form(target: bytes) -> bytes:
-    """Return the target as path and query. A target that passed `check_head` in absolute-form loses its scheme and
-    authority (RFC 9112 section 3.2.2); origin-form and asterisk-form stay as they are."""
-    absolute = _ABSOLUTE_FORM.fullmatch(target)
+def to_origin_form(head: RequestHead) -> RequestHead:
+    """Return a head that passed `check_head` with path and query as its target. The authority of a target in
+    absolute-form takes the place of what Host says (RFC 9112 section 3.2.2); any other target stays as it is."""
+    absolute = _ABSOLUTE_FORM.fullmatch(head.target)
     if absolute is None:
-        return target
+        return head
     rest: bytes = absolute["rest"]
-    return rest if rest.startswith(b"/") else b"/" + rest
+    fields = [each for each in head.headers if each[0] != b"host"]
+    target = rest if rest.startswith(b"/") else b"/" + rest
+    return RequestHead(head.method, target, ((b"host", absolute["authority"]), *fields))
 
 
 _HEX_DIGITS: Final = "0123456789ABCDEFabcdef"
@@ -130,7 +134,7 @@ def _check_request_line(line: bytes, limits: HeadLimits) -> Problem | None:
     if _REQUEST_LINE.fullmatch(line):
         return None
     if matched:
-        return MALFORMED.problem("Only HTTP/1.0 and HTTP/1.1 are spoken here.")
+        return MALFORMED.problem("Only HTTP/1 is spoken here.")
     return MALFORMED.problem("The request line is not a method, a target and a version, one space apart.")
 
 
@@ -211,15 +215,12 @@ def _check_content_length(lengths: list[bytes]) -> Problem | None:
 def _check_host(hosts: list[bytes], minor: bytes, target: bytes) -> Problem | None:
     """Check the host by RFC 9112 section 3.2."""
     if not hosts:
-        return MALFORMED.problem("The Host header is missing.") if minor == b"1" else None
+        return MALFORMED.problem("The Host header is missing.") if minor != b"0" else None
     if len(hosts) > 1:
         return MALFORMED.problem("Host is sent more than once.")
-    if not _AUTHORITY.fullmatch(hosts[0]):
+    is_ignored = hosts[0] == b"" and _ABSOLUTE_FORM.fullmatch(target) is not None
+    if not is_ignored and not _AUTHORITY.fullmatch(hosts[0]):
         return MALFORMED.problem("Host must be a host name or address, with a port if need be.")
-    if not target.startswith(b"/"):
-        absolute = _ABSOLUTE_FORM.fullmatch(target)
-        if absolute is not None and absolute["authority"].lower() != hosts[0].lower():
-            return MALFORMED.problem("The request target and Host name different hosts.")
     return None
 
 

@@ -3,8 +3,8 @@ library reads it.
 
 HTTP libraries are lenient on purpose: they take bare LF for a line's end, or pick one of Content-Length and
 Transfer-Encoding when both are there. A receiver that sends such a head does not speak HTTP, and another reader might
-understand it differently; so it counts as no response. A folded line is none of these: a client has to read it as one
-(section 5.2)."""
+understand it differently; so it counts as no response. A folded line that does not say where the body ends is none of
+these: a client has to read it as one (section 5.2). An unknown minor version is read as 1.1 (RFC 9110 section 2.5)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INTERIM_RESPONSES_MAX = 10
 
 _BEGINNING = b"HTTP/1."
 _STRAY_BYTE = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\x00")
-_STATUS_LINE = re.compile(rb"HTTP/1\.(?P<minor>[01]) (?P<status>[1-5][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*+)?")
+_STATUS_LINE = re.compile(rb"HTTP/1\.(?P<minor>[0-9]) (?P<status>[1-5][0-9][0-9])(?: [\t\x20-\x7e\x80-\xff]*+)?")
 _NAME = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _FIELD_LINE = _NAME + rb":[\t\x20-\x7e\x80-\xff]*+"
 _HEAD = re.compile(_STATUS_LINE.pattern + rb"\r\n(?P<lines>(?:" + _FIELD_LINE + rb"\r\n)*+)\r\n")
@@ -36,6 +36,7 @@ divide a run of blanks."""
 _FRAMING_FIELD = re.compile(rb"^(content-length|transfer-encoding):([^\r]*+)", re.IGNORECASE | re.MULTILINE)
 _LENGTH = re.compile(rb"[0-9]{1,%d}" % LENGTH_DIGITS_MAX)
 _FOLD = re.compile(rb"\r\n[ \t]+")
+_FOLDED_FRAMING = re.compile(rb"\r\n(?:content-length|transfer-encoding):[^\r]*\r\n[ \t]", re.IGNORECASE)
 _KEEP_ALIVE = re.compile(rb"^keep-alive:[^\r]*?\btimeout=([0-9]{1,6})\b", re.IGNORECASE | re.MULTILINE)
 _CLOSES = re.compile(rb"^connection:[^\r]*\bclose\b", re.IGNORECASE | re.MULTILINE)
 
@@ -130,7 +131,10 @@ class ResponseHeadReader:
 
 
 def _unfold(raw: bytes) -> bytes:
-    """Return the head with folded field lines joined; a blank before the first field line stays, and is malformed."""
+    """Return the head with folded field lines joined; a blank before the first field line stays, and is malformed.
+    Raises ResponseHeadError where a folded line says how the body is framed."""
+    if _FOLDED_FRAMING.search(raw):
+        raise ResponseHeadError("The answer's head folds a field that says where its body ends.")
     status_line, end, fields = raw.partition(b"\r\n")
     return status_line + end + _FOLD.sub(b" ", fields)
 

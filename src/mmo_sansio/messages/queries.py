@@ -71,11 +71,27 @@ class Records:
     objects: tuple[bytes, ...]
     """Transaction objects as in all responses (T4), in ascending order."""
     first: Position | None
-    """The position of the first row; None when there are none."""
+    """The position of the first row; of an empty page that between the rows around it, None when there are none."""
     last: Position | None
     has_previous: bool
     """Whether a matching row precedes the first."""
     has_next: bool
+
+
+def empty_page(query: ListRecords, *, has_opposite: bool) -> Records:
+    """Return the page of a query that no row is in any more. It leads to the place from which it was reached, if a row
+    is there (`has_opposite`): the position that was named belongs to it (R6)."""
+    place = place_beside(query)
+    return Records(
+        (), place, place, query.after is not None and has_opposite, query.before is not None and has_opposite
+    )
+
+
+def place_beside(query: ListRecords) -> Position | None:
+    """Return the position between a page and the row at which it was reached; None for the first page of a query."""
+    if query.before is not None:
+        return Position(query.before.created_at, query.before.gateway_reference[:-1])
+    return query.after and Position(query.after.created_at, query.after.gateway_reference + "0")
 
 
 AnyLookUp: TypeAlias = LookUp | LookUpByMerchantReference

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mmo_sansio.http.chunked_body import SIZE_LINE_BYTES_MAX, TRAILER_BYTES_MAX, ChunkedBody, ChunkedBodyError
 
-BODY = b"4\r\n0123\r\n6;name=value\r\n456789\r\nA \t\r\n\r\nbcdefgh\n\r\n0;last\r\n"
+BODY = b"4\r\n0123\r\n6 \t;name=value\r\n456789\r\nA \t\r\n\r\nbcdefgh\n\r\n0;last\r\n"
 READ = b"0123456789\r\nbcdefgh\n"
 
 

@@ -36,7 +36,7 @@ LABEL_KEY_MAX: Final = 255
 LABEL_TEXT_MAX: Final = 1_000
 
 CURRENCY_PATTERN: Final = r"[A-Za-z]{3}"
-MSISDN_PATTERN: Final = r"\+?[0-9]+"
+MSISDN_PATTERN: Final = r"\+?[1-9][0-9]*"
 _LETTER_OR_DIGIT: Final = r"A-Za-z0-9\u00c0-\u1fff\u3005-\u3007\u3040-\ud7ff"
 _DNS_LABEL: Final = rf"[{_LETTER_OR_DIGIT}](?:[{_LETTER_OR_DIGIT}-]{{0,61}}[{_LETTER_OR_DIGIT}])?"
 EMAIL_PATTERN: Final = rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DNS_LABEL})+"
@@ -141,7 +141,7 @@ def _party(body: Members, name: str) -> Party | None:
 def _msisdn(party: Members) -> str:
     msisdn = party.text("msisdn", min_length=MSISDN_MIN, max_length=MSISDN_MAX)
     if msisdn and not _MSISDN.fullmatch(msisdn):
-        party.add_error("msisdn", "must be in international format: digits, with or without a leading '+'")
+        party.add_error("msisdn", "must be digits that begin with the country's code, with or without a leading '+'")
     return msisdn
 
 

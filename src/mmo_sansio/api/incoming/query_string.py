@@ -12,7 +12,7 @@ from attrs import frozen
 from mmo_sansio.api.cursor import Cursor, CursorError, Direction, Filters, decode_cursor
 from mmo_sansio.api.incoming.creation_body import TEXT_MAX
 from mmo_sansio.api.incoming.fields import CONTROL_CHARACTERS, FieldErrors
-from mmo_sansio.api.incoming.timestamps import parse_timestamp, restore_plus
+from mmo_sansio.api.incoming.timestamps import parse_exact_timestamp, restore_plus
 from mmo_sansio.http.request_head import percent_decode
 from mmo_sansio.messages.queries import (
     RECORDS_PAGE_DEFAULT,
@@ -21,6 +21,7 @@ from mmo_sansio.messages.queries import (
     LookUp,
     LookUpByMerchantReference,
 )
+from mmo_sansio.values.clock import LAST_INSTANT, MICROSECOND, Instant, later
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.problems import NOT_FOUND, Problem, ProblemError
 
@@ -90,12 +91,12 @@ def parse_records_query(brand: str, query: bytes, *, cursor_keys: Sequence[bytes
         if text is not None:
             filters[name] = _canonical(name, text, errors)
         if name == "to" and page is None and not errors.errors:
-            end = parse_timestamp(filters["to"])
-            if end <= parse_timestamp(filters["from"]):
+            begin, end = parse_exact_timestamp(filters["from"]), parse_exact_timestamp(filters["to"])
+            if end <= begin:
                 errors.add("to", "must be later than 'from'")
     if cursor is not None:
         for name, text in filters.items():  # Absent filters need not be repeated (R5).
-            if _folded(name, cursor.filters.get(name, _DEFAULTS.get(name))) != _folded(name, text):
+            if _meaning(name, cursor.filters.get(name, _DEFAULTS.get(name))) != _meaning(name, text):
                 errors.add(name, "differs from the query of this cursor; send 'page' alone")
         filters = dict(cursor.filters)
     errors.raise_if_any()
@@ -150,17 +151,26 @@ def _canonical(name: str, text: str, errors: FieldErrors) -> str:
             return text
 
 
-def _folded(name: str, text: str | None) -> str | None:
-    """Return the canonical text without what makes no difference: the case of a time's T and Z (R5)."""
-    return text.upper() if name in _REQUIRED and text is not None else text
+def _meaning(name: str, text: str | None) -> object:
+    """Return what a filter is compared by: of a time, the instant (R5)."""
+    try:
+        return text if text is None or name not in _REQUIRED else parse_exact_timestamp(text)
+    except ValueError:
+        return text
 
 
 def _check_timestamp(name: str, text: str, errors: FieldErrors) -> str:
     try:
-        parse_timestamp(text)
+        parse_exact_timestamp(text)
     except ValueError:
         errors.add(name, "must be an ISO 8601 date or date-time, such as 2026-11-21T08:30:00Z")
     return text
+
+
+def _bound(text: str) -> Instant:
+    """Return the first instant that is not before this time, as `createdAt` is exact to the microsecond (R1)."""
+    instant, finer = parse_exact_timestamp(text)
+    return min(later(instant, MICROSECOND), LAST_INSTANT) if finer else instant
 
 
 def _one_of(name: str, text: str, values: Collection[str], errors: FieldErrors) -> str:
@@ -195,8 +205,8 @@ def _decode_page(page: str, brand: str, keys: Sequence[bytes], errors: FieldErro
 def _list_records(brand: str, filters: Filters, cursor: Cursor | None) -> ListRecords:
     return ListRecords(
         brand,
-        begin=parse_timestamp(filters["from"]),
-        end=parse_timestamp(filters["to"]),
+        begin=_bound(filters["from"]),
+        end=_bound(filters["to"]),
         type=Type(filters["type"]) if "type" in filters else None,
         method=filters.get("method"),
         status=Status(filters["status"]) if "status" in filters else None,

@@ -32,6 +32,12 @@ def parse_timestamp(text: str) -> Instant:
 
     Digits beyond the microsecond are cut. Instants beyond the years 1 to 9999 become the first or last one there is.
     Raises ValueError for all else."""
+    return parse_exact_timestamp(text)[0]
+
+
+def parse_exact_timestamp(text: str) -> tuple[Instant, str]:
+    """Return the same, and the digits beyond the microsecond without zeros at the end: such pairs are ordered as the
+    times are. Raises ValueError."""
     if len(text) > TIMESTAMP_MAX:
         raise ValueError("too long")
     match = _TIMESTAMP.fullmatch(text)
@@ -43,7 +49,7 @@ def parse_timestamp(text: str) -> Instant:
     moment = datetime(*date, *time, int((fraction or "0")[:6].ljust(6, "0")), tzinfo=UTC)
     offset = _parse_offset(hours or "0", minutes or "0")
     instant = from_datetime(moment) + (offset if sign == "-" else -offset)
-    return Instant(max(FIRST_INSTANT, min(LAST_INSTANT, instant)))
+    return Instant(max(FIRST_INSTANT, min(LAST_INSTANT, instant))), (fraction or "")[6:].rstrip("0")
 
 
 def _parse_offset(hours: str, minutes: str) -> int:

@@ -104,9 +104,7 @@ class _AsgiExchange:
         """Return the handler's response; raises ProblemError for a request that may not be read."""
         head = _request_head(self.scope)
         _check_head(head, self.scope["http_version"], self.asgi_context.limits)
-        response = await self.asgi_context.handler.admit(
-            RequestHead(head.method, to_origin_form(head.target), head.headers), context
-        )
+        response = await self.asgi_context.handler.admit(to_origin_form(head), context)
         assert not isinstance(response, AdmittedStream)  # `asgi_app` takes no handler that streams.
         if isinstance(response, Admitted):
             response = await response.respond(await self._read_body(head, response.body_limit))

@@ -47,6 +47,7 @@ def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
     Takes milliseconds, so a client has one. Raises OSError when a file cannot be read or holds no certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False  # RFC 9110 section 4.3.4: only names that are said to be names.
     context.set_alpn_protocols(["http/1.1"])
     context.load_default_certs()
     for each in filter(None, extra_ca_files):

@@ -150,19 +150,19 @@ def parse_head(head: bytes, limits: HeadLimits) -> ParsedHead:
         request = cast(h11.Request, parser.next_event())  # A complete head is a request.
     except h11.RemoteProtocolError as error:  # h11 has a doubt that `check_head` does not know.
         raise ProblemError(MALFORMED.problem("The framing of the request is malformed.")) from error
-    target = to_origin_form(request.target)
     fields = dict(request.headers)
     headers = tuple(request.headers)
     if not UPGRADE_FIELDS.isdisjoint(fields):  # What takes the request further must not accept the offer either.
         headers = tuple(each for each in headers if each[0] not in UPGRADE_FIELDS)
-    parsed_head = RequestHead(request.method.decode("ascii"), target, headers)
+    parsed_head = to_origin_form(RequestHead(request.method.decode("ascii"), request.target, headers))
+    version = b"1.0" if request.http_version == b"1.0" else b"1.1"
     is_chunked = b"transfer-encoding" in fields
     length = None if is_chunked else int(fields.get(b"content-length", b"0"))
     return ParsedHead(
         parsed_head,
-        request.http_version,
-        _keeps_alive(parsed_head, request.http_version),
-        fields.get(b"expect", b"").lower() == b"100-continue" and request.http_version == b"1.1" and length != 0,
+        version,
+        _keeps_alive(parsed_head, version),
+        fields.get(b"expect", b"").lower() == b"100-continue" and version == b"1.1" and length != 0,
         length,
     )
 

@@ -47,6 +47,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     claims.check_claim_settles_once,
     claims.check_listing_begins_where_the_last_one_ended,
     queries.check_records_paging,
+    queries.check_records_of_an_emptied_page,
     queries.check_records_bytes,
     queries.check_find_transactions,
     queries.check_suspense_book,

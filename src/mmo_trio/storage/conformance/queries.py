@@ -86,8 +86,7 @@ async def check_records_paging(open_store: OpenStore) -> None:
             of = "globex" if number % 7 == 3 else "acme"
             await submit_batch(store, (creation(number, operation=operation, brand_id=of), after_noon(number // 2)))
         for number in (1, 2, 3, 8):
-            await submit_batch(store, (BeginSubmission(reference(number)), after_noon(50 + number)))
-            await submit_batch(store, (succeeded(number), after_noon(60 + number)))
+            await _succeed(store, number)
         whole = ListRecords("acme", NOON, after_noon(20))
         for query in (
             whole,
@@ -123,6 +122,35 @@ async def _check_paging(store: Store, query: ListRecords) -> None:
             assert page.has_next
             backwards.insert(0, page.objects)
         assert tuple(row for rows in backwards for row in rows) == whole
+
+
+async def check_records_of_an_emptied_page(open_store: OpenStore) -> None:
+    """A page that was emptied meanwhile leads back to where it was reached from, and nowhere where nothing is (R6)."""
+    async with open_store() as store:
+        for number in range(1, 7):
+            await submit_batch(store, (creation(number), after_noon(number)))
+        query = ListRecords("acme", NOON, after_noon(20), status=Status.PENDING, page_size=2)
+        first = await store.list_records(query)
+        second = await store.list_records(evolve(query, after=first.last))
+        third = await store.list_records(evolve(query, after=second.last))
+        for number in (1, 2, 5, 6):
+            await _succeed(store, number)
+        before = await store.list_records(evolve(query, before=second.first))
+        assert (before.objects, before.has_previous, before.has_next) == ((), False, True)
+        assert (await store.list_records(evolve(query, after=before.last))).objects == second.objects
+        after = await store.list_records(evolve(query, after=second.last))
+        assert (after.objects, after.has_previous, after.has_next) == ((), True, False)
+        assert (await store.list_records(evolve(query, before=after.first))).objects == second.objects
+        for number in (3, 4):
+            await _succeed(store, number)
+        for each in (evolve(query, before=third.first), evolve(query, after=first.last)):
+            page = await store.list_records(each)
+            assert (page.objects, page.has_previous, page.has_next) == ((), False, False)
+
+
+async def _succeed(store: Store, number: int) -> None:
+    await submit_batch(store, (BeginSubmission(reference(number)), after_noon(50 + number)))
+    await submit_batch(store, (succeeded(number), after_noon(60 + number)))
 
 
 async def check_records_bytes(open_store: OpenStore) -> None:

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.intents import DeliverCallback, DurableIntent
-from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Records
+from mmo_sansio.messages.queries import AnyLookUp, ListRecords, LookUp, Records, empty_page
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
@@ -168,7 +168,7 @@ class MemoryStore:
             nearest = [row for row in rows if after is None or position_of(row) > after][: query.page_size]
         page = nearest[: count_fitting((len(transaction_object(row)) for row in nearest), query)]
         if not page:
-            return Records((), None, None, has_previous=False, has_next=False)
+            return empty_page(query, has_opposite=bool(rows))
         if before is not None:
             page.reverse()
         return Records(

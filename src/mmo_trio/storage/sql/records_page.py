@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import evolve
 
-from mmo_sansio.messages.queries import ListRecords, Position, Records
+from mmo_sansio.messages.queries import ListRecords, Position, Records, empty_page, place_beside
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.shared.records_size import count_fitting
 from mmo_trio.storage.sql.object_rows import OBJECT_COLUMNS, object_of_row
@@ -27,7 +27,9 @@ def list_records(query: ListRecords) -> SqlQuery[Records]:
     backwards = query.before is not None
     rows, has_more = yield from _read_page(query, query.before or query.after, backwards=backwards)
     if not rows:
-        return Records((), None, None, has_previous=False, has_next=False)
+        place = place_beside(query)
+        opposite = place and (yield _select_rows(query, place, "1", backwards=not backwards, limit=1))
+        return empty_page(query, has_opposite=bool(opposite))
     nearest = Position(*rows[0][:2])
     opposite = yield _select_rows(query, nearest, "1", backwards=not backwards, limit=1)
     if backwards:

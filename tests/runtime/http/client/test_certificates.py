@@ -54,6 +54,10 @@ def asking_for_a_certificate(mode: ssl.VerifyMode) -> ssl.SSLContext:
 
 SERVERS: dict[str, tuple[Callable[[], ssl.SSLContext], str]] = {
     "expired": (lambda: expired(authority(), HOST), "expired"),
+    "only its common name": (
+        lambda: server_with_certificate(authority().issue_cert(common_name=HOST)),
+        "Hostname mismatch",
+    ),
     "wrong host": (
         lambda: server_with_certificate(authority().issue_cert("other.merchant.example")),
         "Hostname mismatch",

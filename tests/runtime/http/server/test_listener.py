@@ -41,6 +41,7 @@ async def test_the_service_learns_who_asks_and_what() -> None:
 async def test_an_absolute_target_is_handed_on_as_its_path() -> None:
     async with listening() as here:
         assert (await here.ask(get(b"http://h/a?b"))).json["target"] == "/a?b"
+        assert (await here.ask(get(b"http://other/a?b"))).json["target"] == "/a?b"
 
 
 async def test_a_connection_lives_on_and_pipelined_requests_are_answered_in_order() -> None:

@@ -25,7 +25,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     (
         {"payer__msisdn": "07 00"},
         "payer.msisdn",
-        "must be in international format: digits, with or without a leading '+'.",
+        "must be digits that begin with the country's code, with or without a leading '+'.",
     ),
     ({"payer__email": "a@"}, "payer.email", "must be an e-mail address, such as ada@shop.example."),
     (
