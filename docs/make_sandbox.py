@@ -45,16 +45,9 @@ reference twice. [Error codes](errors.md) lists the rejections.
 
 ## What the operator rejects
 
-The simulated operator rejects what real operators reject, so that a shop learns of it before its
-first customer does:
-
-- A number in national form, such as `0712345678`, fails with `user_not_found`. Send the country's
-  code instead of the zero: `254712345678`.
-- A fraction of a shilling in KES, such as `150.55`, fails with `amount_out_of_range`, as M-Pesa takes
-  whole shillings only. `150.00` is taken.
-
-A scenario that the header names is played in any case. With `sandbox.lenient = true`
-(`MMO_SANDBOX_LENIENT=true`) both are taken.
+The simulated operator takes no fraction of a shilling, as M-Pesa does not: 150.55 KES fails with
+`amount_out_of_range`, 150.00 is taken. A scenario that the header names is played in any case, and with
+`sandbox.lenient = true` (`MMO_SANDBOX_LENIENT=true`) fractions are taken.
 
 ## Time
 

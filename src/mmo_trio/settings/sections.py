@@ -371,11 +371,7 @@ class LogSection:
 class SandboxSection:
     """Configures the simulated operator behind a provider of kind `sandbox`; see `docs/sandbox.md`."""
 
-    lenient: bool = setting(
-        SWITCH,
-        False,
-        "Whether it takes what real operators reject: numbers in national form and fractions of a shilling.",
-    )
+    lenient: bool = setting(SWITCH, False, "Whether it takes fractions of a shilling, which real operators reject.")
 
 
 @frozen

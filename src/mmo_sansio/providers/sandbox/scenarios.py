@@ -154,9 +154,6 @@ NOT_PLAYED: Mapping[ErrorCode, str] = MappingProxyType(
 WHOLE_UNIT_CURRENCIES = frozenset({"KES"})
 """The currencies in which the operator takes no fraction of a unit, as M-Pesa takes whole shillings."""
 
-NATIONAL_PREFIX = "0"
-"""What a number in national form begins with; one in international form begins with the country's code."""
-
 
 def playing_scenarios(code: ErrorCode) -> tuple[Scenario, ...]:
     """Return the scenarios whose payment ends with this error code."""
@@ -188,8 +185,6 @@ def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
         return SCENARIOS_BY_NAME["amount_out_of_range"]
     if order.type is Type.TAX:
         return SUCCESS
-    if not is_lenient and order.party.msisdn.removeprefix("+").startswith(NATIONAL_PREFIX):
-        return SCENARIOS_BY_NAME["user_not_found"]
     return SCENARIOS_BY_DIGITS.get(order.party.msisdn[-3:], SUCCESS)
 
 

@@ -301,8 +301,6 @@ def test_no_two_scenarios_share_a_number_or_a_name() -> None:
 @pytest.mark.parametrize(
     ("members", "code"),
     [
-        ({"party": a_party(msisdn="0712345678")}, ErrorCode.USER_NOT_FOUND),
-        ({"party": a_party(msisdn="+0712345678")}, ErrorCode.USER_NOT_FOUND),
         ({"requested": KES("150.55")}, ErrorCode.AMOUNT_OUT_OF_RANGE),
         ({"requested": KES("150.55"), "type": Operation.DIRECT_TAXPAYOUT.type}, ErrorCode.AMOUNT_OUT_OF_RANGE),
         ({"requested": Money(150_55, "EUR")}, None),
