@@ -49,6 +49,7 @@ def send_request(
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
         context = ssl.create_default_context(cafile=ca_file)
+        context.hostname_checks_common_name = False  # RFC 9110 section 4.3.4
         connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
     else:
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
