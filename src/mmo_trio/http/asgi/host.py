@@ -62,7 +62,7 @@ class AsgiHost:
             try:
                 await self.app(_scope(head, context), exchange.receive, exchange.send)
             finally:
-                await turn.end()
+                turn.end()
             if not (exchange.is_finished or exchange.is_client_gone):
                 raise IncompleteResponse
 
@@ -97,9 +97,10 @@ class _Exchange:
             length = _content_length(fields)
             await self.writer.begin(event["status"], kept, length=length)
             if length is None:  # A stream may last, and takes hardly any time.
-                await self.turn.end()
+                self.turn.end()
         elif event["type"] == "http.response.body" and not self.is_finished:
             if event.get("body"):
+                self.turn.end()  # The bytes may wait for their reader.
                 await self.writer.write(event["body"])
             if not event.get("more_body"):
                 await self.writer.finish()

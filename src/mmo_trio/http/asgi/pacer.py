@@ -1,7 +1,8 @@
 """Limits the share of a process's time that the requests of an application take, so that others are served meanwhile.
 
 The pages and the console share one event loop with the merchants. Few requests are handled at a time, clients take
-turns, and after each request its place stays empty until the share is kept."""
+turns, and each turn begins once the share is kept. A turn is about processor time: bytes that wait for a reader have
+none (see `mmo_trio.http.server.write_budget`)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ CROWDED: Final = UNAVAILABLE.problem("Too many requests are waiting; send the re
 
 @define(eq=False)
 class Turn:
-    """One request's turn: it waits for a place, and keeps it until its end."""
+    """One request's turn: it has a place until its end."""
 
     _pacer: Pacer
     client: str
@@ -38,21 +39,17 @@ class Turn:
     is_over: bool = field(default=False, init=False)
     _began_at_s: float = field(default=0.0, init=False)
 
-    def begin(self) -> None:
-        """Take the place that has become free."""
+    async def begin(self) -> None:
+        """Wait for the place, and until the share is kept."""
+        await self.began.wait()
+        await trio.sleep(self._pacer.pause_s())
         self._began_at_s = self._pacer.used_s()
-        self.began.set()
 
-    async def end(self) -> None:
-        """Give the place back once the share is kept; a second call does nothing."""
-        if self.is_over:
-            return
-        self.is_over = True
-        try:
-            pause_s = self._pacer.count(self._pacer.used_s() - self._began_at_s)
-            if pause_s > 0:
-                await trio.sleep(pause_s)
-        finally:
+    def end(self) -> None:
+        """Give the place back; a second call does nothing."""
+        if not self.is_over:
+            self.is_over = True
+            self._pacer.count(self._pacer.used_s() - self._began_at_s)
             self._pacer.release(self.client)
 
 
@@ -71,7 +68,7 @@ class Pacer:
     """The moment of Trio's time until which the share is used up."""
 
     async def take_turn(self, client: str) -> Turn:
-        """Wait for a place. `client` is the network by which clients take turns. Raises ProblemError when too many
+        """Wait for a turn. `client` is the network by which clients take turns. Raises ProblemError when too many
         requests wait."""
         if not self._queue.has_room_for(client):
             raise ProblemError(CROWDED)
@@ -79,7 +76,7 @@ class Pacer:
         self._queue.add(client, turn)
         self._start_next()
         try:
-            await turn.began.wait()
+            await turn.begin()
         except trio.Cancelled:
             if turn.began.is_set():
                 self.release(client)
@@ -87,11 +84,14 @@ class Pacer:
             raise
         return turn
 
-    def count(self, used_s: float) -> float:
-        """Count the time that a request has used; return how long its place has to stay empty."""
-        now = trio.current_time()
-        self._even_at = max(self._even_at, now - BURST_S / self.share) + min(used_s, COST_MAX_S) / self.share
-        return self._even_at - now if self.share < 1 else 0.0
+    def pause_s(self) -> float:
+        """Return how long the next request waits."""
+        return max(0.0, self._even_at - trio.current_time()) if self.share < 1 else 0.0
+
+    def count(self, used_s: float) -> None:
+        """Count the time that a request has used."""
+        quiet_since = trio.current_time() - BURST_S / self.share
+        self._even_at = max(self._even_at, quiet_since) + min(used_s, COST_MAX_S) / self.share
 
     def release(self, client: str) -> None:
         """Give a place to the next request."""
@@ -101,6 +101,6 @@ class Pacer:
     def _start_next(self) -> None:
         while (turn := self._queue.next()) is not None:
             if not turn.is_over:
-                turn.begin()
+                turn.began.set()
                 return
             self._queue.release(turn.client)

@@ -9,13 +9,16 @@ from typing import Any, TypeAlias
 
 import pytest
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 from quart import Response, request
 from quart_trio import QuartTrio
 from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_sansio.http.messages import RequestHead
 from mmo_trio.http.asgi.host import AsgiHost
+from mmo_trio.http.asgi.pacer import PLACES
+from mmo_trio.http.handler import RequestContext
 from mmo_trio.http.server.listener import serve_http
 from tests.support.http_listener import (
     ERROR_DOCS,
@@ -92,7 +95,7 @@ class Pages:
 
 
 @asynccontextmanager
-async def hosting(app: Any, limits: ListenerLimits = PATIENT) -> AsyncIterator[RunningListener]:
+async def hosting(app: Any, limits: ListenerLimits = PATIENT, **further: Any) -> AsyncIterator[RunningListener]:
     """The app on a listener of its own, as long as the block lasts."""
     sockets = await trio.open_tcp_listeners(0, host="127.0.0.1")
     here = RunningListener(SmallService(), sockets[0].socket.getsockname()[1])
@@ -100,7 +103,7 @@ async def hosting(app: Any, limits: ListenerLimits = PATIENT) -> AsyncIterator[R
 
     async def serve(task_status: trio.TaskStatus[None]) -> None:
         await serve_http(
-            AsgiHost(app, 1024),
+            AsgiHost(app, 1024, **further),
             sockets,
             limits=limits,
             error_docs_url=ERROR_DOCS,
@@ -291,3 +294,17 @@ async def test_each_of_many_clients_gets_its_own_page() -> None:
     async with hosting(Pages().app) as here, trio.open_nursery() as nursery:
         for number in range(20):
             nursery.start_soon(visit, number)
+
+
+@pytest.mark.finding("security-audit-2-1")
+async def test_clients_that_do_not_read_hold_no_place() -> None:
+    def client_of(head: RequestHead, _: RequestContext) -> str:
+        return (head.value(b"x-client") or b"").decode()
+
+    limits = evolve(PATIENT, write_timeout_s=10 * PATIENCE_S, write_buffer_bytes=2 * PLACES * LARGE)
+    async with hosting(Pages().app, limits, find_client=client_of) as here:
+        for number in range(PLACES):
+            client = await here.connect()
+            await client.send(get(b"/large", b"X-Client: 10.0.%d.1" % number))
+            await client.stream.receive_some()
+        assert (await here.ask(get(b"/echo/x"))).status == 200
