@@ -187,7 +187,7 @@ class LimitsSection:
         COUNT, _LISTENER.connections_per_address, "Open connections from one address, or from one /64 of IPv6."
     )
     pages_connections: int = setting(
-        COUNT, 2048, "Open connections to the pages in all; one address may have half of them."
+        COUNT, 2048, "Open connections to the pages in all; one address may have an eighth of them."
     )
     console_connections: int = setting(
         COUNT, 256, "Open connections to the console in all; one address may have half of them."
@@ -222,18 +222,18 @@ class LimitsSection:
     @property
     def pages_listener_limits(self) -> ListenerLimits:
         """Return the limits of the pages listener."""
-        return self._limits_for_people(self.pages_connections)
+        return self._limits_for_people(self.pages_connections, self.pages_connections // 8)
 
     @property
     def console_listener_limits(self) -> ListenerLimits:
         """Return the limits of the console listener."""
-        return self._limits_for_people(self.console_connections)
+        return self._limits_for_people(self.console_connections, self.console_connections // 2)
 
-    def _limits_for_people(self, connections: int) -> ListenerLimits:
+    def _limits_for_people(self, connections: int, per_address: int) -> ListenerLimits:
         return evolve(
             self.listener_limits,
             connections=connections,
-            connections_per_address=min(self.connections_per_address, max(1, connections // 2)),
+            connections_per_address=min(self.connections_per_address, max(1, per_address)),
             write_buffer_bytes=self.write_buffer // 4,
         )
 

@@ -103,9 +103,13 @@ class _CountedConnection:
 
     client: str
     idle_since: float = math.inf
+    waiting_since: float = math.inf
 
     def close_at(self, deadline: float) -> None:
         """Do nothing: it is never known as idle."""
+
+    def break_off(self) -> None:
+        """Do nothing: it is never known as waiting."""
 
 
 @frozen

@@ -74,6 +74,7 @@ class ServerConnection:
     def __init__(self, listener_context: ListenerContext, transport: TransportStream, client: str) -> None:
         self.client = client
         self.idle_since = math.inf
+        self.waiting_since = listener_context.clock.current_time()
         self._listener_context = listener_context
         self._limits = listener_context.limits
         self._clock = listener_context.clock
@@ -90,6 +91,11 @@ class ServerConnection:
     def close_at(self, deadline: float) -> None:
         """Close an idle connection at this moment of Trio's time."""
         self._deadline.move(min(self._deadline.at, deadline))
+
+    def break_off(self) -> None:
+        """Close without a word."""
+        self._timeout_problem = None
+        self._cancel_scope.cancel()
 
     async def run(self) -> None:
         """Serve the connection to its end and close it; raises nothing but cancellation."""
@@ -127,7 +133,7 @@ class ServerConnection:
         now = self._clock.current_time()
         if self._listener_context.drain.is_set() and now >= table.idle_deadline:
             return False
-        self.idle_since = now
+        self.idle_since = self.waiting_since = now
         self._deadline.move(min(now + table.idle_timeout_s, table.idle_deadline))
         data = await self._stream.receive_some()
         self.idle_since = math.inf
@@ -141,6 +147,7 @@ class ServerConnection:
         parsed_head: ParsedHead | None = None
         try:
             parsed_head = self._reader.next_head() or await self._receive_head()
+            self.waiting_since = math.inf
             if self._deadline.has_passed or self._listener_context.drain.is_set():
                 await trio.lowlevel.checkpoint_if_cancelled()  # It arrived too late.
             self._clear_deadline()
@@ -238,6 +245,7 @@ class ServerConnection:
     async def _receive_head(self) -> ParsedHead:
         """Return the head once the rest of it has arrived."""
         self._timeout_problem = HEAD_TIMEOUT
+        self.waiting_since = min(self.waiting_since, self._started_at)
         self._set_deadline(self._limits.head_timeout_s)
         while True:
             await self._receive_data()

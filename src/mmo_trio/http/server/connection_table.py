@@ -1,4 +1,5 @@
-"""Counts the connections of a listener, applies their limits and closes idle ones under load."""
+"""Counts the connections of a listener, applies their limits and closes idle ones under load: a full listener makes
+room."""
 
 from __future__ import annotations
 
@@ -17,9 +18,15 @@ class TrackedConnection(Protocol):
     """The address of the client; empty for a Unix socket, which has none to count by."""
     idle_since: float
     """Trio's time when it began to wait for a request; infinity while it is busy."""
+    waiting_since: float
+    """The same, but it waits until the head of the request is whole; before the first one also for TLS."""
 
     def close_at(self, deadline: float) -> None:
         """Close at this moment of Trio's time unless a request begins before it."""
+        ...
+
+    def break_off(self) -> None:
+        """Close without a word."""
         ...
 
 
@@ -45,9 +52,22 @@ class ConnectionTable:
 
     def has_room_for(self, client: str) -> bool:
         """Return whether the limits allow one more connection from this address."""
-        return not self.is_full and (
-            self._per_network[subscriber_network(client)] < self._limits.connections_per_address or not client
-        )
+        return not self.is_full and self.has_share_left(client)
+
+    def has_share_left(self, client: str) -> bool:
+        """Return whether the network of this address has fewer connections than one may have."""
+        return self._per_network[subscriber_network(client)] < self._limits.connections_per_address or not client
+
+    def make_room(self) -> bool:
+        """Break off the connection that has waited longest for a request, of the network that holds most; return
+        whether there is one, as none of those that have sent theirs is ended."""
+        waiting = ((each, network) for each, network in self._connections.items() if each.waiting_since < math.inf)
+        longest = max(waiting, key=lambda each: (self._per_network[each[1]], -each[0].waiting_since), default=None)
+        if longest is None:
+            return False
+        longest[0].break_off()
+        self.remove(longest[0])
+        return True
 
     def add(self, connection: TrackedConnection) -> None:
         """Count one connection until it is removed."""
@@ -59,8 +79,10 @@ class ConnectionTable:
             self.idle_timeout_s = self._limits.idle_timeout_s
 
     def remove(self, connection: TrackedConnection) -> None:
-        """Remove a closed connection."""
-        network = self._connections.pop(connection)
+        """Remove a closed connection; a second call does nothing."""
+        network = self._connections.pop(connection, None)
+        if network is None:
+            return
         self._per_network[network] -= 1
         if not self._per_network[network]:
             del self._per_network[network]

@@ -143,12 +143,14 @@ class _Acceptor:
             transport.close()
         elif self._has_waited_too_long(transport):
             self._reject(WAITED_TOO_LONG, transport, client)
-        elif table.has_room_for(client) or (not table.is_full and self.rules.is_proxy(client)):
+        elif not (table.has_share_left(client) or self.rules.is_proxy(client)) or (
+            table.is_full and not table.make_room()
+        ):
+            self._reject(TOO_MANY_CONNECTIONS, transport, client)
+        else:
             connection = ServerConnection(self.listener_context, transport, client)
             table.add(connection)
             self.connection_nursery.start_soon(connection.run)
-        else:
-            self._reject(TOO_MANY_CONNECTIONS, transport, client)
 
     def _has_waited_too_long(self, transport: TransportStream) -> bool:
         """Return whether the client may have sent its request so long ago that it has given it up. One that waits for

@@ -19,7 +19,11 @@ class Guest:
 
     client: str = "a"
     idle_since: float = math.inf
+    waiting_since: float = math.inf
     leaves_at: float = math.inf
+
+    def break_off(self) -> None:
+        self.leaves_at = 0
 
     def close_at(self, deadline: float) -> None:
         self.leaves_at = deadline
@@ -82,6 +86,21 @@ def test_sending_the_idle_away_leaves_the_busy_alone() -> None:
     table.close_idle_at(deadline=120)
     assert (idle.leaves_at, busy.leaves_at) == (120, math.inf)
     assert table.idle_deadline == 120
+
+
+@pytest.mark.finding("security-audit-2-3")
+def test_who_has_waited_longest_of_those_who_hold_most_makes_room() -> None:
+    table = ConnectionTable(LIMITS)
+    oldest_of_few, busy = Guest("a", waiting_since=1), Guest("b")
+    older, newer = Guest("b", waiting_since=2), Guest("b", waiting_since=3)
+    for guest in (oldest_of_few, newer, busy, older):
+        table.add(guest)
+    for leaving in (older, newer, oldest_of_few):
+        assert table.make_room()
+        assert leaving.leaves_at == 0
+        table.remove(leaving)
+    assert not table.make_room(), "nobody who has sent a request is ended"
+    assert len(table) == 1
 
 
 @pytest.mark.finding("security-13")

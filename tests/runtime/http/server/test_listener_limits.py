@@ -163,24 +163,43 @@ async def test_a_client_that_never_stops_sending_is_cut_off_at_last() -> None:
 @pytest.mark.spec("P4", "P5")
 async def test_a_connection_too_many_is_a_503_and_closed() -> None:
     async with listening_with(connections=2) as here:
-        first, second, third = [await here.connect() for _ in range(3)]
-        assert (await first.ask(get())).status == 200
-        assert (await second.ask(get())).status == 200
-        refusal = await third.answer()
+        first, second = [await here.connect() for _ in range(2)]
+        for busy in (first, second):
+            await busy.send(get(b"/wait"))
+            await here.service.at_work.wait()
+            here.service.at_work = trio.Event()
+        refusal = await (await here.connect()).answer()
         assert_problem(refusal, 503, "service_unavailable")
         assert int(refusal.headers["retry-after"]) >= 1
         assert refusal.is_last
-        await trio.aclose_forcefully(first.stream)
-        while True:  # as soon as the listener has noticed, there is room again
-            fourth = await here.connect()
-            if (await fourth.ask(get())).status == 200:
-                break
+        here.service.go_on.set()
+        assert (await first.answer()).status == 200
+        assert (await (await here.connect()).ask(get())).status == 200
+
+
+@pytest.mark.finding("security-audit-2-3")
+@pytest.mark.parametrize("silence", [b"", b"GET / HTT", get()])
+async def test_a_full_listener_makes_room_where_most_wait_longest(silence: bytes) -> None:
+    async with listening_with(connections=4) as here:
+        one = Client(await trio.open_tcp_stream("127.0.0.1", here.port, local_address="127.0.0.2"))
+        assert (await one.ask(get())).status == 200
+        many = [await here.connect() for _ in range(3)]
+        for client in many:
+            await client.send(silence)
+            if silence == get():
+                await client.answer()
+        newcomer = Client(await trio.open_tcp_stream("127.0.0.1", here.port, local_address="127.0.0.3"))
+        assert (await newcomer.ask(get())).status == 200
+        assert await many[0].is_closed()
+        for client in (one, newcomer):
+            assert (await client.ask(get())).status == 200
 
 
 async def test_a_flood_above_the_limit_is_answered_503_as_long_as_it_listens() -> None:
     async with listening_with(connections=1) as here:
         only = await here.connect()
-        assert (await only.ask(get())).status == 200
+        await only.send(get(b"/wait"))
+        await here.service.at_work.wait()
         for _ in range(REJECTIONS_MAX + 5):
             refused = await here.connect()
             assert (await refused.answer()).status == 503
