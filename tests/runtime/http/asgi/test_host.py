@@ -296,7 +296,7 @@ async def test_each_of_many_clients_gets_its_own_page() -> None:
             nursery.start_soon(visit, number)
 
 
-@pytest.mark.finding("security-audit-2-1")
+@pytest.mark.finding("audit-1")
 async def test_clients_that_do_not_read_hold_no_place() -> None:
     def client_of(head: RequestHead, _: RequestContext) -> str:
         return (head.value(b"x-client") or b"").decode()

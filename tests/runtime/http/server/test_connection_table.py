@@ -88,7 +88,7 @@ def test_sending_the_idle_away_leaves_the_busy_alone() -> None:
     assert table.idle_deadline == 120
 
 
-@pytest.mark.finding("security-audit-2-3")
+@pytest.mark.finding("audit-3")
 def test_who_has_waited_longest_of_those_who_hold_most_makes_room() -> None:
     table = ConnectionTable(LIMITS)
     oldest_of_few, busy = Guest("a", waiting_since=1), Guest("b")

@@ -177,7 +177,7 @@ async def test_a_connection_too_many_is_a_503_and_closed() -> None:
         assert (await (await here.connect()).ask(get())).status == 200
 
 
-@pytest.mark.finding("security-audit-2-3")
+@pytest.mark.finding("audit-3")
 @pytest.mark.parametrize("silence", [b"", b"GET / HTT", get()])
 async def test_a_full_listener_makes_room_where_most_wait_longest(silence: bytes) -> None:
     async with listening_with(connections=4) as here:
