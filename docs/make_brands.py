@@ -64,7 +64,7 @@ is `order`; at most 140 characters of it are shown.
 AFTER_BRAND = """
 **A host of its own** needs an entry in DNS and a name in the certificate of the API listener. The
 gateway compares the `Host` of a request with the configured hosts only; behind a proxy it is taken
-from `X-Forwarded-Host` of the proxies in `listen.proxy_trusted`.
+from `X-Forwarded-Host` of the proxies in `listen.proxy_trusted`, with `listen.proxy_host`.
 
 **An app** that opens the payment page in a browser and wants the payer back gives `acmeapp://done` as
 `successRedirectUrl`, once `redirect_schemes` has `acmeapp`. `javascript`, `data`, `vbscript` and

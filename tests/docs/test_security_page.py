@@ -9,8 +9,8 @@ FINDINGS = {*(f"security-{number}" for number in range(1, 31)), *(f"hostile-F{nu
 STORE_FINDINGS = {f"postgres-F{number}" for number in range(1, 12)}
 """Of the review of the store on PostgreSQL; docs/operating.md says what operators need to know of them."""
 OF_USERS = re.compile(r"(specification|new-users|operators|money|rules|audit)-[A-Za-z0-9-]+")
-"""Of the reviews of the specification, by new users, of the operators' interfaces, of what is told about money, of the rules
-and the store line by line, and of the second security audit."""
+"""Of the reviews of the specification, by new users, of the operators' interfaces, of what is told about money, of the
+rules line by line, and of the second security audit."""
 MARK = re.compile(r"mark\.finding\(([^)]*)\)")
 
 

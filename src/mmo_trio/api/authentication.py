@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from attrs import frozen
 
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order
+from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
 from mmo_trio.api.wrong_key_budget import WrongKeyBudget
 from mmo_trio.brands.delivery_key import DeliveryRefused, select_delivery_key
 from mmo_trio.brands.in_force import KnownConfiguration
@@ -15,6 +17,12 @@ from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import Store
+
+UNSEEN_KEY: Final = TOO_MANY_REQUESTS.problem(
+    "Too many unknown keys came from this address, so this one was not looked up. Send the request again.",
+    retry_after_s=1,
+)
+"""What a key gets that may be right."""
 
 CACHE_ENTRIES_MAX = 10_000
 """Keys in the cache, also those whose time is over; beyond it the one verified first is dropped."""
@@ -58,10 +66,10 @@ class Authenticator:
         self._verified: dict[bytes, VerifiedKey] = {}
 
     async def verify(self, key: bytes, find_address: Callable[[], str]) -> VerifiedKey | None:
-        """Return the brand, enabled or not, that has this key, and the key's id; None for any other bytes (A1, A2), and
-        for a key that was never seen valid from an address that has tried too many unknown ones.
+        """Return the brand, enabled or not, that has this key, and the key's id; None for any other bytes (A1, A2).
 
-        `find_address` tells the client's address. Raises StoreUnavailable when the key is not cached and the store does
+        `find_address` tells the client's address. Raises ProblemError for a key that was never seen valid from an
+        address that has tried too many unknown ones, and StoreUnavailable when the key is not cached and the store does
         not answer."""
         digest = self._keyring.digest(key)
         now = self._monotonic()
@@ -76,7 +84,7 @@ class Authenticator:
             return verified
         address = find_address()
         if verified is None and self._wrong_keys.is_spent(address, now):
-            return None
+            raise ProblemError(UNSEEN_KEY)
         owner = await self._store.key_owner(*self._keyring.digests(key))
         if owner is None and self._reload_master_keys():
             owner = await self._store.key_owner(*self._keyring.digests(key))

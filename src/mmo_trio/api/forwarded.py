@@ -3,7 +3,8 @@
 This is a security boundary with one rule for every `X-Forwarded-*` field. An IPv4-mapped address is the IPv4 address
 inside it. An unreadable address is never trusted, and never raises. Of a list only the last entry counts: the trusted
 proxy has written it, all others may be the client's invention. Where that entry names another trusted proxy, the entry
-before it counts, which that proxy has written.
+before it counts, which that proxy has written. Many proxies write the address alone and pass a client's own host and
+scheme on: these are read where a setting says that the proxy writes them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class TrustedProxies:
     """Knows the networks of the proxies in front of this gateway; a peer holds the connection."""
 
     networks: Sequence[Network] = ()
+    write_host: bool = False
+    """Whether they write `X-Forwarded-Host` and `X-Forwarded-Proto` themselves, or remove a client's own."""
 
     def is_trusted(self, peer: str) -> bool:
         """Return whether this address, as the connection shows it, belongs to a trusted proxy."""
@@ -48,7 +51,7 @@ class TrustedProxies:
 
     def is_secure(self, peer: str, forwarded_proto: Sequence[str]) -> bool:
         """Return whether a trusted proxy received the request over TLS (`X-Forwarded-Proto: https`)."""
-        return self.is_trusted(peer) and _last_entry(forwarded_proto) == "https"
+        return self.write_host and self.is_trusted(peer) and _last_entry(forwarded_proto) == "https"
 
     def requested_host(self, peer: str, head: RequestHead) -> str:
         """Return the requested host in lower case, without its port; empty when there is none."""
@@ -57,7 +60,7 @@ class TrustedProxies:
 
     def host_of(self, peer: str, host: str, forwarded_host: Sequence[str]) -> str:
         """Return the same, given the value of `Host` and the values of `X-Forwarded-Host`."""
-        forwarded = _last_entry(forwarded_host) if self.is_trusted(peer) else ""
+        forwarded = _last_entry(forwarded_host) if self.write_host and self.is_trusted(peer) else ""
         host = (forwarded or host.strip()).lower()
         return host.rsplit("]", 1)[0] + "]" if host.startswith("[") else host.split(":", 1)[0].removesuffix(".")
 

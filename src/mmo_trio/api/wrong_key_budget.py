@@ -1,7 +1,7 @@
 """Bounds how many unknown API keys one address may try, so that guessing costs the store nothing (A1).
 
 A token bucket for each address, IPv6 by its /64, in the memory of each process: an attempt with a key that no brand has
-takes a token. Without a token an unknown key is refused unseen; a key that this process has seen valid never is.
+takes a token. Without a token an unknown key is answered 429 unseen; a key that this process has seen valid never is.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class Listeners:
 
     def _host(self, app: WebApp, share: float) -> AsgiHost:
         """Return the handler of a listener for people, who share one event loop with the merchants."""
-        proxies = TrustedProxies(self.settings.listen.proxy_trusted)
+        proxies = TrustedProxies(self.settings.listen.proxy_trusted, self.settings.listen.proxy_host)
 
         def find_client(head: RequestHead, context: RequestContext) -> str:
             forwarded = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]

@@ -105,7 +105,12 @@ class ListenSection:
     )
     tls_key: Path | None = setting(FILE, None, "Private key (PEM) of that certificate.", default_text="clear HTTP")
     proxy_trusted: tuple[Network, ...] = setting(
-        NETWORKS, (), "Proxies in front of the gateway whose `X-Forwarded-*` are trusted (A6)."
+        NETWORKS, (), "Proxies in front of the gateway whose `X-Forwarded-For` is trusted (A6)."
+    )
+    proxy_host: bool = setting(
+        SWITCH,
+        False,
+        "Whether they write `X-Forwarded-Host` and `X-Forwarded-Proto`, too, so that no client's own comes through.",
     )
     allow_clear: bool = setting(SWITCH, False, "Whether clear HTTP may be served beyond this machine, to anybody.")
     hsts: Span | None = setting(

@@ -14,7 +14,7 @@ from mmo_trio.settings.values import NETWORKS
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.store import open_memory
 
-PROXIES = TrustedProxies(NETWORKS.parse(["10.0.0.0/8", "fd00::/8"]))
+PROXIES = TrustedProxies(NETWORKS.parse(["10.0.0.0/8", "fd00::/8"]), write_host=True)
 PROXY = "10.0.0.1"
 MAPPED = "::ffff:10.0.0.1"
 CLIENT = "192.0.2.7"
@@ -49,6 +49,16 @@ def test_any_other_peer_is_not_trusted_and_nothing_raises(peer: str) -> None:
 @pytest.mark.parametrize("peer", [PROXY, "", "0.0.0.0", "::1"])
 def test_without_configured_proxies_nobody_is_trusted(peer: str) -> None:
     assert not TrustedProxies().is_trusted(peer)
+
+
+@pytest.mark.spec("A6")
+@pytest.mark.finding("audit-6")
+def test_a_clients_own_host_and_scheme_are_not_believed_unless_the_proxy_writes_them() -> None:
+    proxies = TrustedProxies(PROXIES.networks)
+    fields = ((b"host", b"b.example"), (b"x-forwarded-host", b"a.example"))
+    assert proxies.requested_host(PROXY, RequestHead("GET", b"/", fields)) == "b.example"
+    assert not proxies.is_secure(PROXY, ["https"])
+    assert str(proxies.client_address(PROXY, [CLIENT])) == CLIENT
 
 
 @pytest.mark.parametrize("forwarded", ["", "unknown", "192.0.2.7:443", "192.0.2.07", "1, ", "%"])

@@ -30,7 +30,8 @@ async def test_addresses_and_this_machine_are_known(sandbox: Running) -> None:
 
 @pytest.mark.finding("security-29")
 async def test_names_can_be_set_and_a_trusted_proxy_reports_them(serve: Serve) -> None:
-    known = {"MMO_CONSOLE_HOSTS": "Console.Example.com, gateway-1", "MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1"}
+    proxy = {"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1", "MMO_LISTEN_PROXY_HOST": "true"}
+    known = {"MMO_CONSOLE_HOSTS": "Console.Example.com, gateway-1", **proxy}
     async with serve(environment=known) as running:
         url = f"{running.ready.console}/metrics"
         for host in ("console.example.com", "gateway-1:8082", "CONSOLE.EXAMPLE.COM."):

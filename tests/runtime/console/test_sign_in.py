@@ -66,7 +66,8 @@ async def test_the_hash_of_production_fits_only_its_password(serve: Serve) -> No
 
 
 async def test_behind_a_trusted_proxy_with_tls_the_cookie_is_secure(serve: Serve) -> None:
-    async with serve(environment={"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1/32"}) as running:
+    environment = {"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1/32", "MMO_LISTEN_PROXY_HOST": "true"}
+    async with serve(environment=environment) as running:
         await add_users(running.directory, ada="admin")
         person = ConsoleBrowser(running.ready.console, headers={"X-Forwarded-Proto": "https"})
         answer = await person.sign_in("ada")

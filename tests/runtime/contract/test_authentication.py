@@ -236,7 +236,7 @@ async def test_on_a_brands_own_host_only_its_keys_work(serve: Serve) -> None:
 
 @pytest.mark.spec("A6")
 async def test_only_a_trusted_proxy_may_say_which_host_was_asked(serve: Serve) -> None:
-    trusted = {"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.0/8"}
+    trusted = {"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.0/8", "MMO_LISTEN_PROXY_HOST": "true"}
     async with serve(brands=BRANDS_WITH_HOSTS, environment=trusted) as sandbox:
         await _statuses(
             sandbox,

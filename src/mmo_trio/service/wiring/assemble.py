@@ -122,7 +122,8 @@ def _api_handler(
     sandbox_scenarios: Mapping[str, str] | None,
 ) -> ApiHandler:
     """Build the handler of the API listener."""
-    trusted_proxies = TrustedProxies(resources.settings.listen.proxy_trusted)
+    listen = resources.settings.listen
+    trusted_proxies = TrustedProxies(listen.proxy_trusted, listen.proxy_host)
     endpoints = {each.webhook_name: each.webhook_endpoint for each in accounts.operator_accounts.values()}
     merchant_api = MerchantApi(
         settings=ApiSettings(
@@ -216,7 +217,7 @@ def _console_context(
         resources.settings.console,
         resources.provider_titles,
         lambda: {name: each.breaker.state for name, each in accounts.provider_accounts.items()},
-        TrustedProxies(resources.settings.listen.proxy_trusted),
+        TrustedProxies(resources.settings.listen.proxy_trusted, resources.settings.listen.proxy_host),
         PasswordVerifier(resources.password_hasher),
         frozenset((*resources.settings.console.hosts, resources.settings.listen.console.host.lower())),
         is_sandbox=resources.config.is_sandbox,
