@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import trio
 from attrs import Factory, define, frozen
@@ -24,9 +27,34 @@ EXTENSION = "mmo_console"
 
 @define(eq=False)
 class OpenStreams:
-    """Counts the event streams that this process has open."""
+    """Counts the streams of one kind that this process has open, by user."""
 
-    count: int = 0
+    limit: int
+    limit_per_user: int
+    _open: Counter[str] = Factory(Counter)
+
+    def has_room_for(self, user: str) -> bool:
+        """Return whether the user may open one more."""
+        return self._open.total() < self.limit and self._open[user] < self.limit_per_user
+
+    @contextmanager
+    def hold(self, user: str) -> Iterator[None]:
+        """Count a stream of this user while the block lasts."""
+        self._open[user] += 1
+        try:
+            yield
+        finally:
+            self._open[user] -= 1
+            self._open += Counter()  # Users without one are forgotten.
+
+
+@define(eq=False)
+class Fingerprint:
+    """Is what was last found of the state of the store, for all event streams."""
+
+    found: object = None
+    at_s: float = -math.inf
+    """Trio's time."""
 
 
 @frozen
@@ -54,7 +82,10 @@ class ConsoleContext:
     is_sandbox: bool = False
     """Whether the gateway is a sandbox, which every page says."""
     sign_in_limiter: SignInLimiter = Factory(SignInLimiter)
-    live_streams: OpenStreams = Factory(OpenStreams)
+    live_streams: OpenStreams = Factory(lambda: OpenStreams(limit=100, limit_per_user=5))
+    """Event streams; pages without one stay as they are."""
+    exports: OpenStreams = Factory(lambda: OpenStreams(limit=2, limit_per_user=1))
+    fingerprint: Fingerprint = Factory(Fingerprint)
     closing: trio.Event = Factory(trio.Event)
     """Set when the listeners close, which ends the event streams."""
 

@@ -1,8 +1,9 @@
-r"""Makes every character of a text visible that would change how a terminal or a browser shows the text around it.
+r"""Keeps a text from acting on the program that shows it: a terminal, a browser or a spreadsheet.
 
-A merchant's reference or an operator's message may hold U+202E, which turns the rest of the line around, so that
-somebody reads another amount or name than there is. Such characters are shown as `\u202e`, which is also their escape
-in JSON: the value of a JSON text stays the same."""
+Every character is made visible that would change how the text around it is shown. A merchant's reference or an
+operator's message may hold U+202E, which turns the rest of the line around, so that somebody reads another amount or
+name than there is. Such characters are shown as `\u202e`, which is also their escape in JSON: the value of a JSON text
+stays the same."""
 
 from __future__ import annotations
 
@@ -17,6 +18,10 @@ _TAGS: Final = r"\U000e0000-\U000e007f"
 """Characters without a glyph that can hide a text."""
 _INVISIBLE: Final = re.compile(f"[{_CONTROL_CHARACTERS}{_DIRECTIONS}{_LINE_ENDS}{_TAGS}\ufeff]")
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+_SIGNS: Final = r"=+\-@\u207a\u207c\u208a\u208c\u2212\ufe62-\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20"
+"""With those of full, small or raised width, which mean the same to some programs."""
+_FORMULA: Final = re.compile(rf"(^|[;\t\r\n])(\s*)(?=[{_SIGNS}])")
+"""Where a formula may begin: at the start, and behind what many programs take for the end of a cell."""
 
 
 def visible_text(text: str) -> str:
@@ -27,6 +32,11 @@ def visible_text(text: str) -> str:
 def ascii_json(text: str) -> str:
     """Return JSON text with all characters beyond ASCII escaped, for an output that cannot show them."""
     return _BEYOND_ASCII.sub(_escape, text)
+
+
+def guard_cell(text: str) -> str:
+    """Return the text with `'` before each sign that may begin a formula."""
+    return _FORMULA.sub(r"\1\2'", text)
 
 
 def _escape(found: re.Match[str]) -> str:

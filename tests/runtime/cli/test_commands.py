@@ -274,12 +274,23 @@ def test_records_are_exported_exactly(data: Path) -> None:
     assert rows[1]["errorCode"] == "user_cancelled"
 
 
+@pytest.mark.finding("audit-5")
 def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mmo_trio.cli.commands.records.EXPORT_PAGE_SIZE", 1)
     file = data / "all.ndjson"
+    (data / ".all.ndjson.part").touch(mode=0o644)
     done = mmo("records", "export", "--format", "ndjson", "--output", file, "--data", data)
     assert done.stderr == "4 transactions.\n"
     assert len(file.read_text().splitlines()) == 4
+    assert file.stat().st_mode & 0o777 == 0o600, "it has personal data"
+
+
+@pytest.mark.finding("audit-5")
+def test_an_export_has_no_formula_unless_it_is_to_be_exact(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mmo_trio.cli.support.csv_columns.row_cells", lambda *_: ["=1+1"])
+    words = ("records", "export", "--format", "csv", "--data", data)
+    assert mmo(*words).stdout.splitlines()[1:] == ["'=1+1"] * 4
+    assert mmo(*words, "--exact").stdout.splitlines()[1:] == ["=1+1"] * 4
 
 
 def test_an_export_can_be_narrowed(data: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from mmo_trio.console.context import OpenStreams
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import ConsoleBrowser
 from tests.support.merchant import Answer
@@ -36,8 +37,21 @@ async def test_events_are_for_users_and_end_where_there_are_too_many(
     person: ConsoleBrowser, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await person.get("/events")).status == 303
-    monkeypatch.setattr("mmo_trio.console.live.STREAMS_MAX", 0)
+    monkeypatch.setattr(OpenStreams, "has_room_for", lambda *_: False)
     assert (await (await signed_in("vera")).get("/events")).status == 503
+
+
+@pytest.mark.finding("audit-10", "audit-4")
+def test_a_user_with_many_streams_leaves_room_to_others() -> None:
+    streams = OpenStreams(limit=3, limit_per_user=2)
+    with streams.hold("vera"):
+        assert streams.has_room_for("vera")
+        with streams.hold("vera"):
+            assert not streams.has_room_for("vera")
+            assert streams.has_room_for("ada")
+            with streams.hold("ada"):
+                assert not streams.has_room_for("sam")
+        assert streams.has_room_for("vera")
 
 
 @pytest.mark.parametrize(("path", "headers"), [("/payments?refresh=1", {}), ("/payments", {"X-Live": "1"})])

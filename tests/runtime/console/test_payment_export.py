@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from mmo_trio.console.context import OpenStreams
 from mmo_trio.console.payment_export import COLUMNS, csv_lines
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import ConsoleBrowser, open_store_of
@@ -88,10 +89,30 @@ async def test_an_export_has_more_than_one_page(
     assert await references(vera, "") == created[:1:-1]
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@sum", "\tx", "\rx"])
-def test_no_cell_is_a_formula(cell: str) -> None:
+@pytest.mark.finding("audit-9")
+@pytest.mark.parametrize(
+    ("cell", "guarded"),
+    [
+        *((each, f"'{each}") for each in ("=1+1", "+1", "-1", "@sum", "\uff1d1+1", "\ufe621", "\uff0d1", "\uff20sum")),
+        ("\t=1", "\t'=1"),
+        ("a;=1+1;b", "a;'=1+1;b"),
+        (" =1+1", " '=1+1"),
+        ("a\t@b", "a\t'@b"),
+        ("a\n =b", "a\n '=b"),
+        ("a=b, 1-2;c", "a=b, 1-2;c"),
+    ],
+)
+def test_no_cell_is_a_formula_whatever_separates_cells(cell: str, guarded: str) -> None:
     [row] = csv.reader(io.StringIO(csv_lines([[cell, "plain"]]).decode(), newline=""))
-    assert row == [f"'{cell}", "plain"]
+    assert row == [guarded, "plain"]
+
+
+@pytest.mark.finding("audit-4")
+async def test_a_second_export_of_a_user_has_to_wait(signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    vera = await signed_in("vera")
+    assert (await vera.get("/payments.csv")).status == 200
+    monkeypatch.setattr(OpenStreams, "has_room_for", lambda *_: False)
+    assert (await vera.get("/payments.csv")).status == 429
 
 
 def test_the_columns_are_named_as_in_the_api() -> None:

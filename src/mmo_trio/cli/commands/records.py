@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -24,6 +26,7 @@ from mmo_trio.cli.support import csv_columns
 from mmo_trio.cli.support.output import print_status, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.store import Store
+from mmo_trio.system.visible_text import guard_cell
 
 EXPORT_PAGE_SIZE = 1_000
 """The number of rows in memory at one time."""
@@ -48,6 +51,7 @@ def records() -> None:
 @click.option("--type", "type_", type=click.Choice([each.value for each in Type]), help="Only this type.")
 @click.option("--method", help="Only this method key's.")
 @click.option("--status", type=click.Choice([each.value for each in Status]), help="Only this status.")
+@click.option("--exact", is_flag=True, help="Don't guard cells of CSV that a spreadsheet program could run.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file to make.")
 @target_options
 def export(
@@ -58,13 +62,15 @@ def export(
     type_: str | None,
     method: str | None,
     status: str | None,
+    exact: bool,
     output: Path | None,
     target: CommandTarget,
 ) -> None:
     """Write every transaction of a period as CSV, or as JSON objects, one a line.
 
     Transactions are in order of creation, brand by brand. JSON lines are the transaction objects that merchants see,
-    with the brand as their first member; in CSV, null is an empty cell, and numbers are exactly as in JSON.
+    with the brand as their first member; in CSV, null is an empty cell, and numbers are exactly as in JSON. Text that a
+    spreadsheet program could run as a formula has an apostrophe before it, unless --exact is given.
     """
     query = ListRecords(
         brand="",
@@ -75,7 +81,7 @@ def export(
         status=None if status is None else Status(status),
         page_size=EXPORT_PAGE_SIZE,
     )
-    writer = _csv_writer if form == "csv" else _ndjson_writer
+    writer = _ndjson_writer if form != "csv" else partial(_csv_writer, is_exact=exact)
 
     async def export_to(store: Store, to: TextIO) -> int:
         records = await store.admin.brands() if brand is None else [await find_brand(store, brand)]
@@ -98,7 +104,8 @@ def _open_output(output: Path | None) -> Iterator[TextIO]:
         return
     draft = output.with_name(f".{output.name}.part")
     try:
-        with draft.open("w", encoding="utf-8", newline="") as to:
+        draft.unlink(missing_ok=True)  # A new one is its owner's alone: it has personal data.
+        with open(draft, "w", encoding="utf-8", newline="", opener=partial(os.open, mode=0o600)) as to:
             yield to
         draft.replace(output)
     finally:
@@ -136,10 +143,11 @@ def _ndjson_writer(to: TextIO) -> WriteRecord:
     return write
 
 
-def _csv_writer(to: TextIO) -> WriteRecord:
+def _csv_writer(to: TextIO, *, is_exact: bool) -> WriteRecord:
     rows = csv.writer(to)
     rows.writerow(csv_columns.COLUMNS)
-    return lambda brand, record: rows.writerow(csv_columns.row_cells(brand, record))
+    guard = str if is_exact else guard_cell
+    return lambda brand, record: rows.writerow([guard(each) for each in csv_columns.row_cells(brand, record)])
 
 
 def to_instant(value: datetime | None, default: Instant) -> Instant:

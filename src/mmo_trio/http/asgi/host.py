@@ -6,8 +6,10 @@ neither WebSocket nor HTTP/2 is spoken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
+from typing import Any, Final, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 import trio
@@ -36,6 +38,16 @@ def _connection_client(head: RequestHead, context: RequestContext) -> str:
     return context.client
 
 
+TakeTurn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""Gives a turn for a piece of work while the block lasts."""
+_TURNS: Final = "mmo_trio.turns"
+
+
+def turns_of(scope: Any) -> TakeTurn:
+    """Return what gives turns to the pieces of a stream, as a request has its own only until its response begins."""
+    return scope["extensions"].get(_TURNS) or nullcontext
+
+
 class IncompleteResponse(Exception):
     """The application has ended without a complete response."""
 
@@ -57,16 +69,26 @@ class AsgiHost:
         """Admit every request; the application routes and authenticates it."""
 
         async def respond(body: bytes, writer: ResponseWriter) -> None:
-            turn = await self.pacer.take_turn(subscriber_network(self.find_client(head, context)))
+            network = subscriber_network(self.find_client(head, context))
+            turn = await self.pacer.take_turn(network)
             exchange = _Exchange(writer, body, turn)
             try:
-                await self.app(_scope(head, context), exchange.receive, exchange.send)
+                scope = _scope(head, context, partial(self._turn, network))
+                await self.app(scope, exchange.receive, exchange.send)
             finally:
                 turn.end()
             if not (exchange.is_finished or exchange.is_client_gone):
                 raise IncompleteResponse
 
         return AdmittedStream(self.body_limit, respond)
+
+    @asynccontextmanager
+    async def _turn(self, network: str) -> AsyncIterator[None]:
+        turn = await self.pacer.take_turn(network)
+        try:
+            yield
+        finally:
+            turn.end()
 
 
 @define(eq=False)
@@ -113,7 +135,7 @@ def _content_length(fields: Headers) -> int | None:
     return int(lengths[0]) if lengths else None
 
 
-def _scope(head: RequestHead, context: RequestContext) -> HTTPScope:
+def _scope(head: RequestHead, context: RequestContext, take_turn: TakeTurn) -> HTTPScope:
     raw_path, _, query = head.target.partition(b"?")
     return HTTPScope(
         type="http",
@@ -129,5 +151,5 @@ def _scope(head: RequestHead, context: RequestContext) -> HTTPScope:
         client=(context.client, 0),
         server=None,
         state=ConnectionState({}),
-        extensions={},
+        extensions={_TURNS: take_turn},  # type: ignore[dict-item]  # One of our own.
     )
