@@ -19,6 +19,7 @@ from mmo_sansio.payments.back_test import BackTest, BackTestResult, RecordedRequ
 from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.brands.difference import only_tightens
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.configuration_types import BrandDay, ChangeDecision, ChangeState, ConfigurationChange
 from mmo_trio.storage.sql.serialization import serialize_brand
@@ -87,6 +88,12 @@ def is_expired(change: ConfigurationChange, now: Instant) -> bool:
     return change.state is ChangeState.OPEN and elapsed(change.proposed_at, now) > OPEN_FOR
 
 
+def may_revert_alone(user: ChangeUser, change: ConfigurationChange) -> bool:
+    """Return whether one user may bring the version before a change into force again without another one's consent:
+    somebody else than its proposer, where nothing is allowed then that is not allowed now."""
+    return change.proposed_by != user.name and only_tightens(change.after, change.before)
+
+
 @frozen
 class ConfigurationChanges:
     """Proposes, applies, rejects and reverts changes of brands."""
@@ -136,11 +143,17 @@ class ConfigurationChanges:
         )
         return await self._decide(user, ChangeState.OPEN, decided, "configuration_rejected", remark)
 
-    async def revert(self, user: ChangeUser, id: int) -> ConfigurationChange:
-        """Bring the version before a change into force again, exactly. Raises ChangeRefused."""
+    async def revert(self, user: ChangeUser, id: int, reason: str) -> ConfigurationChange:
+        """Bring the version before a change into force again, exactly, or propose that where two users have to agree;
+        return the change that was reverted or proposed. Raises ChangeRefused."""
         change = await self._find(id)
-        reverted = evolve(change, state=ChangeState.REVERTED, reverted_by=user.name, reverted_at=self.audit_log.now())
-        return await self._decide(user, ChangeState.APPLIED, reverted, "configuration_reverted")
+        if not may_revert_alone(user, change):
+            return await self.propose(
+                user, change.after.id, brand_version(change.after), lambda _: change.before, reason
+            )
+        now = self.audit_log.now()
+        reverted = evolve(change, state=ChangeState.REVERTED, reverted_by=user.name, reverted_at=now, remark=reason)
+        return await self._decide(user, ChangeState.APPLIED, reverted, "configuration_reverted", reason)
 
     async def back_test(self, change: ConfigurationChange, day: int) -> BackTestPair:
         """Replay the brand's payments of a day, by UTC, and the requests that were refused, under both versions."""

@@ -21,6 +21,7 @@ from mmo_trio.admin.change_control import (
     ConfigurationChanges,
     brand_version,
     is_expired,
+    may_revert_alone,
 )
 from mmo_trio.brands.difference import brand_differences
 from mmo_trio.brands.edit import (
@@ -35,7 +36,7 @@ from mmo_trio.brands.edit import (
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import CurrentUser, require
+from mmo_trio.console.sessions import CurrentUser, current_user, require
 from mmo_trio.console.views import format_money
 from mmo_trio.storage.interface.configuration_types import ChangeState, ConfigurationChange
 
@@ -167,6 +168,7 @@ async def _change_page(id: int, *, lacks_remark: bool = False) -> str:
         sums=_sums(tested),
         is_overtaken=_is_overtaken(change, in_force),
         is_expired=is_expired(change, context.now()),
+        may_revert_alone=may_revert_alone(_change_user(current_user()), change),
         lacks_remark=lacks_remark,
     )
 
@@ -193,12 +195,16 @@ async def reject(id: int) -> Response | tuple[str, int]:
 
 
 @pages.post("/configuration/<int:id>/revert")
-async def revert(id: int) -> Response:
-    """Bring the version before a change into force again."""
+async def revert(id: int) -> Response | tuple[str, int]:
+    """Bring the version before a change into force again, or propose that; show the page again where no remark says
+    why."""
     user = await require(Permission.CHANGE_CONFIGURATION)
+    remark = await form_field("remark", is_required=False)
+    if not remark:
+        return await _change_page(id, lacks_remark=True), 400
     with _http_errors():
-        await _changes().revert(_change_user(user), id)
-    return redirect_to("configuration.show", id=id)
+        change = await _changes().revert(_change_user(user), id, remark)
+    return redirect_to("configuration.show", id=change.id)
 
 
 def _changes() -> ConfigurationChanges:

@@ -61,19 +61,46 @@ async def test_two_users_change_a_limit_and_one_goes_back(sandbox: Running, sign
     assert {each.maximum.text for each in after.methods[0].limits.values()} <= {"100", "100.00", "100.000"}
     assert evolve(after, methods=before.methods) == before
     assert (await abe.post("/configuration/1/approve")).status == 409
-    assert (await ada.post("/configuration/1/revert")).status == 303
+    assert b"Propose to go back" in (await ada.get("/configuration/1")).body
+    assert b"Say why." in (await ada.post("/configuration/1/revert")).body
+    back = await ada.post("/configuration/1/revert", remark="the campaign is over")
+    assert back.headers["location"].endswith("/configuration/2")
+    assert await first_brand(sandbox) == after, "it allows more, so another user has to apply it"
+    assert (await ada.post("/configuration/2/approve")).status == 403
+    assert (await abe.post("/configuration/2/approve")).status == 303
     assert await first_brand(sandbox) == before
-    assert (await ada.post("/configuration/1/revert")).status == 409
+    assert (await ada.post("/configuration/1/revert", remark="again")).status == 409
     about = f"brand:{before.id}"
     events = [each[:2] for each in await audit_events(sandbox) if each[2] == about]
-    assert events[-6:] == [
+    assert events[-7:] == [
         ("operator:ann", "configuration_proposed"),
         ("operator:ann", "refused"),
         ("operator:abe", "configuration_applied"),
         ("operator:abe", "refused"),
-        ("operator:ada", "configuration_reverted"),
+        ("operator:ada", "configuration_proposed"),
         ("operator:ada", "refused"),
+        ("operator:abe", "configuration_applied"),
     ]
+
+
+@pytest.mark.finding("audit-2")
+async def test_one_user_alone_goes_back_only_to_what_is_tighter_and_was_not_theirs(
+    sandbox: Running, signed_in: SignedIn
+) -> None:
+    before = await first_brand(sandbox)
+    ann, abe = await signed_in("ann"), await signed_in("abe")
+    form = await filled_form(ann, before.id)
+    wider = form | {f"0.{currency}.min": str(each.minimum.text) for currency, each in before.methods[0].limits.items()}
+    wider |= {f"0.{currency}.max": "900000" for currency in before.methods[0].limits}
+    assert (await ann.post(f"/brands/{before.id}/configuration", **wider)).status == 303
+    assert (await abe.post("/configuration/1/approve")).status == 303
+    after = await first_brand(sandbox)
+    own = await ann.post("/configuration/1/revert", remark="too much")
+    assert own.headers["location"].endswith("/configuration/2")
+    assert await first_brand(sandbox) == after
+    assert b"Go back to the version before" in (await abe.get("/configuration/1")).body
+    assert (await abe.post("/configuration/1/revert", remark="too much")).status == 303
+    assert await first_brand(sandbox) == before
 
 
 async def test_a_back_test_tells_what_todays_payments_would_have_met(sandbox: Running, signed_in: SignedIn) -> None:
