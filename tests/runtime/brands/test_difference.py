@@ -12,9 +12,7 @@ from mmo_sansio.values.model import BrandLimits, Limits, Operation, Type
 from mmo_trio.brands.difference import only_tightens
 
 LIMITS = Limits(KES("10"), KES("1000"), {Type.PAYOUT: KES("5000")})
-BRAND = evolve(
-    a_brand(methods=(a_method(limits={"KES": LIMITS}),)), limits=BrandLimits(requests_per_second=5, pending_payments=None)
-)
+BRAND = a_brand(methods=(a_method(limits={"KES": LIMITS}),), limits=BrandLimits(requests_per_second=5))
 
 
 def with_method(**changes: Any) -> Any:
