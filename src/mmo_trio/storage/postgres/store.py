@@ -30,6 +30,7 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries
+from mmo_trio.storage.postgres.admin_store import PostgresAdminStore
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
@@ -42,7 +43,7 @@ from mmo_trio.storage.postgres.commits import (
     commit_until_known,
     is_committed,
 )
-from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall, RunCall
 from mmo_trio.storage.postgres.connections import call_with_retry
 from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
 from mmo_trio.storage.postgres.due_work import DueSearch
@@ -136,6 +137,7 @@ class PostgresStore(SqlStore):
         self.retention = PostgresRetentionStore(
             schema=schema, read=self._read_query, write=self._write_query, run=self._read, is_distributed=is_distributed
         )
+        self.admin = PostgresAdminStore(self._read_query, self._write_query, schema.clear_breaker, self._begin_run)
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
@@ -284,11 +286,7 @@ class PostgresStore(SqlStore):
 
     async def list_records(self, query: ListRecords) -> Records:
         """Read a page that ends with a payment of a clock that is ahead, beyond the horizon, once more behind it."""
-        deadline = trio.current_time() + self._timeout_s
-        horizon = self._records_horizon
-
-        async def run(call: PostgresCall[T], /) -> T:
-            return await self._read(call, timeout_s=deadline - trio.current_time())
+        run, horizon = self._begin_run(), self._records_horizon
 
         async def read(query: ListRecords) -> Records:
             return await run(lambda connection: queries.run_in_snapshot(connection, list_records(query)))
@@ -414,6 +412,15 @@ class PostgresStore(SqlStore):
 
         deadline = trio.current_time() + min(self._timeout_s, timeout_s)
         return await run_to_end(lambda: call_with_retry(self._reader_pool, call, deadline))
+
+    def _begin_run(self) -> RunCall:
+        """Return how to run calls that have one deadline together, with pauses between them."""
+        deadline = trio.current_time() + self._timeout_s
+
+        async def run(call: PostgresCall[T], /) -> T:
+            return await self._read(call, timeout_s=deadline - trio.current_time())
+
+        return run
 
     async def _write(self, call: PostgresCall[T], stamp: Instant = Instant(0)) -> T:
         """Commit a change that isn't decided."""
