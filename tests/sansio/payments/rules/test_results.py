@@ -309,8 +309,9 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
         (FAILURE, a_resolution(), "The transaction has failed, and a result does not change."),
         (SUCCESS, a_resolution(), "The transaction has already succeeded."),
         (WAITING, a_resolution(final=Money(1, "UGX")), "The amount must be in KES."),
+        (WAITING, a_resolution(provider="other"), "There is no such transaction."),
     ],
-    ids=["unknown", "created", "awaiting", "succeeded", "failed", "already", "currency"],
+    ids=["unknown", "created", "awaiting", "succeeded", "failed", "already", "currency", "provider"],
 )
 def test_a_resolution_that_does_nothing_says_why(before: Transaction | None, given: Input, reason: str) -> None:
     assert decided(before, given) == Decision(Ignored(reason, before))
