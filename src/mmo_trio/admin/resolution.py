@@ -303,6 +303,7 @@ class Resolutions:
         assert transaction is not None
         resolution = ResolveManually(
             transaction.reference,
+            transaction.order.provider,
             user=f"{approved.proposed_by}, approved by {approved.decided_by}",
             reason=approved.reason,
             evidence=approved.evidence,

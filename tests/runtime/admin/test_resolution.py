@@ -215,6 +215,19 @@ async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal() 
     assert (await case.acts())[-1] == ("ann", "resolution_failed")
 
 
+@pytest.mark.finding("money-rules-1")
+async def test_a_receipt_that_a_deposit_has_refuses_the_proposal() -> None:
+    case = Case(four_eyes=False)
+    await case.begin(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE))
+    act = case.resolutions.propose(ANN, a.REFERENCE, None, reason="r", evidence="e", provider_reference="DEP-1")
+    refused = await act
+    stored = await case.store.admin.proposal(refused.id)
+    assert stored is not None
+    assert (stored.state, await case.status()) == (REFUSED, Status.PENDING)
+    assert stored.remark is not None
+    assert f"is the receipt of the deposit {a.UNUSED_REFERENCE}." in stored.remark
+
+
 async def test_a_payment_that_ended_meanwhile_stays_as_it_ended() -> None:
     case = Case()
     await case.begin()

@@ -79,9 +79,20 @@ def test_a_success_with_less_than_was_requested_stands_before_a_person(paid: Mon
     assert (content["result"], content["amount"], content["providerReference"]) == ("success", str(paid), "PROV-1")
 
 
+@pytest.mark.finding("money-rules-12")
+@pytest.mark.spec("S2")
+def test_a_success_with_more_than_was_requested_stands_before_a_person() -> None:
+    decision = decided(WAITING, succeeded(final=KES(15_000), provider_reference="PROV-1"))
+    assert isinstance(decision.reply, Applied)
+    assert decision.reply.transaction.progress.final == KES(15_000)
+    (noted,) = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
+    assert (noted.reason, noted.gateway_reference) == (SuspenseReason.SETTLED_MORE, REFERENCE)
+    assert json.loads(noted.content)["amount"] == "15000.00 KES"
+
+
 @pytest.mark.finding("security-25")
-@pytest.mark.parametrize("paid", [None, KES(150), KES(151)])
-def test_a_success_with_no_less_leaves_no_entry(paid: Money | None) -> None:
+@pytest.mark.parametrize("paid", [None, KES(150)])
+def test_a_success_with_what_was_requested_leaves_no_entry(paid: Money | None) -> None:
     changes = decided(WAITING, succeeded(final=paid)).changes
     assert not [each for each in changes if isinstance(each, SuspenseRecorded)]
 
@@ -298,8 +309,9 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
         (FAILURE, a_resolution(), "The transaction has failed, and a result does not change."),
         (SUCCESS, a_resolution(), "The transaction has already succeeded."),
         (WAITING, a_resolution(final=Money(1, "UGX")), "The amount must be in KES."),
+        (WAITING, a_resolution(provider="other"), "There is no such transaction."),
     ],
-    ids=["unknown", "created", "awaiting", "succeeded", "failed", "already", "currency"],
+    ids=["unknown", "created", "awaiting", "succeeded", "failed", "already", "currency", "provider"],
 )
 def test_a_resolution_that_does_nothing_says_why(before: Transaction | None, given: Input, reason: str) -> None:
     assert decided(before, given) == Decision(Ignored(reason, before))
