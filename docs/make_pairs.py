@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.input_pairs import Footprint, Pair, kinds, pairs, representatives
+from tests.support.input_pairs import Footprint, Pair, RowKind, kinds, pairs, representatives
 
 PAGE = Path(__file__).with_name("concurrency.md")
 
@@ -24,7 +24,8 @@ distributed it is not. On SQLite each input is decided after the commit of the o
 
 This page is made by `docs/make_pairs.py` from the keys that `reads` names, and from what every kind of input writes
 after a number of histories; a test compares the two. Another test plays each pair in both orders, so that the second
-input ends between the load and the commit of the first (`tests/runtime/storage/test_input_pairs.py`)."""
+input ends between the load and the commit of the first (`tests/runtime/storage/test_input_pairs.py`). A form of an
+input that reads or writes something else is added to `tests/support/input_variants.py`."""
 
 LEGEND = """\
 The numbers of the pairs are those above. Where it is not needed, the outcome is that of a sequence even if each is
@@ -46,15 +47,19 @@ def _inputs(every: Sequence[Pair], numbers: dict[Footprint, int]) -> str:
     accesses = [each for pair in every for each in (pair.one, pair.other)]
     for footprint, number in numbers.items():
         names = dict.fromkeys(each.variant for each in accesses if each.footprint == footprint)
-        rows.append(f"| {number} | {', '.join(names)} | {', '.join(footprint[0])} | {', '.join(footprint[1])} |")
+        rows.append(f"| {number} | {', '.join(names)} | {' | '.join(map(_names, footprint))} |")
     return "\n".join(rows)
 
 
+def _names(found: Sequence[RowKind]) -> str:
+    return ", ".join(f"`{each}`" for each in found)
+
+
 def _exclusions(every: Sequence[Pair], numbers: dict[Footprint, int]) -> str:
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], dict[str, None]] = {}
     for each in representatives(every):
         one, other = sorted((numbers[each.one.footprint], numbers[each.other.footprint]))
-        found.setdefault((each.exclusion, ", ".join(kinds(each.common))), []).append(f"{one} and {other}")
+        found.setdefault((each.exclusion, _names(kinds(each.common))), {})[f"{one} and {other}"] = None
     rows = ["| Read by one, written by the other | Excluded by | Pairs |", "|---|---|---|"]
     rows += [f"| {common} | {exclusion} | {', '.join(who)} |" for (exclusion, common), who in sorted(found.items())]
     return "\n".join(rows)

@@ -4,12 +4,11 @@ says what excludes that two processes decide both as if the other was not there:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final, TypeAlias, assert_never
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, evolve, fields, frozen
 
 from mmo_sansio.messages import changes
 from mmo_sansio.messages.inputs import Input
@@ -17,73 +16,63 @@ from mmo_sansio.messages.intents import PollProvider
 from mmo_sansio.messages.replies import Ignored, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.model import Stage
 from tests.support.input_variants import NOW, Event, HoldBrand, Names, histories, variants
 
 
 class RowKind(StrEnum):
-    """Names the kinds of what decisions read."""
+    """Names the kinds of what decisions read, as `Reads` does."""
 
-    PAYMENT = "payment"
-    REFERENCE = "merchantReference"
-    DEPOSIT = "deposit"
-    CLAIM = "claim"
-    INTENT = "intent"
-    COUNTER = "counter"
-    HOLD = "hold"
+    TRANSACTION = "transactions"
+    REFERENCE = "references"
+    DEPOSIT = "deposits"
+    INTENT = "intents"
+    CLAIM = "claims"
+    USAGE = "usage"
+    HOLD = "held_brands"
 
 
-Row: TypeAlias = tuple[RowKind, str, str]
-"""The kind and the key; the key of a payment has an empty second part."""
+Row: TypeAlias = tuple[RowKind, Hashable]
+"""The kind and the key."""
 
-HELD_BRANDS: Final[Row] = (RowKind.HOLD, "", "")
+HELD_BRANDS: Final[Row] = (RowKind.HOLD, None)
 """The brands on hold: who reads of one reads of all."""
 
 
-def rows_read(ledger: Ledger, input_: Input) -> frozenset[Row]:
-    """Return what the decision about this input may look at."""
+def rows_read(ledger: Ledger, input_: Input) -> Iterator[Row]:
+    """Yield what the decision about this input may look at."""
     found = ledger.working_set(reads(input_)).prefetched
-    assert found is not None
-    keys: Mapping[RowKind, Iterable[tuple[str, str]]] = {
-        RowKind.PAYMENT: ((each, "") for each in found.transactions),
-        RowKind.REFERENCE: found.references,
-        RowKind.DEPOSIT: found.deposits,
-        RowKind.CLAIM: found.claims,
-        RowKind.INTENT: found.intents,
-        RowKind.COUNTER: found.usage,
-        RowKind.HOLD: (HELD_BRANDS[1:],) if found.held_brands else (),
-    }
-    return frozenset((kind, *key) for kind, every in keys.items() for key in every)
+    for each in fields(Reads):
+        keys = getattr(found, each.name)
+        yield from ((RowKind(each.name), key) for key in (keys if isinstance(keys, frozenset) else [None] * keys))
 
 
-def rows_written(decision: Decision) -> frozenset[Row]:
-    """Return what the decision changes of what decisions read."""
-    intents = ((each.gateway_reference, each.kind) for each in decision.intents if not isinstance(each, PollProvider))
-    scheduled = ((RowKind.INTENT, *key) for key in intents)
-    return frozenset((*(row for each in decision.changes for row in _rows_of_change(each)), *scheduled))
-
-
-def _rows_of_change(change: changes.Change) -> Iterator[Row]:
-    match change:
-        case changes.TransactionCreated(transaction) | changes.TransactionAdvanced(_, transaction):
-            yield RowKind.PAYMENT, transaction.reference, ""
-        case changes.ReferenceConsumed(brand, merchant_reference):
-            yield RowKind.REFERENCE, brand, merchant_reference
-        case changes.UsageChanged(brand, share):
-            yield RowKind.COUNTER, brand, share.counter
-        case changes.DepositRecorded(provider, receipt):
-            yield RowKind.DEPOSIT, provider, receipt
-        case changes.DepositClaimChanged():
-            yield RowKind.CLAIM, *change.key
-        case changes.IntentConcluded(key):
-            yield RowKind.INTENT, *key
-        case changes.CallbackRecorded() | changes.QrRecorded() | changes.BreakerSaved():
-            pass
-        case changes.SuspenseRecorded() | changes.JournalEntry():
-            pass  # No decision looks at them.
-        case _:
-            assert_never(change)
+def rows_written(decision: Decision) -> Iterator[Row]:
+    """Yield what the decision changes of what decisions read."""
+    for intent in decision.intents:
+        if not isinstance(intent, PollProvider):
+            yield RowKind.INTENT, (intent.gateway_reference, intent.kind)
+    for change in decision.changes:
+        match change:
+            case changes.TransactionCreated(transaction) | changes.TransactionAdvanced(_, transaction):
+                yield RowKind.TRANSACTION, transaction.reference
+            case changes.ReferenceConsumed(brand, merchant_reference):
+                yield RowKind.REFERENCE, (brand, merchant_reference)
+            case changes.UsageChanged(brand, share):
+                yield RowKind.USAGE, (brand, share.counter)
+            case changes.DepositRecorded(provider, receipt):
+                yield RowKind.DEPOSIT, (provider, receipt)
+            case changes.DepositClaimChanged():
+                yield RowKind.CLAIM, change.key
+            case changes.IntentConcluded(key):
+                yield RowKind.INTENT, key
+            case changes.CallbackRecorded() | changes.QrRecorded() | changes.BreakerSaved():
+                pass
+            case changes.SuspenseRecorded() | changes.JournalEntry():
+                pass  # No decision looks at them.
+            case _:
+                assert_never(change)
 
 
 HELD: Final = Ignored("The brand is on hold.")
@@ -156,25 +145,23 @@ Footprint: TypeAlias = tuple[tuple[RowKind, ...], tuple[RowKind, ...]]
 
 def kinds(rows: Iterable[Row]) -> tuple[RowKind, ...]:
     """Return the kinds of these rows, in the order of their definition."""
-    found = {kind for kind, _, _ in rows}
+    found = {kind for kind, _ in rows}
     return tuple(each for each in RowKind if each in found)
 
 
-GUARDS: Final[Mapping[RowKind, str]] = MappingProxyType(
-    {
-        RowKind.PAYMENT: "the payment's version",
-        RowKind.REFERENCE: "the key of the use",
-        RowKind.DEPOSIT: "the deposit's key",
-        RowKind.CLAIM: "the claim's key or version",
-        RowKind.INTENT: "the deletion of the intent",
-        RowKind.COUNTER: "the sum of the counter",
-        RowKind.HOLD: "the commit's own look at the hold",
-    }
-)
+GUARDS: Final[Mapping[RowKind, str]] = {
+    RowKind.TRANSACTION: "the transaction's version",
+    RowKind.REFERENCE: "the key of the reference's use",
+    RowKind.DEPOSIT: "the deposit's key",
+    RowKind.CLAIM: "the claim's key or version",
+    RowKind.INTENT: "the intent's deletion",
+    RowKind.USAGE: "the counter's sum",
+    RowKind.HOLD: "the commit's own look at the hold",
+}
 """What lets the later of two commits fail that write the same row of this kind, or that a hold has overtaken."""
 
 NOT_NEEDED: Final = "not needed"
-"""Even if each is decided without the other, the outcome is that of a sequence."""
+"""The pair is harmless."""
 
 NOTHING: Final = "NOTHING"
 """An error in the rules: the outcome may be that of no sequence."""
@@ -207,6 +194,16 @@ class Pair:
         return any(each.progress.stage is Stage.SUBMITTING for each in payments)
 
     @property
+    def is_harmless(self) -> bool:
+        """Tell whether the outcome is that of a sequence even if each is decided without the other."""
+        names, events = Names(0), {"one": self.one.event, "other": self.other.event}
+        try:
+            apart = play(self.history, names, events, is_apart=True)
+        except AssertionError:  # The ledger finds out, like a store.
+            return False
+        return apart in sequences(self.history, names, events)
+
+    @property
     def exclusion(self) -> str:
         """Return what excludes that each is decided without the other."""
         one, other = self.one, self.other
@@ -215,9 +212,7 @@ class Pair:
             return ", ".join(GUARDS[each] for each in guards)
         if self.is_submission_and_hold:
             return GUARDS[RowKind.HOLD]
-        names, events = Names(0), {"one": one.event, "other": other.event}
-        is_harmless = play(self.history, names, events, is_apart=True) in sequences(self.history, names, events)
-        return NOT_NEEDED if is_harmless else NOTHING
+        return NOT_NEEDED if self.is_harmless else NOTHING
 
 
 def pairs() -> Sequence[Pair]:
@@ -231,24 +226,23 @@ def pairs() -> Sequence[Pair]:
 
 
 def representatives(every: Sequence[Pair]) -> Sequence[Pair]:
-    """Return the first of all pairs that read and write the same kinds, and are excluded by the same."""
+    """Return the first of all pairs that read and write the same kinds, with the same exclusion and the same harm."""
     chosen: dict[object, Pair] = {}
     for each in every:
         footprints = frozenset((each.one.footprint, each.other.footprint))
-        chosen.setdefault((footprints, kinds(each.common), each.exclusion), each)
+        chosen.setdefault((footprints, kinds(each.common), each.exclusion, each.is_harmless), each)
     return list(chosen.values())
 
 
 def _accesses(history: str, turn: int) -> Sequence[Access]:
     """Return the accesses of the variants that write something which any input reads."""
-    names = Names(0)
+    names, every = Names(0), list[Access]()
     ledger = play(history, names, {}).ledger
-    every = [_access(ledger, name, event) for name, event in variants(names, turn).items()]
+    for variant, event in variants(names, turn).items():
+        if isinstance(event, HoldBrand):
+            every.append(Access(variant, event, frozenset(), frozenset((HELD_BRANDS,))))
+        else:
+            written = frozenset(rows_written(decide(ledger, event, now=NOW)))
+            every.append(Access(variant, event, frozenset(rows_read(ledger, event)), written))
     read = frozenset[Row]().union(*(each.reads for each in every))
     return [evolve(each, writes=each.writes & read) for each in every if each.writes & read]
-
-
-def _access(ledger: Ledger, variant: str, event: Event) -> Access:
-    if isinstance(event, HoldBrand):
-        return Access(variant, event, frozenset(), frozenset((HELD_BRANDS,)))
-    return Access(variant, event, rows_read(ledger, event), rows_written(decide(ledger, event, now=NOW)))

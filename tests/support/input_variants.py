@@ -86,7 +86,7 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "test", receipt, DepositAnswerOutcome.COMPLETED, True, KES(150), brand=brand, method="test_ke"
     )
     denied = evolve(answered, outcome=DepositAnswerOutcome.FAILED)
-    evidence = Evidence(receipt, "0")
+    unconfirmed, evidence = DepositTrust.UNCONFIRMED, Evidence(receipt, "0")
     return {
         "CreatePayment": _creation(names, turn),
         "CreatePayment (web)": _creation(names, turn, operation=Operation.WEB_PAYIN),
@@ -113,7 +113,7 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "ProviderHinted (evidence)": builders.hinted(payment, content="paid", evidence=evidence),
         "DepositNotified": _deposit(names, turn),
         "DepositNotified (listed)": _deposit(names, turn, DepositTrust.LISTED),
-        "DepositNotified (unconfirmed)": _deposit(names, turn, DepositTrust.UNCONFIRMED),
+        "DepositNotified (unconfirmed)": _deposit(names, turn, unconfirmed),
         "DepositNotified (of a payment)": _deposit(names, turn, payment=payment),
         "DepositNotified (unconfirmed, of a payment)": _deposit(names, turn, DepositTrust.UNCONFIRMED, payment=payment),
         "DepositClaimWoke": woke,

@@ -7,11 +7,18 @@ import runpy
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from mmo_sansio.messages.inputs import Input, UnmatchedNotified
-from tests.support.input_pairs import pairs
+from tests.support.input_pairs import NOTHING, pairs
 from tests.support.input_variants import HoldBrand, Names, variants
 
 DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.mark.spec("C12", "S1", "S4", "S6")
+def test_something_excludes_every_pair_whose_outcome_would_be_that_of_no_sequence() -> None:
+    assert [each.id for each in pairs() if each.exclusion == NOTHING] == []
 
 
 def test_every_input_that_any_input_has_to_see_is_in_a_pair() -> None:
