@@ -1,8 +1,10 @@
-"""Decides what a receipt is worth that an operator has reported and not confirmed: it is asked about, ends the payment
-where nobody answers, and stands in the suspense book where the operator contradicts itself (clauses S2, S5, S6)."""
+"""Decides what is known of a payment's money before it has a result: a receipt that an operator has reported and not
+confirmed is asked about, ends the payment where nobody answers, and stands in the suspense book where the operator
+contradicts itself (clauses S2, S5, S6)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from attrs import evolve
@@ -12,15 +14,57 @@ from mmo_sansio.messages.inputs import ProviderHinted, TransactionWoke
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, transition_changes
 from mmo_sansio.payments.settlement import complete
+from mmo_sansio.payments.stuck import contradicts
 from mmo_sansio.payments.suspense import suspense_entry
-from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, Span, elapsed, later
-from mmo_sansio.values.model import Evidence, Order, Source, Stage, Transaction
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, elapsed, later
+from mmo_sansio.values.deposit_claim import DepositClaim
+from mmo_sansio.values.model import Evidence, Order, Progress, Source, Stage, Transaction
+
+SUBMISSION_TIMEOUT = Span(30 * SECOND)
+"""How long a submission may be in flight before the provider is polled about it; longer than any conversation with a
+provider may take."""
 
 SETTLES_AFTER: Final = Span(10 * MINUTE)
 """How long a report waits for an answer of the operator before it ends its payment."""
 
 DENIAL_STANDS_AFTER: Final = HOUR
 """How long after a report an answer that contradicts it may be too early to say."""
+
+
+def find_contradiction(
+    transaction: Transaction,
+    *,
+    succeeded: bool,
+    claims: Iterable[DepositClaim] = (),
+    entries: Iterable[tuple[SuspenseReason, str]] = (),
+    now: Instant | None = None,
+) -> str | None:
+    """Return in a sentence what is known against this end of a payment; None when nothing is.
+
+    `claims` are the open claims that name the payment, `entries` the reasons and texts of its entries in the suspense
+    book; a caller passes what it has. `now` is the gateway's own time.
+    """
+    provider, progress = transaction.order.provider_title, transaction.progress
+    if any(contradicts(succeeded, reason, text) for reason, text in entries):
+        result = "failed" if succeeded else "success"
+        return f"{provider} has reported a result '{result}', which is in the suspense book."
+    if succeeded:
+        return None
+    if progress.evidence is not None:
+        return f"{provider} has reported the receipt {progress.evidence.receipt}."
+    if (claim := max(claims, key=lambda each: each.is_confirmed, default=None)) is not None:
+        said = "has confirmed" if claim.is_confirmed else "must first answer whether it has"
+        return f"{provider} {said} the receipt {claim.receipt}, which names this payment."
+    if now is not None and is_in_flight(progress, now=now):
+        return f"{provider} may be receiving it just now: try again in {SUBMISSION_TIMEOUT // SECOND} seconds."
+    return None
+
+
+def is_in_flight(progress: Progress, *, now: Instant) -> bool:
+    """Tell whether the submission on record may be under way."""
+    if progress.stage is not Stage.SUBMITTING or progress.submitted_at is None:
+        return False
+    return elapsed(progress.submitted_at, now) < SUBMISSION_TIMEOUT
 
 
 def merge_evidence(

@@ -8,7 +8,7 @@ from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.messages.intents import DeliverCallback, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
-from mmo_sansio.payments.evidence import ask_on, is_settled_by, receipt_entry, settle
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, is_settled_by, receipt_entry, settle
 from mmo_sansio.payments.ledger import Ledger, TransactionLocked
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
@@ -20,10 +20,6 @@ POLL_INTERVAL_MIN = Span(2 * clock.SECOND)
 
 POLL_INTERVAL_MAX: Span = clock.HOUR
 """The interval between polls doubles up to this, so that each payment is polled in its last hour."""
-
-SUBMISSION_TIMEOUT = Span(30 * clock.SECOND)
-"""How long a submission may be in flight before the provider is polled about it; longer than any conversation with a
-provider may take."""
 
 FINAL_POLL_BEFORE_EXPIRY = Span(10 * clock.MINUTE)
 """The time of the last poll before the expiry of a payment, however long a provider's interval is."""

@@ -22,7 +22,8 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
-from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN, SUBMISSION_TIMEOUT
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.common.operations import (
     PAYIN_RESUBMISSION_PERIOD,

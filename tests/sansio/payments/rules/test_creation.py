@@ -14,8 +14,8 @@ from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.rules.timers import SUBMISSION_TIMEOUT
 from mmo_sansio.testing import (
     KES,
     REFERENCE,

@@ -12,7 +12,8 @@ from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvide
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.rules.timers import FINAL_POLL_BEFORE_EXPIRY, SUBMISSION_TIMEOUT
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
+from mmo_sansio.payments.rules.timers import FINAL_POLL_BEFORE_EXPIRY
 from mmo_sansio.testing import (
     PROVIDER_TITLE,
     REFERENCE,
