@@ -67,6 +67,12 @@ def is_in_flight(progress: Progress, *, now: Instant) -> bool:
     return elapsed(progress.submitted_at, now) < SUBMISSION_TIMEOUT
 
 
+def may_have_arrived(progress: Progress) -> bool:
+    """Tell whether the provider may have the submission on record, whatever it says: a notification has come since it
+    began, or the store was restored."""
+    return progress.hint is not None or progress.evidence is not None or progress.is_restored
+
+
 def merge_evidence(
     known: Evidence | None, reported: Evidence | None, *, is_contradicted: bool, now: Moment
 ) -> Evidence | None:
@@ -101,13 +107,14 @@ def settle(before: Transaction, input_: TransactionWoke, known: Evidence, *, now
 
 
 def ask_on(
-    before: Transaction, input_: object, known: Evidence, at: Instant, *, now: Moment, **progress: Any
+    before: Transaction, input_: object, known: Evidence | None, at: Instant, *, now: Moment, **progress: Any
 ) -> Decision:
     """Leave the payment pending and ask again, at the latest `at`; a contradiction that stands goes to the suspense
     book."""
-    stands = known.is_denied and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER
-    entries = (receipt_entry(before, known, now=now),) if stands and not known.is_in_suspense else ()
-    known = evolve(known, is_in_suspense=known.is_in_suspense or stands)
+    entries: tuple[SuspenseRecorded, ...] = ()
+    if known is not None and known.is_denied and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER:
+        entries = () if known.is_in_suspense else (receipt_entry(before, known, now=now),)
+        known = evolve(known, is_in_suspense=True)
     wake_at = next_question_at(before.order, known, at, now=now)
     after = advance(before, input_, before.progress.stage, evidence=known, wake_at=wake_at, **progress)
     return Decision(Applied(after), (*transition_changes(before, after), *entries))

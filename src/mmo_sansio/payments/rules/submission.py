@@ -21,7 +21,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
-from mmo_sansio.payments.evidence import ask_on, next_question_at
+from mmo_sansio.payments.evidence import ask_on, may_have_arrived, next_question_at
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import (
     POLL_INTERVAL_MAX,
@@ -59,7 +59,6 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
         Stage.SUBMITTING,
         wake_at=submission_poll_at(before.order, now=now),
         polls=0,
-        hint=None,
         submitted_at=now.time,
         submissions=before.progress.submissions + 1,
         provider_data=_initial_provider_data(before.order),
@@ -175,20 +174,19 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> D
     """Submit again after the provider's word that nothing reached it: the one way back to a submission.
 
     Only the response to the latest poll counts: an older one may precede the submission that is on record now. Where a
-    receipt was reported, or the store was restored since, nothing is sent again.
+    notification has come since that began, or the store was restored, nothing is sent again. A submission that was not
+    polled yet has certainly not arrived, by its own response.
     """
     before = _find_pending(ledger, input_)
     if before is None:
         return ignore("No such payment waits for this provider.")
     if not _is_about_latest_submission(before, input_):
         return ignore("The payment has moved since the provider was polled.", before)
-    if (known := before.progress.evidence) is not None:
-        return ask_on(before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now)
-    if before.progress.is_restored:
-        at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
-        after = advance(before, input_, before.progress.stage, wake_at=at)
-        return Decision(Applied(after), transition_changes(before, after))
-    after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at)
+    progress = before.progress
+    if may_have_arrived(progress):
+        return ask_on(before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now)
+    submissions = progress.submissions if progress.polls else progress.submissions - 1
+    after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, submissions=submissions)
     return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from attrs import evolve
 
 from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, TransactionAdvanced
 from mmo_sansio.messages.inputs import BeginSubmission, Input, MarkRestored, WithheldReason
@@ -24,13 +25,14 @@ from mmo_sansio.testing import (
     a_transaction,
     a_wake,
     accepted,
+    hinted,
     ledger_with,
     never_received,
     unreachable,
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Progress, ProviderData, Source, Stage, Transaction
+from mmo_sansio.values.model import Evidence, Progress, ProviderData, Source, Stage, Transaction
 
 NOW = later(START, Span(5 * SECOND))
 EXPIRES = later(START, Span(3 * DAY))
@@ -248,6 +250,37 @@ def test_submissions_are_counted() -> None:
     again = decide(ledger_with(before), a_begin_submission(), now=START)
     assert isinstance(again.reply, Applied)
     assert again.reply.transaction.progress.is_resubmission
+
+
+@pytest.mark.finding("money-rules-2")
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("polls", [0, 1])
+def test_a_submission_that_certainly_never_left_counts_for_nothing(polls: int) -> None:
+    """Only a poll can have denied one that may have arrived."""
+    before = a_transaction(Stage.SUBMITTING, submissions=1, polls=polls)
+    sent_back = decided(before, never_received()).reply
+    assert isinstance(sent_back, Applied)
+    again = moved(sent_back.transaction, a_begin_submission())
+    assert again.is_resubmission is (polls > 0)
+
+
+@pytest.mark.finding("money-rules-7")
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize("polls", [0, 1])
+@pytest.mark.parametrize("told", [hinted(content="id 1"), hinted(content="id 1", evidence=Evidence("RECEIPT1", "0"))])
+def test_nothing_is_sent_again_that_a_notification_has_named(told: Input, polls: int) -> None:
+    """The provider's "never received" left before the notification came, and speaks of this submission."""
+    before = a_transaction(Stage.SUBMITTING, polls=polls, wake_at=later(NOW, HOUR))
+    hint = decided(before, told).reply
+    assert isinstance(hint, Applied)
+    version = hint.transaction.progress.version
+    for denied in (never_received(version=version), evolve(never_received(version=0), submitted_at=START)):
+        decision = decided(hint.transaction, denied)
+        assert isinstance(decision.reply, Applied)
+        progress = decision.reply.transaction.progress
+        assert (progress.stage, progress.hint, decision.intents) == (Stage.SUBMITTING, "id 1", ())
+        assert progress.wake_at is not None
+        assert NOW < progress.wake_at <= later(NOW, HOUR)
 
 
 @pytest.mark.finding("security-10")
