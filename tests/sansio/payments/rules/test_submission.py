@@ -7,7 +7,13 @@ import json
 import pytest
 from attrs import evolve
 
-from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, TransactionAdvanced
+from mmo_sansio.messages.changes import (
+    IntentConcluded,
+    JournalEntry,
+    SuspenseReason,
+    SuspenseRecorded,
+    TransactionAdvanced,
+)
 from mmo_sansio.messages.inputs import BeginSubmission, Input, MarkRestored, WithheldReason
 from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Ignored
@@ -94,7 +100,47 @@ def test_nothing_is_submitted_from_the_moment_of_expiry() -> None:
     for now in (EXPIRES, EXPIRES + 1):
         over = Decision(Ignored("Its time is over.", before))
         assert decided(before, a_begin_submission(), now=Instant(now)) == over
-    assert moved(before, a_begin_submission(), now=earlier(EXPIRES, Span(1))).wake_at == EXPIRES
+
+
+@pytest.mark.finding("money-rules-5")
+@pytest.mark.spec("S3", "S6")
+def test_nothing_is_submitted_that_would_expire_in_flight() -> None:
+    last = earlier(EXPIRES, SUBMISSION_TIMEOUT)
+    assert moved(a_transaction(), a_begin_submission(), now=last).wake_at == EXPIRES
+    withheld = moved(a_transaction(), a_begin_submission(), now=later(last, Span(1)))
+    assert (withheld.stage, withheld.error_code) == (Stage.FAILED, ErrorCode.PROVIDER_UNAVAILABLE)
+    assert (withheld.completion_source, withheld.submissions) == (Source.EXPIRY, 0)
+
+
+ENDED_WITHOUT_A_WORD = [
+    a_transaction(Stage.FAILED, completion_source=Source.EXPIRY),
+    a_transaction(Stage.FAILED, completion_source=Source.MANUAL),
+    a_transaction(Stage.SUCCEEDED, completion_source=Source.MANUAL),
+]
+
+
+@pytest.mark.finding("money-rules-5")
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize("before", ENDED_WITHOUT_A_WORD, ids=["expired", "failed by hand", "success by hand"])
+def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(before: Transaction) -> None:
+    decision = decided(before, accepted(provider_reference="ws_CO_1", poll_after=MINUTE))
+    noted, _ = decision.changes
+    assert isinstance(noted, SuspenseRecorded)
+    assert (noted.reason, noted.gateway_reference) == (SuspenseReason.LATE_RESULT, REFERENCE)
+    assert json.loads(noted.content) == {"result": "accepted", "source": "poll", "providerReference": "ws_CO_1"}
+    assert decision.intents == (PollProvider(REFERENCE, provider_reference="ws_CO_1"),)
+    answer = accepted(provider_reference="ws_CO_1")  # Of a payment that has ended it names no next poll.
+    assert decided(before, answer) == Decision(Ignored("No such payment waits for this provider.", before))
+
+
+@pytest.mark.finding("money-rules-5")
+@pytest.mark.spec("S5")
+def test_an_acceptance_after_the_operators_own_result_says_nothing() -> None:
+    for stage in (Stage.SUCCEEDED, Stage.FAILED):
+        given = accepted(provider_reference="ws_CO_1", poll_after=MINUTE)
+        assert why_ignored(a_transaction(stage), given) == "No such payment waits for this provider."
+    never_sent = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY, provider_data=None)
+    assert why_ignored(never_sent, given) == "No such payment waits for this provider."
 
 
 @pytest.mark.spec("S6")
