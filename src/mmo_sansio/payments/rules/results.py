@@ -8,7 +8,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore
-from mmo_sansio.payments.evidence import ask_on
+from mmo_sansio.payments.evidence import ask_on, find_contradiction
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.receipts import claim_receipt, receipt_key, receipt_owner
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MAX, next_poll_at
@@ -49,8 +49,8 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
 
 
 def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision:
-    """End a payment by hand. A payment that was never sent to a provider cannot become a success, and no receipt makes
-    two of them."""
+    """End a payment by hand, unless what is known of its money is against that. A payment that was never sent to a
+    provider cannot become a success, and no receipt makes two of them."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or before.order.provider != input_.provider:
         return ignore("There is no such transaction.", before)
@@ -60,6 +60,8 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return ignore(f"The amount must be in {before.order.requested.currency}.", before)
+    if (against := find_contradiction(before, succeeded=to is Stage.SUCCEEDED, now=now.time)) is not None:
+        return ignore(against, before)
     key = receipt_key(input_)
     if key is not None and (owner := receipt_owner(ledger, key, before.reference)) is not None:
         return ignore(f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}", before)

@@ -12,9 +12,9 @@ from mmo_sansio.messages.changes import DepositClaimChanged, SuspenseReason, Sus
 from mmo_sansio.messages.inputs import DepositAnswered, DepositClaimWoke, DepositNotified, Input
 from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored, Reply
 from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.evidence import find_contradiction
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.rules.deposits import CLAIM_LIFETIME, FIRST_LOOK_AT_PROMPT, NOT_FOUND_IS_FINAL_AFTER
-from mmo_sansio.payments.stuck import contradicting_entry
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
@@ -417,6 +417,25 @@ def test_a_deposit_that_was_booked_at_once_is_booked_once() -> None:
     assert len(world.deposits) == 2
 
 
+# What is known of a payment's money against its failure by hand.
+
+
+@pytest.mark.finding("money-rules-4")
+@pytest.mark.spec("S5")
+def test_a_claim_that_names_the_payment_speaks_against_its_failure_by_hand() -> None:
+    world = with_payment()
+    world.receive(told())
+    (claim,) = world.gateway.ledger.claims.values()
+    assert find_contradiction(world.payment, succeeded=False, claims=[claim]) == (
+        f"Test Money must first answer whether it has the receipt {RECEIPT}, which names this payment."
+    )
+    world.receive(answer())
+    assert find_contradiction(world.payment, succeeded=False, claims=[world.claim]) == (
+        f"Test Money has confirmed the receipt {RECEIPT}, which names this payment."
+    )
+    assert find_contradiction(world.payment, succeeded=True, claims=[world.claim]) is None
+
+
 @pytest.mark.finding("security-4")
 def test_a_second_payer_of_a_qr_code_is_on_record_with_the_receipt() -> None:
     world = with_payment(Operation.QR_PAYIN)
@@ -514,8 +533,8 @@ def test_a_qr_payment_of_another_amount_is_tied_to_it_and_is_evidence(amount: Mo
     assert world.payment.progress.stage is Stage.AWAITING_RESULT
     assert world.suspense == [(SuspenseReason.AMOUNT_DIFFERS, REFERENCE, RECEIPT, str(amount))]
     entries = [(each.reason, each.content) for each in world.gateway.suspense]
-    assert contradicting_entry(False, entries, provider="M-Pesa")
-    assert not contradicting_entry(True, entries, provider="M-Pesa")
+    assert find_contradiction(world.payment, succeeded=False, entries=entries)
+    assert not find_contradiction(world.payment, succeeded=True, entries=entries)
 
 
 # A prompt of which the operator has told nothing.
