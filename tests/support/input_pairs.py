@@ -133,6 +133,8 @@ class Access:
     event: Event
     reads: frozenset[Row]
     writes: frozenset[Row]
+    claim_changes: frozenset[tuple[bool, bool]] = frozenset()
+    """Whether each change of a claim adds it, and whether it removes it."""
 
     @property
     def footprint(self) -> Footprint:
@@ -226,11 +228,12 @@ def pairs() -> Sequence[Pair]:
 
 
 def representatives(every: Sequence[Pair]) -> Sequence[Pair]:
-    """Return the first of all pairs that read and write the same kinds, with the same exclusion and the same harm."""
+    """Return the first of all pairs that read and write the same kinds in the same way, with the same exclusion and
+    harm."""
     chosen: dict[object, Pair] = {}
     for each in every:
-        footprints = frozenset((each.one.footprint, each.other.footprint))
-        chosen.setdefault((footprints, kinds(each.common), each.exclusion, each.is_harmless), each)
+        forms = frozenset((access.footprint, access.claim_changes) for access in (each.one, each.other))
+        chosen.setdefault((forms, kinds(each.common), each.exclusion, each.is_harmless), each)
     return list(chosen.values())
 
 
@@ -242,7 +245,10 @@ def _accesses(history: str, turn: int) -> Sequence[Access]:
         if isinstance(event, HoldBrand):
             every.append(Access(variant, event, frozenset(), frozenset((HELD_BRANDS,))))
         else:
-            written = frozenset(rows_written(decide(ledger, event, now=NOW)))
-            every.append(Access(variant, event, frozenset(rows_read(ledger, event)), written))
+            decision = decide(ledger, event, now=NOW)
+            claims = [each for each in decision.changes if isinstance(each, changes.DepositClaimChanged)]
+            claim_changes = frozenset((each.before is None, each.after is None) for each in claims)
+            rows = frozenset(rows_read(ledger, event)), frozenset(rows_written(decision))
+            every.append(Access(variant, event, *rows, claim_changes))
     read = frozenset[Row]().union(*(each.reads for each in every))
     return [evolve(each, writes=each.writes & read) for each in every if each.writes & read]
