@@ -293,6 +293,8 @@ def citus(session: nox.Session) -> None:
     if IS_SHORT:
         return
     session.run("pytest", "-k", "postgresql", "tests/runtime/storage/test_conformance.py", env=environment)
+    pairs = ("-k", "postgresql", "-m", "not long", "tests/runtime/storage/test_input_pairs.py")
+    session.run("pytest", *pairs, env=environment)
     session.run("pytest", "tests/runtime/contract/test_nodes.py", "--kills", "10", env=environment)
     left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT]
     session.run("pytest", "tests/runtime/contract", "--store=postgres", *left_out, env=environment)

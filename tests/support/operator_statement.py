@@ -15,7 +15,12 @@ from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
 from tests.support.operator_world import World
 
 _OTHER_MONEY = frozenset(
-    {SuspenseReason.AMOUNT_DIFFERS, SuspenseReason.SETTLED_LESS, SuspenseReason.CONFLICTING_DEPOSIT}
+    {
+        SuspenseReason.AMOUNT_DIFFERS,
+        SuspenseReason.SETTLED_LESS,
+        SuspenseReason.SETTLED_MORE,
+        SuspenseReason.CONFLICTING_DEPOSIT,
+    }
 )
 """Reasons of entries about a payment that are not its own late success."""
 _UNTRUE = frozenset({SuspenseReason.UNCONFIRMED_DEPOSIT, SuspenseReason.UNMATCHED_DEPOSIT})

@@ -142,6 +142,8 @@ class SuspenseReason(StrEnum):
     UNSUPPORTED_CURRENCY = "unsupported_currency"
     SETTLED_LESS = "settled_less"
     """A payment has succeeded with less than was requested."""
+    SETTLED_MORE = "settled_more"
+    """A payment has succeeded with more than was requested."""
     UNREADABLE = "unreadable"
 
 

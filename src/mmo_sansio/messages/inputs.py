@@ -72,6 +72,8 @@ class ResolveManually:
     """Staff complete a transaction by hand, with a reason (completionSource `manual`)."""
 
     gateway_reference: str
+    provider: str
+    """The payment's provider."""
     user: str
     """The member of staff, for the journal."""
     reason: str
@@ -81,6 +83,7 @@ class ResolveManually:
     final: Money | None = None
     """The settled amount; None means the requested amount."""
     provider_reference: str | None = None
+    """The provider's own id of the payment; of a success it is taken for a receipt, which settles this payment only."""
     evidence: str = ""
     """What proves the outcome, for the journal."""
 

@@ -51,6 +51,8 @@ class PollProvider:
     gateway_reference: str
     hint: str | None = None
     """The text of a hint about a payment that has ended, which is not stored with it; see `Progress.hint`."""
+    provider_reference: str | None = None
+    """The provider's id of a payment that has ended, which is not stored with it."""
 
 
 DurableIntent: TypeAlias = SubmitToProvider | DeliverCallback | DeliverQr

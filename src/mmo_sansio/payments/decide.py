@@ -20,7 +20,7 @@ from attrs import evolve
 from mmo_sansio.messages import inputs
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.payments import answers, journal, reference_reuse, settlement
+from mmo_sansio.payments import answers, journal, receipts, reference_reuse, settlement
 from mmo_sansio.payments.brand_usage import usage_keys
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
@@ -56,9 +56,10 @@ def reads(input_: inputs.Input) -> Reads:
         case inputs.DepositClaimWoke() | inputs.DepositAnswered():
             keys = frozenset(((input_.provider, input_.receipt),))
             return Reads(transactions=_optional(input_.payment), deposits=keys, claims=keys)
-        case inputs.ProviderSucceeded(reference) if input_.settles_receipt and input_.provider_reference:
-            keys = frozenset(((input_.provider, input_.provider_reference),))
-            return Reads(transactions=frozenset((reference,)), deposits=keys, claims=keys)
+        case inputs.ProviderSucceeded() | inputs.ResolveManually():
+            receipt = receipts.receipt_key(input_)
+            keys = frozenset() if receipt is None else frozenset((receipt,))
+            return Reads(transactions=frozenset((input_.gateway_reference,)), deposits=keys, claims=keys)
         case inputs.UnmatchedNotified():
             return Reads()
         case inputs.RecordLostUse(brand, merchant_reference):
@@ -67,12 +68,10 @@ def reads(input_: inputs.Input) -> Reads:
             return Reads(transactions=frozenset((reference,)), held_brands=True)
         case (
             inputs.ConfirmPage()
-            | inputs.ResolveManually()
             | inputs.StopPayment()
             | inputs.MarkRestored()
             | inputs.CorrectTimes()
             | inputs.ProviderAccepted()
-            | inputs.ProviderSucceeded()
             | inputs.ProviderFailed()
             | inputs.ProviderUnreachable()
             | inputs.ProviderNeverReceived()

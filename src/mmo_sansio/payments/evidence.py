@@ -1,8 +1,10 @@
-"""Decides what a receipt is worth that an operator has reported and not confirmed: it is asked about, ends the payment
-where nobody answers, and stands in the suspense book where the operator contradicts itself (clauses S2, S5, S6)."""
+"""Decides what is known of a payment's money before it has a result: a receipt that an operator has reported and not
+confirmed is asked about, ends the payment where nobody answers, and stands in the suspense book where the operator
+contradicts itself (clauses S2, S5, S6)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from attrs import evolve
@@ -12,15 +14,63 @@ from mmo_sansio.messages.inputs import ProviderHinted, TransactionWoke
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, transition_changes
 from mmo_sansio.payments.settlement import complete
+from mmo_sansio.payments.stuck import contradicts
 from mmo_sansio.payments.suspense import suspense_entry
-from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Moment, Span, elapsed, later
-from mmo_sansio.values.model import Evidence, Order, Source, Stage, Transaction
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, elapsed, later
+from mmo_sansio.values.deposit_claim import DepositClaim
+from mmo_sansio.values.model import Evidence, Order, Progress, Source, Stage, Transaction
+
+SUBMISSION_TIMEOUT = Span(30 * SECOND)
+"""How long a submission may be in flight before the provider is polled about it; longer than any conversation with a
+provider may take."""
 
 SETTLES_AFTER: Final = Span(10 * MINUTE)
 """How long a report waits for an answer of the operator before it ends its payment."""
 
 DENIAL_STANDS_AFTER: Final = HOUR
 """How long after a report an answer that contradicts it may be too early to say."""
+
+
+def find_contradiction(
+    transaction: Transaction,
+    *,
+    succeeded: bool,
+    claims: Iterable[DepositClaim] = (),
+    entries: Iterable[tuple[SuspenseReason, str]] = (),
+    now: Instant | None = None,
+) -> str | None:
+    """Return in a sentence what is known against this end of a payment; None when nothing is.
+
+    `claims` are the open claims that name the payment, `entries` the reasons and texts of its entries in the suspense
+    book; a caller passes what it has. `now` is the gateway's own time.
+    """
+    provider, progress = transaction.order.provider_title, transaction.progress
+    if any(contradicts(succeeded, reason, text) for reason, text in entries):
+        result = "failed" if succeeded else "success"
+        return f"{provider} has reported a result '{result}', which is in the suspense book."
+    if succeeded:
+        return None
+    if progress.evidence is not None:
+        return f"{provider} has reported the receipt {progress.evidence.receipt}."
+    if (claim := max(claims, key=lambda each: each.is_confirmed, default=None)) is not None:
+        said = "has confirmed" if claim.is_confirmed else "must first answer whether it has"
+        return f"{provider} {said} the receipt {claim.receipt}, which names this payment."
+    if now is not None and is_in_flight(progress, now=now):
+        return f"{provider} may be receiving it just now: try again in {SUBMISSION_TIMEOUT // SECOND} seconds."
+    return None
+
+
+def is_in_flight(progress: Progress, *, now: Instant) -> bool:
+    """Tell whether the submission on record may be under way."""
+    if progress.stage is not Stage.SUBMITTING or progress.submitted_at is None:
+        return False
+    return elapsed(progress.submitted_at, now) < SUBMISSION_TIMEOUT
+
+
+def may_have_arrived(progress: Progress) -> bool:
+    """Tell whether the provider may have the submission on record, whatever it says: a notification has come since it
+    began, or the store was restored."""
+    return progress.hint is not None or progress.evidence is not None or progress.is_restored
 
 
 def merge_evidence(
@@ -57,13 +107,14 @@ def settle(before: Transaction, input_: TransactionWoke, known: Evidence, *, now
 
 
 def ask_on(
-    before: Transaction, input_: object, known: Evidence, at: Instant, *, now: Moment, **progress: Any
+    before: Transaction, input_: object, known: Evidence | None, at: Instant, *, now: Moment, **progress: Any
 ) -> Decision:
     """Leave the payment pending and ask again, at the latest `at`; a contradiction that stands goes to the suspense
     book."""
-    stands = known.is_denied and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER
-    entries = (receipt_entry(before, known, now=now),) if stands and not known.is_in_suspense else ()
-    known = evolve(known, is_in_suspense=known.is_in_suspense or stands)
+    entries: tuple[SuspenseRecorded, ...] = ()
+    if known is not None and known.is_denied and elapsed(known.reported_at, now.time) >= DENIAL_STANDS_AFTER:
+        entries = () if known.is_in_suspense else (receipt_entry(before, known, now=now),)
+        known = evolve(known, is_in_suspense=True)
     wake_at = next_question_at(before.order, known, at, now=now)
     after = advance(before, input_, before.progress.stage, evidence=known, wake_at=wake_at, **progress)
     return Decision(Applied(after), (*transition_changes(before, after), *entries))

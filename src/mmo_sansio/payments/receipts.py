@@ -5,8 +5,8 @@ from __future__ import annotations
 from attrs import evolve
 
 from mmo_sansio.messages.changes import Change, DepositClaimChanged, SuspenseReason
-from mmo_sansio.messages.inputs import ProviderSucceeded
-from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.messages.inputs import ProviderSucceeded, ResolveManually
+from mmo_sansio.payments.ledger import DepositKey, Ledger
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.deposit_claim import DepositClaim
@@ -19,34 +19,57 @@ def claim_change(stored: DepositClaim | None, after: DepositClaim | None) -> Dep
     return DepositClaimChanged(stored, None if after is None else evolve(after, version=version))
 
 
+def receipt_key(input_: ProviderSucceeded | ResolveManually) -> DepositKey | None:
+    """Return the provider and the receipt that this end of a payment settles; None where it settles none."""
+    settles = input_.settles_receipt if isinstance(input_, ProviderSucceeded) else input_.error_code is None
+    return (input_.provider, input_.provider_reference) if settles and input_.provider_reference else None
+
+
+def receipt_owner(ledger: Ledger, key: DepositKey, payment: str) -> str | None:
+    """Return in words what else than this payment has the receipt; None where nothing has."""
+    claim, deposit = ledger.claim(*key), ledger.deposit(*key)
+    if deposit is not None:
+        return f"the deposit {deposit}"
+    if claim is None or claim.payment == payment:
+        return None
+    return "a deposit that belongs to no payment yet" if claim.payment is None else f"the payment {claim.payment}"
+
+
 def receipt_changes(ledger: Ledger, input_: ProviderSucceeded, paid: Transaction, *, now: Moment) -> tuple[Change, ...]:
     """Return the changes by which the receipt of a payment's own success settles that payment only.
 
-    Where the receipt has settled something else, a person has to look at both.
+    Where something else has the receipt, a person has to look at both.
     """
-    receipt = input_.provider_reference
-    if not input_.settles_receipt or receipt is None:
-        return ()
-    claim, deposit = ledger.claim(input_.provider, receipt), ledger.deposit(input_.provider, receipt)
-    if deposit is None and claim is None:
-        order = paid.order
-        settled = DepositClaim(
-            provider=input_.provider,
-            receipt=receipt,
-            provider_title=order.provider_title,
-            gateway_reference=order.gateway_reference,
-            account="",
-            bill_reference="",
-            amount=paid.progress.final or order.requested,
-            party=order.party,
-            payment=order.gateway_reference,
-            brand=order.brand,
-            received_at=now.time,
-            expires_at=now.time,
-            wake_at=None,
-            is_confirmed=True,
-        )
-        return (claim_change(None, settled),)
-    if deposit is None and claim is not None and claim.payment == paid.reference:
-        return ()  # It is explained when it wakes.
-    return (suspense_entry(input_, SuspenseReason.CONFLICTING_DEPOSIT, paid, now=now),)
+    key = receipt_key(input_)
+    if key is not None and receipt_owner(ledger, key, paid.reference) is not None:
+        return (suspense_entry(input_, SuspenseReason.CONFLICTING_DEPOSIT, paid, now=now),)
+    return claim_receipt(ledger, key, paid, now=now)
+
+
+def claim_receipt(ledger: Ledger, key: DepositKey | None, paid: Transaction, *, now: Moment) -> tuple[Change, ...]:
+    """Return the change that lets a receipt without another owner settle this payment only. An open claim that names
+    the payment stays: it is explained when it wakes."""
+    return () if key is None or ledger.claim(*key) is not None else (settle_receipt(paid, now=now),)
+
+
+def settle_receipt(paid: Transaction, *, now: Moment) -> DepositClaimChanged:
+    """Return the settled claim of the receipt, new to the gateway, with which this payment or deposit was paid."""
+    order, progress = paid.order, paid.progress
+    assert progress.provider_reference is not None
+    settled = DepositClaim(
+        provider=order.provider,
+        receipt=progress.provider_reference,
+        provider_title=order.provider_title,
+        gateway_reference=order.gateway_reference,
+        account="",
+        bill_reference="",
+        amount=progress.final or order.requested,
+        party=order.party,
+        payment=order.gateway_reference,
+        brand=order.brand,
+        received_at=now.time,
+        expires_at=now.time,
+        wake_at=None,
+        is_confirmed=True,
+    )
+    return claim_change(None, settled)

@@ -20,7 +20,7 @@ from mmo_sansio.values.model import ProviderData, Source, Stage, Transaction
 def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decision:
     """Record that the money moved: set finalAmount and fee, and call the merchant back (S2).
 
-    A success with less than was requested also leaves an entry in the suspense book, for a person to see.
+    A success with another amount than was requested also leaves an entry in the suspense book, for a person to see.
     """
     before = ledger.transaction(input_.gateway_reference)
     if (fault := why_not_applied(before, input_)) is not None:
@@ -41,9 +41,10 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
         completion_source=input_.source,
     )
     changes = receipt_changes(ledger, input_, after, now=now)
-    if final.minor < before.order.requested.minor:
-        noted = suspense_entry(evolve(input_, final=final), SuspenseReason.SETTLED_LESS, before, now=now)
-        changes = (*changes, noted)
+    if final != before.order.requested:
+        is_less = final.minor < before.order.requested.minor
+        reason = SuspenseReason.SETTLED_LESS if is_less else SuspenseReason.SETTLED_MORE
+        changes = (*changes, suspense_entry(evolve(input_, final=final), reason, before, now=now))
     return complete(before, after, *changes)
 
 

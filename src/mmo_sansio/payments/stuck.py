@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Final
 
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.values.clock import HOUR, Instant, elapsed
-from mmo_sansio.values.model import Evidence, Stage, Transaction
+from mmo_sansio.values.model import Stage, Transaction
 
 STUCK_AFTER = HOUR
 """How long after the beginning of its submission a payment without a result is stuck."""
@@ -36,22 +35,8 @@ def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
 
 
 def contradicts(succeeded: bool, reason: SuspenseReason, content: str) -> bool:
-    """Tell whether an entry of the suspense book, by its reason and text, reports the opposite of this outcome."""
-    result = json.loads(content).get("result")
-    return reason not in _NOT_EVIDENCE and result == ("failed" if succeeded else "success")
-
-
-def contradicting_entry(
-    succeeded: bool, entries: Iterable[tuple[SuspenseReason, str]], *, provider: str, known: Evidence | None = None
-) -> str | None:
-    """Return what contradicts this outcome of a payment; None when nothing does.
-
-    `entries` are the reasons and texts of the payment's entries in the suspense book, `known` a reported receipt, which
-    may not be there yet.
-    """
-    if known is not None and not succeeded:
-        return f"{provider} has reported the receipt {known.receipt}."
-    if any(contradicts(succeeded, reason, text) for reason, text in entries):
-        result = "failed" if succeeded else "success"
-        return f"{provider} has reported a result '{result}', which is in the suspense book."
-    return None
+    """Tell whether an entry of the suspense book, by its reason and text, reports the opposite of this outcome. The
+    confirmed deposit of one who named the payment is a success."""
+    told = json.loads(content)
+    is_paid = told.get("result") == "success" or (told.get("result"), told.get("confirmed")) == ("deposit", True)
+    return reason not in _NOT_EVIDENCE and (told.get("result") == "failed" if succeeded else is_paid)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.inputs import (
     DepositNotified,
+    ProviderAccepted,
     ProviderFailed,
     ProviderHinted,
     ProviderSucceeded,
@@ -20,7 +21,13 @@ from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Evidence, Source, Transaction
 
 SuspenseSource: TypeAlias = (
-    ProviderSucceeded | ProviderFailed | ProviderHinted | DepositNotified | DepositClaim | UnmatchedNotified
+    ProviderAccepted
+    | ProviderSucceeded
+    | ProviderFailed
+    | ProviderHinted
+    | DepositNotified
+    | DepositClaim
+    | UnmatchedNotified
 )
 """What can end in the suspense book."""
 
@@ -49,6 +56,8 @@ def suspense_entry(
 
 def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
     match input_:
+        case ProviderAccepted():
+            return {"result": "accepted", "source": input_.source, "providerReference": input_.provider_reference}
         case ProviderSucceeded():
             return {
                 "result": "success",

@@ -152,7 +152,7 @@ def a_wake(gateway_reference: str = REFERENCE) -> TransactionWoke:
 def a_resolution(gateway_reference: str = REFERENCE, **members: Any) -> ResolveManually:
     """Build a success by hand; with an `error_code`, a failure."""
     reason = "The provider's statement of today shows it."
-    return evolve(ResolveManually(gateway_reference, user="amina", reason=reason), **members)
+    return evolve(ResolveManually(gateway_reference, "test", user="amina", reason=reason), **members)
 
 
 def accepted(gateway_reference: str = REFERENCE, **members: Any) -> ProviderAccepted:

@@ -201,7 +201,7 @@ class World:
 
     def _submit(self, gateway_reference: str) -> None:
         transaction = self.transaction(gateway_reference)
-        if transaction.progress.submissions:
+        if transaction.progress.submitted_at is not None:
             self.now = later(self.now, RESUBMISSION_DELAY)
         is_too_late = self.now >= resubmission_ends_at(transaction.order)
         reply = self.receive(BeginSubmission(gateway_reference, WithheldReason.TOO_LATE if is_too_late else None))

@@ -61,7 +61,7 @@ class DepositClaim:
     amount: Money
     party: Party
     payment: str | None
-    """The gatewayReference of the payment that the bill reference names."""
+    """The gatewayReference of the payment that the bill reference names, or that the receipt has settled."""
     brand: str | None
     """The id of that payment's brand."""
     received_at: Instant

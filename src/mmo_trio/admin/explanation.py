@@ -18,7 +18,7 @@ from mmo_sansio.values.model import Source, Stage, Status, Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
 from mmo_trio.storage.interface.store import Store
 
-CLAIMS_READ_MAX = 1_000
+CLAIMS_READ_MAX = 10_000
 """Open claims that are searched for those of a payment; more are open only while an operator does not answer."""
 
 SAME_REFERENCE_READ_MAX = 11
@@ -56,13 +56,18 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         await store.admin.callbacks(gateway_reference=reference),
         await store.admin.suspense_of_payment(reference),
         records.get(order.brand),
-        [each for each in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX) if each.payment == reference],
+        await open_claims(store, reference),
         [
             each
             for each in same_reference
             if each.order.merchant_reference == order.merchant_reference and each.reference != reference
         ],
     )
+
+
+async def open_claims(store: Store, reference: str) -> Sequence[DepositClaim]:
+    """Return the reported deposits that name a payment and are not settled."""
+    return [each for each in await store.due_claims(LAST_INSTANT, limit=CLAIMS_READ_MAX) if each.payment == reference]
 
 
 def conclusions(history: PaymentHistory) -> list[str]:

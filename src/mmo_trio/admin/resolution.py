@@ -15,11 +15,12 @@ from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import Input, ResolveManually
 from mmo_sansio.messages.replies import Applied, Reply
-from mmo_sansio.payments.stuck import contradicting_entry
+from mmo_sansio.payments.evidence import find_contradiction
 from mmo_sansio.values.clock import MINUTE, Instant, Span, format_with_microseconds, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
 from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.admin.explanation import open_claims
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState
 from mmo_trio.storage.interface.store import Store
 
@@ -168,12 +169,11 @@ async def _submit_resolution(submit: Submit, resolution: ResolveManually) -> Tra
 
 
 async def check_evidence(store: Store, transaction: Transaction, *, succeeded: bool) -> None:
-    """Raise ResolutionRefused if a reported receipt or an entry of the suspense book, open or closed, contradicts."""
-    entries = await store.admin.suspense_of_payment(transaction.reference)
-    results = [(each.reason, each.content) for each in entries]
-    provider = transaction.order.provider_title
-    known = transaction.progress.evidence
-    if against := contradicting_entry(succeeded, results, provider=provider, known=known):
+    """Raise ResolutionRefused if a reported receipt, a claim or an entry of the suspense book, open or closed,
+    contradicts."""
+    claims = await open_claims(store, transaction.reference)
+    entries = [(each.reason, each.content) for each in await store.admin.suspense_of_payment(transaction.reference)]
+    if against := find_contradiction(transaction, succeeded=succeeded, claims=claims, entries=entries):
         raise ResolutionRefused(ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}")
 
 
@@ -303,6 +303,7 @@ class Resolutions:
         assert transaction is not None
         resolution = ResolveManually(
             transaction.reference,
+            transaction.order.provider,
             user=f"{approved.proposed_by}, approved by {approved.decided_by}",
             reason=approved.reason,
             evidence=approved.evidence,

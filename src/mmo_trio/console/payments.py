@@ -146,7 +146,7 @@ async def _find_payment(reference: str) -> Transaction:
 
 def _possible_outcomes(transaction: Transaction) -> Sequence[str]:
     """Return the outcomes that a person may propose now: `success`, or error codes."""
-    resolution = ResolveManually(transaction.reference, "", "")
+    resolution = ResolveManually(transaction.reference, transaction.order.provider, "", "")
     reachable = target_stages(transaction.progress.stage, resolution)
     outcomes = ["success"] if Stage.SUCCEEDED in reachable else []
     return outcomes + ([code.value for code in ErrorCode] if Stage.FAILED in reachable else [])

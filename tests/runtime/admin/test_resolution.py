@@ -14,6 +14,7 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import Instant, Span, earlier, format_with_microseconds
+from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
@@ -170,7 +171,7 @@ async def test_an_approved_proposal_resolves_the_payment() -> None:
 
 async def test_without_four_eyes_a_proposal_of_an_approver_takes_effect_at_once() -> None:
     case = Case(four_eyes=False)
-    await case.begin()
+    await case.begin(a.accepted())
     await case.propose(ANN, ErrorCode.USER_TIMEOUT)
     assert await case.status() is Status.FAILED
     assert [act for _, act in await case.acts()] == ["resolution_proposed", "resolution_approved", "payment_resolved"]
@@ -213,6 +214,38 @@ async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal() 
     assert refused.remark.startswith("The evidence on record is against it: ")
     assert await case.status() is Status.PENDING
     assert (await case.acts())[-1] == ("ann", "resolution_failed")
+
+
+@pytest.mark.finding("money-rules-4")
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED], ids=str)
+async def test_money_that_names_the_payment_refuses_its_failure_by_hand(trust: DepositTrust) -> None:
+    """The operator has confirmed a deposit that names the payment, or has yet to be asked; nothing else of it is known
+    but to its claim."""
+    case = Case()
+    await case.begin(a.accepted(provider_reference="ws_CO_1"))
+    proposed = await case.propose(SAM, ErrorCode.USER_TIMEOUT)
+    await case.submit(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE, payment=a.REFERENCE, trust=trust))
+    assert await case.refusal(case.propose(SAM, ErrorCode.USER_TIMEOUT)) is ResolutionRefusal.EVIDENCE
+    refused = await case.resolutions.approve(ANN, proposed.id)
+    said = "has confirmed" if trust is DepositTrust.CONFIRMED else "must first answer whether it has"
+    assert refused.remark == (
+        f"The evidence on record is against it: Test Money {said} the receipt DEP-1, which names this payment."
+    )
+    assert await case.status() is Status.PENDING
+
+
+@pytest.mark.finding("money-rules-1")
+async def test_a_receipt_that_a_deposit_has_refuses_the_proposal() -> None:
+    case = Case(four_eyes=False)
+    await case.begin(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE))
+    act = case.resolutions.propose(ANN, a.REFERENCE, None, reason="r", evidence="e", provider_reference="DEP-1")
+    refused = await act
+    stored = await case.store.admin.proposal(refused.id)
+    assert stored is not None
+    assert (stored.state, await case.status()) == (REFUSED, Status.PENDING)
+    assert stored.remark is not None
+    assert f"is the receipt of the deposit {a.UNUSED_REFERENCE}." in stored.remark
 
 
 async def test_a_payment_that_ended_meanwhile_stays_as_it_ended() -> None:

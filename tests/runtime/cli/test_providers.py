@@ -78,6 +78,29 @@ def test_a_person_cannot_contradict_what_the_provider_has_told(data: Path) -> No
     assert (done["status"], done["completionSource"]) == ("success", "manual")
 
 
+@pytest.mark.finding("money-rules-1")
+@pytest.mark.spec("S4")
+def test_a_person_cannot_count_a_receipt_twice(data: Path) -> None:
+    deposit = a.a_deposit(provider_reference="SFC123XYZ9", gateway_reference=a.UNUSED_REFERENCE)
+    trio.run(fill, f"sqlite:///{data / 'gateway.db'}", Span(0), [deposit])
+    words = ("--succeeded", "--reason", "stuck", "--evidence", "line 7", "--data", data)
+    said = mmo("tx", "resolve", OLD, "--provider-reference", "SFC123XYZ9", *words)
+    assert said.exit_code == 1
+    assert f"The provider's reference SFC123XYZ9 is the receipt of the deposit {a.UNUSED_REFERENCE}." in said.stderr
+    done = as_json("tx", "resolve", OLD, "--provider-reference", "SFC123XYZ8", *words)["transaction"]
+    assert (done["status"], done["providerReference"]) == ("success", "SFC123XYZ8")
+
+
+@pytest.mark.finding("money-rules-4")
+@pytest.mark.spec("S5", "S6")
+def test_a_person_cannot_fail_what_may_be_arriving(data: Path) -> None:
+    words = ("--failed", "--reason", "stuck", "--evidence", "line 7", "--data", data)
+    said = mmo("tx", "resolve", NEW, *words)
+    assert (said.exit_code, "may be receiving it just now" in said.stderr) == (1, True)
+    trio.run(fill, f"sqlite:///{data / 'gateway.db'}", Span(0), [a.accepted(NEW)])
+    assert as_json("tx", "resolve", NEW, *words)["transaction"]["status"] == "failed"
+
+
 @pytest.mark.spec("S1", "S3", "S5")
 def test_what_has_expired_is_stuck_no_longer_and_what_is_told_then_waits_for_a_person(tmp_path: Path) -> None:
     url, words = f"sqlite:///{tmp_path / 'gateway.db'}", ("--data", tmp_path)

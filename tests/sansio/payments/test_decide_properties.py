@@ -116,6 +116,7 @@ def copied(ledger: Ledger) -> Ledger:
         dict(ledger.references),
         dict(ledger.deposits),
         dict(ledger.intents),
+        dict(ledger.claims),
     )
 
 

@@ -66,7 +66,11 @@ MATRIX: dict[str, tuple[Input, int, dict[Stage, Stage]]] = {
     "woke": (a_wake(), HALF_AN_HOUR, {W: KO, S: S, A: A}),
     "woke expired": (a_wake(), EXPIRED, {C: KO, W: KO, S: KO, A: KO}),
     "resolved as a success": (a_resolution(), SOON, {S: OK, A: OK}),
-    "resolved as a failure": (a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT), SOON, {C: KO, W: KO, S: KO, A: KO}),
+    "resolved as a failure": (
+        a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT),
+        HALF_AN_HOUR,
+        {C: KO, W: KO, S: KO, A: KO},
+    ),
 }
 
 CELLS = [

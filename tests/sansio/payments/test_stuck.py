@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.payments.stuck import contradicting_entry, is_stuck
+from mmo_sansio.payments.stuck import contradicts, is_stuck
 from mmo_sansio.testing import START, a_transaction
 from mmo_sansio.values.clock import HOUR, Span, earlier, later
 from mmo_sansio.values.model import Stage
@@ -39,10 +39,12 @@ def test_a_payment_of_an_older_version_counts_from_its_creation() -> None:
         (False, SuspenseReason.LATE_RESULT, FAILED, False),
         (False, SuspenseReason.WRONG_PROVIDER, SUCCESS, False),
         (False, SuspenseReason.UNREADABLE, '{"result": "unmatched"}', False),
+        (False, SuspenseReason.CONFLICTING_DEPOSIT, '{"result": "deposit", "confirmed": true}', True),
+        (False, SuspenseReason.UNCONFIRMED_DEPOSIT, '{"result": "deposit", "confirmed": false}', False),
+        (True, SuspenseReason.CONFLICTING_DEPOSIT, '{"result": "deposit", "confirmed": true}', False),
     ],
 )
 def test_what_the_provider_has_told_cannot_be_contradicted(
     succeeded: bool, reason: SuspenseReason, told: str, is_against: bool
 ) -> None:
-    found = contradicting_entry(succeeded, [(reason, told)], provider="M-Pesa")
-    assert (found is not None) is is_against
+    assert contradicts(succeeded, reason, told) is is_against

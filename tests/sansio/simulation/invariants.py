@@ -16,6 +16,7 @@ from mmo_sansio.messages.changes import (
 from mmo_sansio.messages.inputs import (
     CreatePayment,
     Input,
+    ProviderAccepted,
     ProviderCannotTell,
     ProviderFailed,
     ProviderHinted,
@@ -25,6 +26,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.values import clock, problems
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
@@ -82,7 +84,7 @@ def a_decision_leaves_one_line(given: Input, was: Transaction | None, decision: 
     changes."""
     if decision.changes:
         assert isinstance(decision.changes[-1], JournalEntry), "no line in the journal"
-    elif not (isinstance(given, ProviderHinted) and was and was.progress.stage.is_terminal):
+    elif not (isinstance(given, ProviderHinted | ProviderAccepted) and was and was.progress.stage.is_terminal):
         assert not decision.intents, "an intent without a change"
 
 
@@ -164,11 +166,14 @@ def what_a_stage_says_it_is(transaction: Transaction) -> None:
 
 
 def nothing_expires_early(after: Transaction, now: Instant) -> None:
-    """5: `transaction_expired` by our own timer, and not before the terms' time."""
+    """5: `transaction_expired` by our own timer, and not before the terms' time; what would expire in flight is not
+    sent."""
     progress = after.progress
     if progress.completion_source is Source.EXPIRY:
         if progress.error_code is ErrorCode.TRANSACTION_EXPIRED:
             assert now >= after.order.expires_at, "expired early"
+        elif progress.error_code is ErrorCode.PROVIDER_UNAVAILABLE:
+            assert now > after.order.expires_at - SUBMISSION_TIMEOUT, "not sent, with time to spare"
         else:
             assert after.order.page is not None, "timed out without a page"
             assert now >= after.order.page.closes_at, "the page closed early"

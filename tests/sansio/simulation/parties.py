@@ -208,7 +208,11 @@ class Parties:
             return
         self.world.tally["resolved by hand"] += 1
         code = self.random.choice((None, ErrorCode.PROVIDER_TIMEOUT))
-        self.world.receive(a_resolution(self.known(), error_code=code))
+        receipt = self.random.choice((None, f"DEP-{self.random.randrange(200)}"))
+        chosen = self.known()
+        about = self.world.ledger.transactions.get(chosen)
+        provider = "test" if about is None else about.order.provider
+        self.world.receive(a_resolution(chosen, provider=provider, error_code=code, provider_reference=receipt))
 
     def notify(self) -> None:
         """A provider sends a notification; it arrives some time, in any order."""

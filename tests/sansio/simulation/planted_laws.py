@@ -25,6 +25,7 @@ from mmo_sansio.messages.inputs import (
     ProviderHinted,
     ProviderNeverReceived,
     ProviderSucceeded,
+    ResolveManually,
     TransactionWoke,
 )
 from mmo_sansio.messages.intents import DeliverCallback
@@ -241,6 +242,14 @@ def a_hint_is_believed(ledger: Ledger, given: Input, now: Instant) -> Decision:
     return decide(ledger, given, now=now)
 
 
+def staff_may_name_any_receipt(ledger: Ledger, given: Input, now: Instant) -> Decision:
+    """What staff name as the receipt of a payment is not looked up."""
+    if not isinstance(given, ResolveManually) or given.provider_reference is None:
+        return decide(ledger, given, now=now)
+    decision = decide(ledger, evolve(given, provider_reference=None), now=now)
+    return with_progress(decision, lambda progress: evolve(progress, provider_reference=given.provider_reference))
+
+
 def settled_amounts_are_rounded(ledger: Ledger, given: Input, now: Instant) -> Decision:
     """What a provider settles is rounded down to whole shillings."""
 
@@ -254,6 +263,7 @@ def settled_amounts_are_rounded(ledger: Ledger, given: Input, now: Instant) -> D
 
 
 LAWS: tuple[tuple[Law, str], ...] = (
+    (staff_may_name_any_receipt, "a receipt has ended"),
     (reuse_a_millisecond_early, "a reference was taken twice within its window"),
     (reuse_a_microsecond_late, "a free reference was refused"),
     (only_the_newest_use_counts, "a reference was taken against the brand's policy"),

@@ -17,6 +17,7 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ProviderUnreachable,
 )
+from mmo_sansio.values.clock import MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from mmo_sansio.values.money import Money, percentage_of
@@ -135,4 +136,5 @@ class SimulatedProvider:
 
     def accepted(self, reference: str) -> ProviderReport:
         """It has not decided."""
-        return ProviderAccepted(reference, self.name, Source.POLL, f"{self.name}-{reference}")
+        wait = self.random.choice((None, Span(MINUTE)))
+        return ProviderAccepted(reference, self.name, Source.POLL, f"{self.name}-{reference}", wait)

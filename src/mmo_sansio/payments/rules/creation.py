@@ -13,9 +13,10 @@ from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.brand_usage import reserve_usage
 from mmo_sansio.payments.decision import Decision, reject
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.reference_reuse import consume_reference
-from mmo_sansio.payments.rules.timers import submission_poll_at
+from mmo_sansio.payments.rules.timers import is_too_late_to_submit
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Moment, elapsed, later
 from mmo_sansio.values.model import (
@@ -56,7 +57,7 @@ def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
             pass
     usage = tuple(each.share for each in bounded)
     order = _build_order(input_, offer, usage, now=now)
-    is_submitted = _may_submit_now(ledger, input_, order)
+    is_submitted = _may_submit_now(ledger, input_, order, now=now)
     transaction = _submitted_transaction(order, now=now) if is_submitted else _initial_transaction(order)
     counted = (UsageChanged(input_.brand.id, each.share, each.limit) for each in bounded)
     waits = order.page is not None or is_submitted
@@ -156,10 +157,10 @@ def _build_page(input_: CreatePayment, terms: Terms, *, now: Moment) -> Page:
     )
 
 
-def _may_submit_now(ledger: Ledger, input_: CreatePayment, order: Order) -> bool:
+def _may_submit_now(ledger: Ledger, input_: CreatePayment, order: Order, *, now: Moment) -> bool:
     """Tell whether the payment is recorded as submitted in the commit that creates it. What a later submission would
     not send is left to it, such as a payment of a brand on hold."""
-    if input_.reserved_provider != order.provider or order.page is not None:
+    if input_.reserved_provider != order.provider or order.page is not None or is_too_late_to_submit(order, now=now):
         return False
     return not ledger.is_held(order.brand)
 
@@ -169,7 +170,7 @@ def _submitted_transaction(order: Order, *, now: Moment) -> Transaction:
     progress = Progress(
         Stage.SUBMITTING,
         1,
-        submission_poll_at(order, now=now),
+        later(now.time, SUBMISSION_TIMEOUT),
         provider_data=ProviderData(order.provider, order.provider_title),
         submitted_at=now.time,
         submissions=1,

@@ -23,12 +23,12 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     UnmatchedNotified,
 )
-from mmo_sansio.messages.replies import ClaimDue, Ignored
+from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.deposit_booking import book_deposit, deposit_party
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT
-from mmo_sansio.payments.receipts import claim_change
+from mmo_sansio.payments.receipts import claim_change, settle_receipt
 from mmo_sansio.payments.settlement import succeed
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Moment, Span, elapsed, later
@@ -70,8 +70,17 @@ def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Moment) -> D
     if input_.trust is DepositTrust.FOREIGN_ACCOUNT:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, named, now=now)
     if input_.trust.is_confirmed and named is None:
-        return book_deposit(input_, now=now)
+        return _book_at_once(input_, now=now)
     return _open_claim(ledger, input_, named, now=now)
+
+
+def _book_at_once(input_: DepositNotified, *, now: Moment) -> Decision:
+    """Book a confirmed deposit that names no payment. Its receipt is claimed as that of a payment is, so that of two
+    processes that settle it at once, one decides again."""
+    booked = book_deposit(input_, now=now)
+    if not isinstance(booked.reply, Applied):
+        return booked
+    return evolve(booked, changes=(*booked.changes, settle_receipt(booked.reply.transaction, now=now)))
 
 
 def record_unmatched(input_: UnmatchedNotified, *, now: Moment) -> Decision:

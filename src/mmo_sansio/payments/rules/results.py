@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore
-from mmo_sansio.payments.evidence import ask_on
+from mmo_sansio.payments.evidence import ask_on, find_contradiction
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.receipts import claim_receipt, receipt_key, receipt_owner
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MAX, next_poll_at
 from mmo_sansio.payments.settlement import complete, reject_result, require_provider_data, why_not_applied
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Source, Stage
+
+_GIVE_ITS_OWN_RECEIPT: Final = "Name the payment's own receipt, or resolve it as failed if no other money has moved."
 
 
 def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
@@ -44,16 +49,22 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
 
 
 def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision:
-    """End a payment by hand. A payment that was never sent to a provider cannot become a success."""
+    """End a payment by hand, unless what is known of its money is against that. A payment that was never sent to a
+    provider cannot become a success, and no receipt makes two of them."""
     before = ledger.transaction(input_.gateway_reference)
-    if before is None:
-        return ignore("There is no such transaction.")
+    if before is None or before.order.provider != input_.provider:
+        return ignore("There is no such transaction.", before)
     to = Stage.SUCCEEDED if input_.error_code is None else Stage.FAILED
     if to not in target_stages(before.progress.stage, input_):
         return ignore(_why_not_ended_so(before.progress.stage, to), before)
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return ignore(f"The amount must be in {before.order.requested.currency}.", before)
+    if (against := find_contradiction(before, succeeded=to is Stage.SUCCEEDED, now=now.time)) is not None:
+        return ignore(against, before)
+    key = receipt_key(input_)
+    if key is not None and (owner := receipt_owner(ledger, key, before.reference)) is not None:
+        return ignore(f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}", before)
     after = advance(
         before,
         input_,
@@ -66,7 +77,7 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
         error_code=input_.error_code,
         error_message=_message(input_.error_code),
     )
-    return complete(before, after)
+    return complete(before, after, *claim_receipt(ledger, key, after, now=now))
 
 
 def _why_not_ended_so(stage: Stage, to: Stage) -> str:

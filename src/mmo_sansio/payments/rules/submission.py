@@ -9,6 +9,7 @@ from typing import Final
 
 from attrs import evolve
 
+from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     MarkRestored,
@@ -18,19 +19,20 @@ from mmo_sansio.messages.inputs import (
     StopPayment,
     WithheldReason,
 )
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
-from mmo_sansio.payments.evidence import ask_on, next_question_at
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, may_have_arrived, next_question_at
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import (
     POLL_INTERVAL_MAX,
     POLL_INTERVAL_MIN,
+    is_too_late_to_submit,
     next_poll_at,
     poll_interval,
-    submission_poll_at,
 )
 from mmo_sansio.payments.states import is_legal
+from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, ProviderData, Source, Stage, Transaction
@@ -41,8 +43,9 @@ _WITHHELD_SOURCES: Final[Mapping[WithheldReason, Source]] = MappingProxyType(
 
 
 def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
-    """Record that the request is about to be sent; a payment of a brand on hold, or that may not be sent, fails
-    instead. `Applied` with the stage SUBMITTING lets the worker send the request, anything else forbids it."""
+    """Record that the request is about to be sent; a payment of a brand on hold, or that may not be sent or might be in
+    flight at its expiry, fails instead. `Applied` with the stage SUBMITTING lets the worker send the request, anything
+    else forbids it."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
@@ -50,16 +53,15 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
         return ignore("Its time is over.", before)
     if ledger.is_held(before.order.brand):
         return _stop(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
-    if input_.withheld is not None:
-        source = _WITHHELD_SOURCES[input_.withheld]
-        return _stop(before, input_, ErrorCode.PROVIDER_UNAVAILABLE, source, now=now)
+    withheld = WithheldReason.TOO_LATE if is_too_late_to_submit(before.order, now=now) else input_.withheld
+    if withheld is not None:
+        return _stop(before, input_, ErrorCode.PROVIDER_UNAVAILABLE, _WITHHELD_SOURCES[withheld], now=now)
     after = advance(
         before,
         input_,
         Stage.SUBMITTING,
-        wake_at=submission_poll_at(before.order, now=now),
+        wake_at=later(now.time, SUBMISSION_TIMEOUT),
         polls=0,
-        hint=None,
         submitted_at=now.time,
         submissions=before.progress.submissions + 1,
         provider_data=_initial_provider_data(before.order),
@@ -113,7 +115,7 @@ def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision
     """Record that the provider has the payment: wait for its result, and poll when it does not come."""
     before = _find_pending(ledger, input_)
     if before is None:
-        return ignore("No such payment waits for this provider.")
+        return _accept_after_end(ledger.transaction(input_.gateway_reference), input_, now=now)
     known = input_.provider_reference or before.progress.provider_reference
     if before.progress.stage is Stage.AWAITING_RESULT and input_.poll_after is None:
         if (known, None) == (before.progress.provider_reference, before.progress.not_found_since):
@@ -135,6 +137,21 @@ def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision
             not_found_since=None,
         )
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
+
+
+def _accept_after_end(before: Transaction | None, input_: ProviderAccepted, *, now: Moment) -> Decision:
+    """Poll a payment that has ended without its provider's word, once; a new id of the provider's goes to the suspense
+    book (S5). The answer to that poll names no further one."""
+    ignored = ignore("No such payment waits for this provider.", before)
+    if before is None or before.order.provider != input_.provider or input_.poll_after is None:
+        return ignored
+    progress = before.progress
+    if progress.provider_data is None or progress.completion_source not in (Source.EXPIRY, Source.MANUAL):
+        return ignored
+    poll = PollProvider(before.reference, provider_reference=input_.provider_reference)
+    if input_.provider_reference in (None, progress.provider_reference):
+        return Decision(Applied(before), intents=(poll,))
+    return Decision(Applied(before), (suspense_entry(input_, SuspenseReason.LATE_RESULT, before, now=now),), (poll,))
 
 
 def _qr_intents(before: Transaction) -> tuple[Intent, ...]:
@@ -175,20 +192,19 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> D
     """Submit again after the provider's word that nothing reached it: the one way back to a submission.
 
     Only the response to the latest poll counts: an older one may precede the submission that is on record now. Where a
-    receipt was reported, or the store was restored since, nothing is sent again.
+    notification has come since that began, or the store was restored, nothing is sent again. A submission that was not
+    polled yet has certainly not arrived, by its own response.
     """
     before = _find_pending(ledger, input_)
     if before is None:
         return ignore("No such payment waits for this provider.")
     if not _is_about_latest_submission(before, input_):
         return ignore("The payment has moved since the provider was polled.", before)
-    if (known := before.progress.evidence) is not None:
-        return ask_on(before, input_, known, next_poll_at(before.order, POLL_INTERVAL_MAX, now=now), now=now)
-    if before.progress.is_restored:
-        at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
-        after = advance(before, input_, before.progress.stage, wake_at=at)
-        return Decision(Applied(after), transition_changes(before, after))
-    after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at)
+    progress = before.progress
+    if may_have_arrived(progress):
+        return ask_on(before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now)
+    submissions = progress.submissions if progress.polls else progress.submissions - 1
+    after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, submissions=submissions)
     return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
 
 

@@ -8,10 +8,10 @@ from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.messages.intents import DeliverCallback, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
-from mmo_sansio.payments.evidence import ask_on, is_settled_by, receipt_entry, settle
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, is_settled_by, receipt_entry, settle
 from mmo_sansio.payments.ledger import Ledger, TransactionLocked
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
+from mmo_sansio.values.clock import Instant, Moment, Span, earlier, elapsed, later
 from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, EXPLANATIONS, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
@@ -20,10 +20,6 @@ POLL_INTERVAL_MIN = Span(2 * clock.SECOND)
 
 POLL_INTERVAL_MAX: Span = clock.HOUR
 """The interval between polls doubles up to this, so that each payment is polled in its last hour."""
-
-SUBMISSION_TIMEOUT = Span(30 * clock.SECOND)
-"""How long a submission may be in flight before the provider is polled about it; longer than any conversation with a
-provider may take."""
 
 FINAL_POLL_BEFORE_EXPIRY = Span(10 * clock.MINUTE)
 """The time of the last poll before the expiry of a payment, however long a provider's interval is."""
@@ -43,9 +39,9 @@ def next_poll_at(order: Order, after: Span, *, now: Moment) -> Instant:
     return last if now.time < last < at else min(at, order.expires_at)
 
 
-def submission_poll_at(order: Order, *, now: Moment) -> Instant:
-    """Return when the provider is polled about a submission that begins now, if nothing is known of it by then."""
-    return min(later(now.time, SUBMISSION_TIMEOUT), order.expires_at)
+def is_too_late_to_submit(order: Order, *, now: Moment) -> bool:
+    """Tell whether a submission that begins now might still be in flight when the order expires."""
+    return elapsed(now.time, order.expires_at) < SUBMISSION_TIMEOUT
 
 
 def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
@@ -79,18 +75,22 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
 
 
 def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Decision:
-    """Fail the payment. When a poll is overdue, as no gateway ran at its time, poll now: money that has moved meanwhile
-    then goes to the suspense book (S5), as does a receipt that the provider has reported and not confirmed."""
+    """Fail the payment. When a poll is overdue, as no gateway ran at its time, or there was none, poll now: money that
+    has moved meanwhile then goes to the suspense book (S5), as does a receipt that the provider has reported and not
+    confirmed."""
     expired, known = _fail(before, input_, ErrorCode.TRANSACTION_EXPIRED, now=now), before.progress.evidence
     if known is not None and not known.is_in_suspense:
         expired = evolve(expired, changes=(*expired.changes, receipt_entry(before, known, now=now)))
-    assert before.progress.wake_at is not None
-    is_poll_overdue = _is_polled(before.progress.stage) and before.progress.wake_at < before.order.expires_at
-    return evolve(expired, intents=(*expired.intents, PollProvider(before.reference))) if is_poll_overdue else expired
+    if not _lacks_poll(before):
+        return expired
+    return evolve(expired, intents=(*expired.intents, PollProvider(before.reference)))
 
 
-def _is_polled(stage: Stage) -> bool:
-    return stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT)
+def _lacks_poll(before: Transaction) -> bool:
+    progress = before.progress
+    assert progress.wake_at is not None
+    is_submitted = progress.stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT)
+    return is_submitted and (progress.polls == 0 or progress.wake_at < before.order.expires_at)
 
 
 def _fail(before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now: Moment) -> Decision:

@@ -74,11 +74,14 @@ def with_poll_interval(
 ) -> ProviderReport:
     """Return the report with the provider's own poll interval, where it names no other.
 
-    Only the reports of submissions and polls say when to poll next; notifications do not.
+    Only the reports of submissions and polls say when to poll next; notifications do not, nor does what is said of a
+    payment that had ended when it was polled.
     """
-    operation = operations.get(operation_key(transaction))
-    if operation is None or not isinstance(report, ProviderAccepted | ProviderUnreachable):
+    if not isinstance(report, ProviderAccepted | ProviderUnreachable):
         return report
-    if report.poll_after is not None:
+    if transaction.progress.stage.is_terminal:
+        return evolve(report, poll_after=None)
+    operation = operations.get(operation_key(transaction))
+    if operation is None or report.poll_after is not None:
         return report
     return evolve(report, poll_after=operation.poll_interval(transaction.progress.polls))

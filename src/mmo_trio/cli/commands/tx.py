@@ -215,6 +215,7 @@ def resolve(
         found = await find_transaction(store, reference, brand)
         resolution = ResolveManually(
             found.reference,
+            found.order.provider,
             user=machine_user().acting_for(operator),
             reason=reason,
             evidence=evidence,

@@ -151,7 +151,7 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.ProviderNeverReceived(about, provider, random.randrange(1, 6)),
         inputs.ProviderCannotTell(about, provider, random.choice((None, 3, 4))),
         inputs.ProviderHinted(about, provider, "?", evidence=random.choice((None, Evidence("RECEIPT1", "0")))),
-        inputs.ResolveManually(about, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
+        inputs.ResolveManually(about, provider, "ada", "statement", random.choice((None, ErrorCode.USER_CANCELLED))),
         inputs.CorrectTimes(about, "ada"),
         inputs.MarkRestored(about, "ada"),
         inputs.TransactionWoke(about),

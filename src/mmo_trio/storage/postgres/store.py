@@ -19,7 +19,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads, TransactionLocked
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
-from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant
+from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant, Span, later
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
@@ -30,6 +30,7 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries
+from mmo_trio.storage.postgres.admin_store import PostgresAdminStore
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
@@ -42,7 +43,7 @@ from mmo_trio.storage.postgres.commits import (
     commit_until_known,
     is_committed,
 )
-from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall, RunCall
 from mmo_trio.storage.postgres.connections import call_with_retry
 from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
 from mmo_trio.storage.postgres.due_work import DueSearch
@@ -136,6 +137,7 @@ class PostgresStore(SqlStore):
         self.retention = PostgresRetentionStore(
             schema=schema, read=self._read_query, write=self._write_query, run=self._read, is_distributed=is_distributed
         )
+        self.admin = PostgresAdminStore(self._read_query, self._write_query, schema.clear_breaker, self._begin_run)
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
@@ -283,12 +285,22 @@ class PostgresStore(SqlStore):
         return await self._read(lambda c: queries.look_up(c, look_ups, is_distributed=self._is_distributed))
 
     async def list_records(self, query: ListRecords) -> Records:
-        async def list_complete(connection: PostgresConnection) -> Records:
-            await self._records_horizon.advance(connection, query.end)
-            return await queries.run_in_snapshot(connection, list_records(query))
+        """Read a page that ends with a payment of a clock that is ahead, beyond the horizon, once more behind it."""
+        run, horizon = self._begin_run(), self._records_horizon
+
+        async def read(query: ListRecords) -> Records:
+            return await run(lambda connection: queries.run_in_snapshot(connection, list_records(query)))
 
         try:
-            return await self._read(list_complete)
+            await horizon.advance(run, query.end)
+            complete = horizon.known
+            page = await read(query)
+            if page.last is None or page.last.created_at < complete:
+                return page
+            end = later(page.last.created_at, Span(1))
+            await horizon.advance(run, end, passes_present=True)
+            whole = await read(evolve(query, end=end))
+            return evolve(whole, has_next=whole.has_next or page.has_next)
         except OutcomeUnknown as error:
             raise StoreUnavailable("the standby does not confirm how far records are complete") from error
 
@@ -343,13 +355,29 @@ class PostgresStore(SqlStore):
         deadline = trio.current_time() + _INTEGRITY_CHECK_TIMEOUT_S
         return await run_to_end(lambda: call_with_retry(self._reader_pool, check, deadline))
 
+    async def rows_without_partition(self) -> Sequence[str]:
+        """Return a sentence for each table that has rows for whose time no partition was made."""
+        return await self._read(partitions.rows_without_partition)
+
+    @property
+    def purge_steps(self) -> Sequence[Callable[[], Awaitable[None]]]:
+        """Return what is done now and then, each by itself: delete what no process needs any more, make the partitions
+        that are needed soon, and have the server gather the statistics of tables that have none, such as those of a
+        restored dump."""
+        purge_commit_records = partial(maintenance.purge_commit_records, is_distributed=self._is_distributed)
+        steps = (
+            ownership.purge,
+            purge_commit_records,
+            partitions.maintain_partitions,
+            partitions.take_over_past,
+            analyze_unknown_tables,
+        )
+        return [partial(self._read, step) for step in steps]
+
     async def purge(self) -> None:
-        """Delete what no process needs any more, make the partitions that are needed soon, and have the server gather
-        the statistics of tables that have none, such as those of a restored dump."""
-        await self._read(ownership.purge)
-        await self._read(partial(maintenance.purge_commit_records, is_distributed=self._is_distributed))
-        await self._read(partitions.maintain_partitions)
-        await self._read(analyze_unknown_tables)
+        """Do all of that."""
+        for step in self.purge_steps:
+            await step()
 
     async def roll_up_counts(self) -> None:
         """Add what commits have counted of late to the figures."""
@@ -384,6 +412,15 @@ class PostgresStore(SqlStore):
 
         deadline = trio.current_time() + min(self._timeout_s, timeout_s)
         return await run_to_end(lambda: call_with_retry(self._reader_pool, call, deadline))
+
+    def _begin_run(self) -> RunCall:
+        """Return how to run calls that have one deadline together, with pauses between them."""
+        deadline = trio.current_time() + self._timeout_s
+
+        async def run(call: PostgresCall[T], /) -> T:
+            return await self._read(call, timeout_s=deadline - trio.current_time())
+
+        return run
 
     async def _write(self, call: PostgresCall[T], stamp: Instant = Instant(0)) -> T:
         """Commit a change that isn't decided."""

@@ -391,8 +391,9 @@ def _retry_delay_s(attempts: int, max_s: float) -> float:
 
 
 def _with_hint(work: WorkItem) -> Transaction:
-    """Return the transaction to poll, with the hint that caused the poll."""
+    """Return the transaction to poll, with the hint or the provider's id that caused the poll."""
     about, intent = work.transaction, work.intent
-    if not isinstance(intent, PollProvider) or intent.hint is None:
+    if not isinstance(intent, PollProvider):
         return about
-    return evolve(about, progress=evolve(about.progress, hint=intent.hint))
+    hint, known = intent.hint or about.progress.hint, intent.provider_reference or about.progress.provider_reference
+    return evolve(about, progress=evolve(about.progress, hint=hint, provider_reference=known))

@@ -16,11 +16,12 @@ from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
 from mmo_sansio.messages.replies import Applied, Ignored, Reply
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_sansio.values.clock import Span
+from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.model import Source, Stage
 from mmo_trio.engine import batch as batch_module
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.engine.one_shot import submit_once
-from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
+from mmo_trio.storage.conformance.inputs import DELIVERED, claimed, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres, startup
 from mmo_trio.storage.postgres.connections import WRITER_SETUP
@@ -79,12 +80,17 @@ def channel_locked(database: str) -> Iterator[psycopg.Connection]:
 
 
 async def a_commit_waits(database: str) -> None:
+    while lock_waits(database) != 1:  # noqa: ASYNC110  (the database tells no events)
+        await trio.sleep(0.01)
+
+
+def lock_waits(database: str) -> int:
+    """Return how many commits wait for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with psycopg.connect(database, autocommit=True) as connection:
-        waiting = (
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        while connection.execute(waiting).fetchone() != (1,):  # noqa: ASYNC110  (the database tells no events)
-            await trio.sleep(0.01)
+        row = connection.execute(waiting).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def rollbacks(database: str) -> int:
@@ -131,6 +137,39 @@ async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(d
         assert [line.input_name for line in timeline] == [*expected, "ProviderSucceeded"]
         assert [each.statistics().failed_batches for each in (one, other)] == [0, 0]
     assert rollbacks(database) == before
+
+
+@pytest.mark.finding("money-postgres-1")
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize("is_deposit_first", [True, False])
+async def test_a_receipt_that_two_gateways_settle_at_once_settles_one_thing(
+    database: str, *, is_deposit_first: bool
+) -> None:
+    """A till's confirmation names no payment, and comes in the second of the prompt's result."""
+    inputs: list[Input] = [
+        claimed("RKL51ZDR4F", 20, trust=DepositTrust.CONFIRMED),
+        evolve(succeeded(CONTENDED), provider_reference="RKL51ZDR4F", settles_receipt=True),
+    ]
+    first, second = inputs if is_deposit_first else reversed(inputs)
+    async with two_gateways(database) as (one, other), trio.open_nursery() as nursery:
+        with channel_locked(database) as locking:
+            begin_commit_that_waits(one, first)
+            await a_commit_waits(database)
+            later_one, is_over = other.enqueue(second), trio.Event()
+
+            async def wait_for_reply() -> None:
+                await later_one.reply()
+                is_over.set()
+
+            nursery.start_soon(wait_for_reply)
+            while lock_waits(database) < 2 and not is_over.is_set():  # noqa: ASYNC110  (the database tells no events)
+                await trio.sleep(0.01)
+            locking.commit()
+        await is_over.wait()
+        (entry,) = await other.store.admin.suspense()
+        assert entry.reason is SuspenseReason.CONFLICTING_DEPOSIT
+        is_booked = await other.store.transaction(reference(20)) is not None
+        assert is_booked is is_deposit_first
 
 
 async def test_inputs_about_a_locked_payment_keep_their_order(database: str) -> None:

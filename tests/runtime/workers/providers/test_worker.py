@@ -22,7 +22,8 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
-from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN, SUBMISSION_TIMEOUT
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
+from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.common.operations import (
     PAYIN_RESUBMISSION_PERIOD,
@@ -51,6 +52,8 @@ class PlainProvider:
     is_broken: bool = False
     hints: list[str | None] = Factory(list)
     """The hint of each poll about a payment that had ended."""
+    known_as: list[str | None] = Factory(list)
+    """The id of each such poll."""
     operations: Mapping[OperationKey, ProviderOperation] = Factory(dict)
 
     def scope_of(self, request: HttpRequest) -> None:
@@ -73,6 +76,7 @@ class PlainProvider:
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         if transaction.progress.stage.is_terminal:
             self.hints.append(transaction.progress.hint)
+            self.known_as.append(transaction.progress.provider_reference)
         return (yield from self._talk("GET", transaction))
 
     def read_notification(self, request: HttpRequest) -> UnmatchedNotified:
@@ -328,6 +332,16 @@ async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_second
         await trio.sleep(60)
         assert [round(at - began, 3) for at, _ in harness.sent] == [0, 2, 4]
         assert harness.provider.hints == ["hint 0", "hint 19", "hint 39"]
+
+
+@pytest.mark.finding("money-rules-5")
+async def test_a_payment_that_has_ended_is_polled_by_the_id_that_came_too_late(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(answers=[succeeds, has_it])) as harness:
+        await harness.create()
+        await harness.worker.wait_idle()
+        harness.worker_takes(harness.engine.work(PollProvider(REFERENCE, provider_reference="ws_CO_1")))
+        await trio.sleep(60)
+        assert (harness.methods, harness.provider.known_as) == (["POST", "GET"], ["ws_CO_1"])
 
 
 @pytest.mark.spec("S3", "S5")

@@ -14,8 +14,8 @@ from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.rules.timers import SUBMISSION_TIMEOUT
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
@@ -449,12 +449,14 @@ def test_a_web_payment_waits_for_its_payer_whatever_is_reserved() -> None:
     assert created.progress.stage is Stage.AWAITING_CUSTOMER
 
 
+@pytest.mark.finding("money-rules-5")
 @pytest.mark.spec("S6")
-def test_a_submission_is_polled_no_later_than_the_payment_expires() -> None:
-    soon = evolve(RESERVED, terms=Terms(pending_timeout=Span(SUBMISSION_TIMEOUT // 2)))
-    decision = decide(Ledger(), soon, now=START)
-    created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
-    assert created.progress.wake_at == created.order.expires_at
+def test_what_would_expire_in_flight_is_not_submitted_as_it_is_created() -> None:
+    for timeout, stage in ((SUBMISSION_TIMEOUT, Stage.SUBMITTING), (SUBMISSION_TIMEOUT - 1, Stage.CREATED)):
+        soon = evolve(RESERVED, terms=Terms(pending_timeout=Span(timeout)))
+        decision = decide(Ledger(), soon, now=START)
+        created = next(each.transaction for each in decision.changes if isinstance(each, TransactionCreated))
+        assert (created.progress.stage, created.progress.wake_at) == (stage, created.order.expires_at)
 
 
 def test_a_creation_reads_the_brands_on_hold_only_if_it_may_be_sent_at_once() -> None:

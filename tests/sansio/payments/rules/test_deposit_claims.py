@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from attrs import define, evolve
 
-from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.messages.changes import DepositClaimChanged, SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.inputs import DepositAnswered, DepositClaimWoke, DepositNotified, Input
 from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored, Reply
+from mmo_sansio.payments.decide import decide
+from mmo_sansio.payments.evidence import find_contradiction
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.rules.deposits import CLAIM_LIFETIME, FIRST_LOOK_AT_PROMPT, NOT_FOUND_IS_FINAL_AFTER
-from mmo_sansio.payments.stuck import contradicting_entry
 from mmo_sansio.testing import (
     KES,
     REFERENCE,
@@ -321,6 +322,120 @@ def test_a_prompt_that_succeeds_with_a_receipt_that_settled_another_payment_stan
     assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, None)]
 
 
+@pytest.mark.finding("money-rules-1")
+@pytest.mark.spec("S4")
+def test_a_receipt_that_a_deposit_has_ends_no_other_payment_by_hand() -> None:
+    world = with_prompt_without_id()
+    world.receive(believed(payment=None))
+    refused = world.receive(a_resolution(provider_reference=RECEIPT))
+    assert isinstance(refused, Ignored)
+    assert refused.reason == (
+        f"The provider's reference {RECEIPT} is the receipt of the deposit {UNUSED_REFERENCE}. Name the payment's own"
+        " receipt, or resolve it as failed if no other money has moved."
+    )
+    assert world.payment.status is Status.PENDING
+    assert isinstance(world.receive(a_resolution(provider_reference=OTHER_RECEIPT)), Applied)
+
+
+@pytest.mark.finding("money-rules-1")
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED])
+@pytest.mark.parametrize("named", [None, numbered_reference(7)])
+def test_a_receipt_that_has_ended_a_payment_by_hand_makes_no_deposit(named: str | None, trust: DepositTrust) -> None:
+    world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
+    world.receive(a_resolution(provider_reference=RECEIPT))
+    world.receive(told(named, trust=trust))
+    world.receive(answer(named))
+    assert (world.payment.status, world.deposits) == (Status.SUCCESS, [])
+    assert world.gateway.transaction(numbered_reference(7)).status is Status.PENDING
+    assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, named, RECEIPT, "150.00 KES")]
+
+
+@pytest.mark.finding("money-rules-1")
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize(
+    ("claimed", "owner"),
+    [
+        (told(numbered_reference(7)), f"the payment {numbered_reference(7)}"),
+        (told(None), "a deposit that belongs to no payment yet"),
+        (a_resolution(numbered_reference(7), provider_reference=RECEIPT), f"the payment {numbered_reference(7)}"),
+        (
+            succeeded(numbered_reference(7), provider_reference=RECEIPT, settles_receipt=True),
+            f"the payment {numbered_reference(7)}",
+        ),
+    ],
+    ids=["a claim", "an unnamed claim", "by hand", "a result"],
+)
+def test_a_receipt_that_another_payment_claims_ends_none_by_hand(claimed: Input, owner: str) -> None:
+    world = add_payment(with_payment(), Operation.QR_PAYIN, 7)
+    world.receive(claimed)
+    refused = world.receive(a_resolution(provider_reference=RECEIPT))
+    assert isinstance(refused, Ignored)
+    assert f"is the receipt of {owner}." in refused.reason
+    assert isinstance(world.receive(a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT)), Applied)
+
+
+@pytest.mark.finding("money-rules-1")
+def test_a_claim_that_names_the_payment_is_explained_by_its_end_by_hand() -> None:
+    world = with_payment()
+    world.receive(told())
+    assert isinstance(world.receive(a_resolution(provider_reference=RECEIPT)), Applied)
+    world.wait(FIRST_LOOK_AT_PROMPT)
+    assert (world.claim.wake_at, world.suspense) == (None, [])
+
+
+@pytest.mark.finding("money-postgres-1")
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize("is_deposit_first", [True, False])
+def test_of_a_result_and_a_deposit_at_once_only_one_gets_the_receipt(*, is_deposit_first: bool) -> None:
+    """Two processes decide by what both have loaded: their changes collide, so the later one is decided again."""
+    ledger = with_payment().gateway.ledger
+    inputs: list[Input] = [believed(payment=None), succeeded(provider_reference=RECEIPT, settles_receipt=True)]
+    first, second = inputs if is_deposit_first else reversed(inputs)
+    overtaken = decide(ledger, second, now=START)
+    ledger.apply(decide(ledger, first, now=START).changes)
+    keys = [each.key for each in overtaken.changes if isinstance(each, DepositClaimChanged)]
+    assert keys == [("test", RECEIPT)]
+    with pytest.raises(AssertionError):
+        ledger.apply(each for each in overtaken.changes if isinstance(each, DepositClaimChanged))
+    again = decide(ledger, second, now=START)
+    (entry,) = [each for each in again.changes if isinstance(each, SuspenseRecorded)]
+    assert entry.reason is SuspenseReason.CONFLICTING_DEPOSIT
+
+
+@pytest.mark.finding("money-postgres-1")
+@pytest.mark.spec("S4")
+def test_a_deposit_that_was_booked_at_once_is_booked_once() -> None:
+    world = Clockwork(Gateway())
+    assert isinstance(world.receive(believed(payment=None)), Applied)
+    for again in (believed(payment=None), told(None), believed(payment=None, trust=DepositTrust.LISTED)):
+        assert isinstance(world.receive(again), Ignored)
+    assert (len(world.deposits), world.suspense, world.claim.wake_at) == (1, [], None)
+    strange = believed(payment=None, brand=None, receipt=OTHER_RECEIPT)
+    world.receive(strange)
+    world.receive(evolve(strange, brand=a_brand(), gateway_reference=REFERENCE))  # It has an owner now.
+    assert len(world.deposits) == 2
+
+
+# What is known of a payment's money against its failure by hand.
+
+
+@pytest.mark.finding("money-rules-4")
+@pytest.mark.spec("S5")
+def test_a_claim_that_names_the_payment_speaks_against_its_failure_by_hand() -> None:
+    world = with_payment()
+    world.receive(told())
+    (claim,) = world.gateway.ledger.claims.values()
+    assert find_contradiction(world.payment, succeeded=False, claims=[claim]) == (
+        f"Test Money must first answer whether it has the receipt {RECEIPT}, which names this payment."
+    )
+    world.receive(answer())
+    assert find_contradiction(world.payment, succeeded=False, claims=[world.claim]) == (
+        f"Test Money has confirmed the receipt {RECEIPT}, which names this payment."
+    )
+    assert find_contradiction(world.payment, succeeded=True, claims=[world.claim]) is None
+
+
 @pytest.mark.finding("security-4")
 def test_a_second_payer_of_a_qr_code_is_on_record_with_the_receipt() -> None:
     world = with_payment(Operation.QR_PAYIN)
@@ -418,8 +533,8 @@ def test_a_qr_payment_of_another_amount_is_tied_to_it_and_is_evidence(amount: Mo
     assert world.payment.progress.stage is Stage.AWAITING_RESULT
     assert world.suspense == [(SuspenseReason.AMOUNT_DIFFERS, REFERENCE, RECEIPT, str(amount))]
     entries = [(each.reason, each.content) for each in world.gateway.suspense]
-    assert contradicting_entry(False, entries, provider="M-Pesa")
-    assert not contradicting_entry(True, entries, provider="M-Pesa")
+    assert find_contradiction(world.payment, succeeded=False, entries=entries)
+    assert not find_contradiction(world.payment, succeeded=True, entries=entries)
 
 
 # A prompt of which the operator has told nothing.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mmo_sansio.messages.changes import (
+    DepositClaimChanged,
     DepositRecorded,
     JournalEntry,
     SuspenseReason,
@@ -97,9 +98,11 @@ def test_a_deposit_is_a_success_at_birth() -> None:
 @pytest.mark.spec("S4", "K1")
 def test_a_deposit_is_recorded_with_its_identity_and_called_back() -> None:
     decision = decide(Ledger(), a_deposit(), now=START)
-    recorded, made, _ = decision.changes
+    recorded, made, claimed, _ = decision.changes
     assert recorded == DepositRecorded("test", "DEP-1", REFERENCE)
     assert isinstance(made, TransactionCreated)
+    assert isinstance(claimed, DepositClaimChanged)
+    assert (claimed.before, claimed.key) == (None, ("test", "DEP-1"))
     assert decision.intents == (DeliverCallback(REFERENCE),)
 
 

@@ -76,9 +76,10 @@ def test_an_empty_hint_forgets_nothing() -> None:
 
 
 @pytest.mark.spec("S6")
-def test_a_new_submission_knows_nothing_of_hints_about_the_last() -> None:
+@pytest.mark.finding("money-rules-7")
+def test_a_submission_forgets_no_hint() -> None:
     before = a_transaction(Stage.CREATED, hint="receipt 1")
-    assert after(decided(before, a_begin_submission())).progress.hint is None
+    assert after(decided(before, a_begin_submission())).progress.hint == "receipt 1"
 
 
 @pytest.mark.spec("S6")

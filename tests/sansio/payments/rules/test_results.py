@@ -15,6 +15,7 @@ from mmo_sansio.messages.intents import DeliverCallback, IntentKind
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.testing import (
     KES,
     PROVIDER_TITLE,
@@ -27,9 +28,9 @@ from mmo_sansio.testing import (
     ledger_with,
     succeeded,
 )
-from mmo_sansio.values.clock import DAY, SECOND, Span, later
+from mmo_sansio.values.clock import DAY, SECOND, Span, earlier, later
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
-from mmo_sansio.values.model import Progress, ProviderData, Source, Stage, Status, Transaction
+from mmo_sansio.values.model import Evidence, Progress, ProviderData, Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
 
 NOW = later(START, Span(5 * SECOND))
@@ -79,9 +80,20 @@ def test_a_success_with_less_than_was_requested_stands_before_a_person(paid: Mon
     assert (content["result"], content["amount"], content["providerReference"]) == ("success", str(paid), "PROV-1")
 
 
+@pytest.mark.finding("money-rules-12")
+@pytest.mark.spec("S2")
+def test_a_success_with_more_than_was_requested_stands_before_a_person() -> None:
+    decision = decided(WAITING, succeeded(final=KES(15_000), provider_reference="PROV-1"))
+    assert isinstance(decision.reply, Applied)
+    assert decision.reply.transaction.progress.final == KES(15_000)
+    (noted,) = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
+    assert (noted.reason, noted.gateway_reference) == (SuspenseReason.SETTLED_MORE, REFERENCE)
+    assert json.loads(noted.content)["amount"] == "15000.00 KES"
+
+
 @pytest.mark.finding("security-25")
-@pytest.mark.parametrize("paid", [None, KES(150), KES(151)])
-def test_a_success_with_no_less_leaves_no_entry(paid: Money | None) -> None:
+@pytest.mark.parametrize("paid", [None, KES(150)])
+def test_a_success_with_what_was_requested_leaves_no_entry(paid: Money | None) -> None:
     changes = decided(WAITING, succeeded(final=paid)).changes
     assert not [each for each in changes if isinstance(each, SuspenseRecorded)]
 
@@ -263,12 +275,33 @@ def test_an_operator_makes_it_a_success(stage: Stage) -> None:
 @pytest.mark.parametrize("stage", [each for each in Stage if not each.is_terminal], ids=str)
 def test_an_operator_makes_it_a_failure(stage: Stage) -> None:
     code = ErrorCode.PROVIDER_UNAVAILABLE
-    progress = ended(a_transaction(stage), a_resolution(error_code=code, final=KES(140)))
+    before = a_transaction(stage, submitted_at=earlier(START, SUBMISSION_TIMEOUT))
+    progress = ended(before, a_resolution(error_code=code, final=KES(140)))
     assert progress.stage is Stage.FAILED
     assert progress.final is None
     assert progress.completion_source is Source.MANUAL
     assert progress.error_code is code
     assert progress.error_message == EXPLANATIONS[code].meaning
+
+
+@pytest.mark.finding("money-rules-4")
+@pytest.mark.spec("S6")
+def test_a_payment_whose_submission_may_be_in_flight_is_not_failed_by_hand() -> None:
+    failure = a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT)
+    before = a_transaction(Stage.SUBMITTING, submitted_at=earlier(NOW, Span(SUBMISSION_TIMEOUT - 1)))
+    reason = "Test Money may be receiving it just now: try again in 30 seconds."
+    assert decided(before, failure) == Decision(Ignored(reason, before))
+    over = a_transaction(Stage.SUBMITTING, submitted_at=earlier(NOW, SUBMISSION_TIMEOUT))
+    assert ended(over, failure).stage is Stage.FAILED
+    assert ended(before, a_resolution()).stage is Stage.SUCCEEDED
+
+
+@pytest.mark.finding("money-rules-4")
+@pytest.mark.spec("S5")
+def test_a_reported_receipt_is_not_contradicted_by_hand() -> None:
+    before = a_transaction(Stage.AWAITING_RESULT, evidence=Evidence("RECEIPT1", "0", reported_at=START))
+    reason = "Test Money has reported the receipt RECEIPT1."
+    assert decided(before, a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT)) == Decision(Ignored(reason, before))
 
 
 def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
@@ -298,8 +331,9 @@ def test_a_resolution_before_submission_withdraws_the_wish_to_submit() -> None:
         (FAILURE, a_resolution(), "The transaction has failed, and a result does not change."),
         (SUCCESS, a_resolution(), "The transaction has already succeeded."),
         (WAITING, a_resolution(final=Money(1, "UGX")), "The amount must be in KES."),
+        (WAITING, a_resolution(provider="other"), "There is no such transaction."),
     ],
-    ids=["unknown", "created", "awaiting", "succeeded", "failed", "already", "currency"],
+    ids=["unknown", "created", "awaiting", "succeeded", "failed", "already", "currency", "provider"],
 )
 def test_a_resolution_that_does_nothing_says_why(before: Transaction | None, given: Input, reason: str) -> None:
     assert decided(before, given) == Decision(Ignored(reason, before))

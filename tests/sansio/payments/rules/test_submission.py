@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 
 import pytest
+from attrs import evolve
 
-from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, TransactionAdvanced
+from mmo_sansio.messages.changes import (
+    IntentConcluded,
+    JournalEntry,
+    SuspenseReason,
+    SuspenseRecorded,
+    TransactionAdvanced,
+)
 from mmo_sansio.messages.inputs import BeginSubmission, Input, MarkRestored, WithheldReason
 from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.rules.timers import FINAL_POLL_BEFORE_EXPIRY, SUBMISSION_TIMEOUT
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
+from mmo_sansio.payments.rules.timers import FINAL_POLL_BEFORE_EXPIRY
 from mmo_sansio.testing import (
     PROVIDER_TITLE,
     REFERENCE,
@@ -23,13 +31,14 @@ from mmo_sansio.testing import (
     a_transaction,
     a_wake,
     accepted,
+    hinted,
     ledger_with,
     never_received,
     unreachable,
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Progress, ProviderData, Source, Stage, Transaction
+from mmo_sansio.values.model import Evidence, Progress, ProviderData, Source, Stage, Transaction
 
 NOW = later(START, Span(5 * SECOND))
 EXPIRES = later(START, Span(3 * DAY))
@@ -91,7 +100,47 @@ def test_nothing_is_submitted_from_the_moment_of_expiry() -> None:
     for now in (EXPIRES, EXPIRES + 1):
         over = Decision(Ignored("Its time is over.", before))
         assert decided(before, a_begin_submission(), now=Instant(now)) == over
-    assert moved(before, a_begin_submission(), now=earlier(EXPIRES, Span(1))).wake_at == EXPIRES
+
+
+@pytest.mark.finding("money-rules-5")
+@pytest.mark.spec("S3", "S6")
+def test_nothing_is_submitted_that_would_expire_in_flight() -> None:
+    last = earlier(EXPIRES, SUBMISSION_TIMEOUT)
+    assert moved(a_transaction(), a_begin_submission(), now=last).wake_at == EXPIRES
+    withheld = moved(a_transaction(), a_begin_submission(), now=later(last, Span(1)))
+    assert (withheld.stage, withheld.error_code) == (Stage.FAILED, ErrorCode.PROVIDER_UNAVAILABLE)
+    assert (withheld.completion_source, withheld.submissions) == (Source.EXPIRY, 0)
+
+
+ENDED_WITHOUT_A_WORD = [
+    a_transaction(Stage.FAILED, completion_source=Source.EXPIRY),
+    a_transaction(Stage.FAILED, completion_source=Source.MANUAL),
+    a_transaction(Stage.SUCCEEDED, completion_source=Source.MANUAL),
+]
+
+
+@pytest.mark.finding("money-rules-5")
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize("before", ENDED_WITHOUT_A_WORD, ids=["expired", "failed by hand", "success by hand"])
+def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(before: Transaction) -> None:
+    decision = decided(before, accepted(provider_reference="ws_CO_1", poll_after=MINUTE))
+    noted, _ = decision.changes
+    assert isinstance(noted, SuspenseRecorded)
+    assert (noted.reason, noted.gateway_reference) == (SuspenseReason.LATE_RESULT, REFERENCE)
+    assert json.loads(noted.content) == {"result": "accepted", "source": "poll", "providerReference": "ws_CO_1"}
+    assert decision.intents == (PollProvider(REFERENCE, provider_reference="ws_CO_1"),)
+    answer = accepted(provider_reference="ws_CO_1")  # Of a payment that has ended it names no next poll.
+    assert decided(before, answer) == Decision(Ignored("No such payment waits for this provider.", before))
+
+
+@pytest.mark.finding("money-rules-5")
+@pytest.mark.spec("S5")
+def test_an_acceptance_after_the_operators_own_result_says_nothing() -> None:
+    for stage in (Stage.SUCCEEDED, Stage.FAILED):
+        given = accepted(provider_reference="ws_CO_1", poll_after=MINUTE)
+        assert why_ignored(a_transaction(stage), given) == "No such payment waits for this provider."
+    never_sent = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY, provider_data=None)
+    assert why_ignored(never_sent, given) == "No such payment waits for this provider."
 
 
 @pytest.mark.spec("S6")
@@ -247,6 +296,37 @@ def test_submissions_are_counted() -> None:
     again = decide(ledger_with(before), a_begin_submission(), now=START)
     assert isinstance(again.reply, Applied)
     assert again.reply.transaction.progress.is_resubmission
+
+
+@pytest.mark.finding("money-rules-2")
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("polls", [0, 1])
+def test_a_submission_that_certainly_never_left_counts_for_nothing(polls: int) -> None:
+    """Only a poll can have denied one that may have arrived."""
+    before = a_transaction(Stage.SUBMITTING, submissions=1, polls=polls)
+    sent_back = decided(before, never_received()).reply
+    assert isinstance(sent_back, Applied)
+    again = moved(sent_back.transaction, a_begin_submission())
+    assert again.is_resubmission is (polls > 0)
+
+
+@pytest.mark.finding("money-rules-7")
+@pytest.mark.spec("S5", "S6")
+@pytest.mark.parametrize("polls", [0, 1])
+@pytest.mark.parametrize("told", [hinted(content="id 1"), hinted(content="id 1", evidence=Evidence("RECEIPT1", "0"))])
+def test_nothing_is_sent_again_that_a_notification_has_named(told: Input, polls: int) -> None:
+    """The provider's "never received" left before the notification came, and speaks of this submission."""
+    before = a_transaction(Stage.SUBMITTING, polls=polls, wake_at=later(NOW, HOUR))
+    hint = decided(before, told).reply
+    assert isinstance(hint, Applied)
+    version = hint.transaction.progress.version
+    for denied in (never_received(version=version), evolve(never_received(version=0), submitted_at=START)):
+        decision = decided(hint.transaction, denied)
+        assert isinstance(decision.reply, Applied)
+        progress = decision.reply.transaction.progress
+        assert (progress.stage, progress.hint, decision.intents) == (Stage.SUBMITTING, "id 1", ())
+        assert progress.wake_at is not None
+        assert NOW < progress.wake_at <= later(NOW, HOUR)
 
 
 @pytest.mark.finding("security-10")

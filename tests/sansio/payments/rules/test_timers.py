@@ -188,12 +188,15 @@ def test_a_confirmed_payment_outlives_its_page() -> None:
 
 @pytest.mark.spec("S3", "S5", "S6")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
+@pytest.mark.finding("money-rules-5")
 def test_a_payment_that_expires_without_a_poll_that_was_due_is_polled_as_it_ends(stage: Stage) -> None:
     """A gateway that was down for days must learn which money has moved meanwhile; the result goes to the suspense
     book."""
     was_down = woken(a_transaction(stage, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
     assert was_down.intents == (DeliverCallback(REFERENCE), PollProvider(REFERENCE))
-    in_time = woken(a_transaction(stage, wake_at=EXPIRES), now=EXPIRES)
+    in_time = woken(a_transaction(stage, wake_at=EXPIRES, polls=1), now=EXPIRES)
     assert in_time.intents == (DeliverCallback(REFERENCE),)
+    never_polled = woken(a_transaction(stage, wake_at=EXPIRES), now=EXPIRES)
+    assert never_polled.intents == (DeliverCallback(REFERENCE), PollProvider(REFERENCE))
     never_sent = woken(a_transaction(Stage.CREATED, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
     assert never_sent.intents == (DeliverCallback(REFERENCE),)

@@ -22,6 +22,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
+from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
 from mmo_sansio.providers.common.interface import (
     DepositAnswer,
@@ -38,7 +39,7 @@ from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, PROMPT_LIFETIME
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, password, timestamp
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
-from mmo_sansio.testing.builders import KES, REFERENCE, START, a_party, a_transaction
+from mmo_sansio.testing.builders import KES, REFERENCE, START, a_begin_submission, a_party, a_transaction, ledger_with
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
@@ -344,6 +345,30 @@ def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(
     for kind in ("payin", "payout", "tax"):
         report = submitted(kind, status, {"errorCode": code, "errorMessage": message}, submissions=2)
         assert isinstance(report, ProviderFailed if is_listed else ProviderUnreachable)
+
+
+@pytest.mark.finding("money-rules-2")
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("status", [400, 403, 404, 422])
+@pytest.mark.parametrize("kind", ["payin", "tax"])
+def test_a_prompt_whose_first_attempt_never_left_ends_with_the_refusal_of_its_second(kind: str, status: int) -> None:
+    """There is no id to ask by: it would be pending for days."""
+    gateway = Gateway()
+    gateway.ledger = ledger_with(payment(kind, Stage.CREATED))
+
+    def submit(exchange: Callable[[HttpRequest], HttpResponse]) -> Transaction:
+        gateway.receive(a_begin_submission(), now=START)
+        begun = gateway.transaction(REFERENCE)
+        gateway.receive(drive(adapter().submit(begun, now=START), exchange), now=START)
+        return gateway.transaction(REFERENCE)
+
+    def never_leaves(request: HttpRequest) -> HttpResponse:
+        raise ExchangeFailed("connection refused", may_have_arrived=False)
+
+    for first in (never_leaves, answering(429, b"")):
+        assert submit(first).progress.stage is Stage.CREATED
+    ended = submit(answering(status, b"<html>forbidden</html>")).progress
+    assert (ended.stage, ended.error_code) == (Stage.FAILED, ErrorCode.MERCHANT_MISCONFIGURED)
 
 
 UNKNOWN = [

@@ -1,0 +1,69 @@
+"""Write `docs/concurrency.md`: the pairs of inputs that may not be decided without each other, and what excludes it.
+
+PYTHONPATH=src:. python docs/make_pairs.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.input_pairs import Footprint, Pair, RowKind, kinds, pairs, representatives
+
+PAGE = Path(__file__).with_name("concurrency.md")
+
+HEAD = """\
+# Concurrent inputs
+
+Processes that share a store decide at the same time, each from what it has loaded. Where one input reads what the other
+writes, something has to exclude that each is decided as if the other was not there: one receipt could be booked twice.
+
+Mostly it is a row that both write: the later commit finds it changed, or its key taken, and is decided again. On one
+server of PostgreSQL a payment is also locked from the load on, so that the later input waits; where tables are
+distributed it is not. On SQLite each input is decided after the commit of the one before.
+
+This page is made by `docs/make_pairs.py` from the keys that `reads` names, and from what every kind of input writes
+after a number of histories; a test compares the two. Another test plays each pair in both orders, so that the second
+input ends between the load and the commit of the first (`tests/runtime/storage/test_input_pairs.py`). A form of an
+input that reads or writes something else is added to `tests/support/input_variants.py`."""
+
+LEGEND = """\
+The numbers of the pairs are those above. Where it is not needed, the outcome is that of a sequence even if each is
+decided without the other."""
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    every = pairs()
+    footprints = dict.fromkeys(each.footprint for pair in every for each in (pair.one, pair.other))
+    numbers = {each: number for number, each in enumerate(footprints, 1)}
+    titles = ("## What is read and written", "## What excludes what")
+    parts = (HEAD, titles[0], _inputs(every, numbers), titles[1], LEGEND, _exclusions(every, numbers))
+    return "\n\n".join(parts) + "\n"
+
+
+def _inputs(every: Sequence[Pair], numbers: dict[Footprint, int]) -> str:
+    rows = ["| | Inputs | Read | Write |", "|---|---|---|---|"]
+    accesses = [each for pair in every for each in (pair.one, pair.other)]
+    for footprint, number in numbers.items():
+        names = dict.fromkeys(each.variant for each in accesses if each.footprint == footprint)
+        rows.append(f"| {number} | {', '.join(names)} | {' | '.join(map(_names, footprint))} |")
+    return "\n".join(rows)
+
+
+def _names(found: Sequence[RowKind]) -> str:
+    return ", ".join(f"`{each}`" for each in found)
+
+
+def _exclusions(every: Sequence[Pair], numbers: dict[Footprint, int]) -> str:
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for each in representatives(every):
+        one, other = sorted((numbers[each.one.footprint], numbers[each.other.footprint]))
+        found.setdefault((each.exclusion, _names(kinds(each.common))), {})[f"{one} and {other}"] = None
+    rows = ["| Read by one, written by the other | Excluded by | Pairs |", "|---|---|---|"]
+    rows += [f"| {common} | {exclusion} | {', '.join(who)} |" for (exclusion, common), who in sorted(found.items())]
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
