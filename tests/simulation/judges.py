@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted
+from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, ProviderNeverReceived
 from mmo_sansio.values.clock import DAY, SECOND, from_datetime
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction, Type
@@ -144,14 +144,15 @@ def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str
 def every_payment_ends_once_nothing_is_wrong(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """S3, S6: when the last fault is over, what was left is taken up, and operators are asked, within the longest pause
     between two polls. A prompt of M-Pesa whose answer was lost can be asked about only since its notification. Where an
-    operator has contradicted a success that it reported, the payment waits for a person."""
+    operator has contradicted a success that it reported, or knows nothing of what it has notified us of, the payment
+    waits for a person."""
     quiet_s = max((each.ended_s for each in world.periods), default=0.0)
     for reference, each in books.transactions.items():
         if each.progress.completed_at is None or _may_have_lost_time(world) or _cannot_be_asked_about(each):
             continue
-        if _ending(world, each) is PaymentEnding.NEVER or _is_contradicted(each):
-            continue
         stages = world.commits.stages[reference]
+        if _ending(world, each) is PaymentEnding.NEVER or _is_contradicted(each) or _is_denied(each, stages):
+            continue
         since_s = max(quiet_s, can_be_asked_about_since_s(stages))
         if _ended_s(world, reference) > since_s + TAKEN_UP_S + 2 * world.plan.rest_step_s:
             late_s = _ended_s(world, reference) - since_s
@@ -162,6 +163,12 @@ def _is_contradicted(transaction: Transaction) -> bool:
     """Return whether the operator has reported a success and then said otherwise; Airtel reports one by `TS`."""
     progress = transaction.progress
     return (progress.evidence is not None and progress.evidence.is_denied) or '"TS"' in (progress.hint or "")
+
+
+def _is_denied(transaction: Transaction, stages: Sequence[StoredStage]) -> bool:
+    """Return whether the operator has said that it never received what a notification of it names."""
+    denials = [each for each in stages if each.input_name == ProviderNeverReceived.__name__]
+    return transaction.progress.hint is not None and any(each.stage == Stage.SUBMITTING for each in denials)
 
 
 def can_be_asked_about_since_s(stages: Sequence[StoredStage]) -> float:

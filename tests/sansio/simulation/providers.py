@@ -81,7 +81,7 @@ class SimulatedProvider:
         entry = self.book.get(reference)
         if entry is None:
             return self.never(transaction)
-        if self.wild and not self.healed and chance < 0.3:
+        if self.wild and not self.healed and chance < 0.4:
             return self.lie(transaction)
         if entry.succeeded is None and not self.healed and chance < 0.6:
             return self.accepted(reference)
