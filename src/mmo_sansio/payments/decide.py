@@ -56,7 +56,7 @@ def reads(input_: inputs.Input) -> Reads:
         case inputs.DepositClaimWoke() | inputs.DepositAnswered():
             keys = frozenset(((input_.provider, input_.receipt),))
             return Reads(transactions=_optional(input_.payment), deposits=keys, claims=keys)
-        case inputs.ProviderSucceeded() | inputs.ResolveManually():
+        case inputs.ProviderSucceeded() | inputs.ProviderHinted() | inputs.ResolveManually():
             receipt = receipts.receipt_key(input_)
             keys = frozenset() if receipt is None else frozenset((receipt,))
             return Reads(transactions=frozenset((input_.gateway_reference,)), deposits=keys, claims=keys)
@@ -76,7 +76,6 @@ def reads(input_: inputs.Input) -> Reads:
             | inputs.ProviderUnreachable()
             | inputs.ProviderNeverReceived()
             | inputs.ProviderCannotTell()
-            | inputs.ProviderHinted()
             | inputs.TransactionWoke()
         ):
             return Reads(transactions=frozenset((input_.gateway_reference,)))

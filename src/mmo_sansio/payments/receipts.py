@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from mmo_sansio.messages.changes import Change, DepositClaimChanged, SuspenseReason
-from mmo_sansio.messages.inputs import ProviderSucceeded, ResolveManually
+from mmo_sansio.messages.inputs import ProviderHinted, ProviderSucceeded, ResolveManually
 from mmo_sansio.payments.ledger import DepositKey, Ledger
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import Moment
@@ -19,10 +19,16 @@ def claim_change(stored: DepositClaim | None, after: DepositClaim | None) -> Dep
     return DepositClaimChanged(stored, None if after is None else evolve(after, version=version))
 
 
-def receipt_key(input_: ProviderSucceeded | ResolveManually) -> DepositKey | None:
-    """Return the provider and the receipt that this end of a payment settles; None where it settles none."""
-    settles = input_.settles_receipt if isinstance(input_, ProviderSucceeded) else input_.error_code is None
-    return (input_.provider, input_.provider_reference) if settles and input_.provider_reference else None
+def receipt_key(input_: ProviderSucceeded | ProviderHinted | ResolveManually) -> DepositKey | None:
+    """Return the provider and the receipt with which this ends a payment, or may later; None where there is none."""
+    match input_:
+        case ProviderSucceeded():
+            receipt = input_.provider_reference if input_.settles_receipt else None
+        case ResolveManually():
+            receipt = input_.provider_reference if input_.error_code is None else None
+        case ProviderHinted(evidence=known):
+            receipt = known.receipt if known is not None and known.settles else None
+    return (input_.provider, receipt) if receipt else None
 
 
 def receipt_owner(ledger: Ledger, key: DepositKey, payment: str) -> str | None:
@@ -49,16 +55,15 @@ def receipt_changes(ledger: Ledger, input_: ProviderSucceeded, paid: Transaction
 def claim_receipt(ledger: Ledger, key: DepositKey | None, paid: Transaction, *, now: Moment) -> tuple[Change, ...]:
     """Return the change that lets a receipt without another owner settle this payment only. An open claim that names
     the payment stays: it is explained when it wakes."""
-    return () if key is None or ledger.claim(*key) is not None else (settle_receipt(paid, now=now),)
+    return () if key is None or ledger.claim(*key) is not None else (settle_receipt(key[1], paid, now=now),)
 
 
-def settle_receipt(paid: Transaction, *, now: Moment) -> DepositClaimChanged:
+def settle_receipt(receipt: str, paid: Transaction, *, now: Moment) -> DepositClaimChanged:
     """Return the settled claim of the receipt, new to the gateway, with which this payment or deposit was paid."""
     order, progress = paid.order, paid.progress
-    assert progress.provider_reference is not None
     settled = DepositClaim(
         provider=order.provider,
-        receipt=progress.provider_reference,
+        receipt=receipt,
         provider_title=order.provider_title,
         gateway_reference=order.gateway_reference,
         account="",

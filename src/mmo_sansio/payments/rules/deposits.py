@@ -80,7 +80,8 @@ def _book_at_once(input_: DepositNotified, *, now: Moment) -> Decision:
     booked = book_deposit(input_, now=now)
     if not isinstance(booked.reply, Applied):
         return booked
-    return evolve(booked, changes=(*booked.changes, settle_receipt(booked.reply.transaction, now=now)))
+    claimed = settle_receipt(input_.provider_reference, booked.reply.transaction, now=now)
+    return evolve(booked, changes=(*booked.changes, claimed))
 
 
 def record_unmatched(input_: UnmatchedNotified, *, now: Moment) -> Decision:

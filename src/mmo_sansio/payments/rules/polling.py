@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.messages.changes import Change, SuspenseReason
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted
 from mmo_sansio.messages.intents import PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
 from mmo_sansio.payments.evidence import merge_evidence, next_question_at
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.receipts import claim_receipt, receipt_key, receipt_owner
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import Moment, later
-from mmo_sansio.values.model import Source, Stage, Transaction
+from mmo_sansio.values.model import Source, Stage, Transaction, Type
 
 HINT_CHARACTERS_MAX = 2_000
 """The longest text of hints that is stored with their payment."""
@@ -28,7 +29,7 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     Hints cause at most one poll of a payment in POLL_INTERVAL_MIN, so a flood of them does no harm; in the last of
     these intervals before the expiry each causes one, as the payment is not polled by itself any more. A payment that
     has ended without the provider's own report of success is polled as well: what the provider then reports goes to the
-    suspense book.
+    suspense book. A receipt that may end a prompt by itself is claimed for it now, and ends none where another has it.
     """
     before = ledger.transaction(input_.gateway_reference)
     if before is None:
@@ -45,12 +46,16 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
         return ignore("The payment waits for no result.", before)
     wake_at, expires_at, soon = before.progress.wake_at, before.order.expires_at, later(now.time, POLL_INTERVAL_MIN)
     assert wake_at is not None
-    known = _merge_hint(before, input_, now=now)
+    key = receipt_key(input_) if before.order.type is Type.PAYIN else None
+    is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
+    claims = () if is_anothers else claim_receipt(ledger, key, before, now=now)
+    known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)
     if not is_sent_again and (_is_submission_in_flight(before) or (wake_at <= soon and wake_at < expires_at)):
-        return _store_hint(before, input_, known)
+        return _store_hint(before, input_, known, claims)
     to = Stage.AWAITING_RESULT if is_sent_again else stage
     after = advance(before, input_, to, wake_at=min(soon, expires_at), **known)
-    return Decision(Applied(after), transition_changes(before, after), (PollProvider(before.reference),))
+    changes = (*transition_changes(before, after), *claims)
+    return Decision(Applied(after), changes, (PollProvider(before.reference),))
 
 
 def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> Decision:
@@ -70,21 +75,26 @@ def stop_polling(ledger: Ledger, input_: ProviderCannotTell, *, now: Moment) -> 
     return Decision(Applied(after), transition_changes(before, after))
 
 
-def _store_hint(before: Transaction, input_: ProviderHinted, known: Mapping[str, Any]) -> Decision:
+def _store_hint(
+    before: Transaction, input_: ProviderHinted, known: Mapping[str, Any], claims: Sequence[Change]
+) -> Decision:
     """Store the hint; the payment is about to be polled, or its submission may be in flight."""
     if (known["hint"], known["evidence"]) == (before.progress.hint, before.progress.evidence):
         return ignore("It is about to be polled.", before)
     after = advance(before, input_, before.progress.stage, **known)
-    return Decision(Applied(after), transition_changes(before, after))
+    return Decision(Applied(after), (*transition_changes(before, after), *claims))
 
 
-def _merge_hint(before: Transaction, input_: ProviderHinted, *, now: Moment) -> dict[str, Any]:
-    """Return what is known with this hint, as members of the payment's progress."""
+def _merge_hint(
+    before: Transaction, input_: ProviderHinted, *, is_anothers: bool = False, now: Moment
+) -> dict[str, Any]:
+    """Return what is known with this hint, as members of the payment's progress. `is_anothers`: something else has its
+    receipt."""
     hint, evidence = before.progress.hint, before.progress.evidence
     content = input_.content[:HINT_CHARACTERS_MAX]
     if is_new := content not in ("", *(hint or "").split("\n")):
         hint = _merge_texts(hint, content)
-    is_contradicted = is_new and before.progress.hint is not None
+    is_contradicted = is_anothers or (is_new and before.progress.hint is not None)
     return {
         "hint": hint,
         "evidence": merge_evidence(evidence, input_.evidence, is_contradicted=is_contradicted, now=now),

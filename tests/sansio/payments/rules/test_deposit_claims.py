@@ -12,7 +12,7 @@ from mmo_sansio.messages.changes import DepositClaimChanged, SuspenseReason, Sus
 from mmo_sansio.messages.inputs import DepositAnswered, DepositClaimWoke, DepositNotified, Input
 from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored, Reply
 from mmo_sansio.payments.decide import decide
-from mmo_sansio.payments.evidence import find_contradiction
+from mmo_sansio.payments.evidence import SETTLES_AFTER, find_contradiction
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.rules.deposits import CLAIM_LIFETIME, FIRST_LOOK_AT_PROMPT, NOT_FOUND_IS_FINAL_AFTER
 from mmo_sansio.testing import (
@@ -382,6 +382,21 @@ def test_a_claim_that_names_the_payment_is_explained_by_its_end_by_hand() -> Non
     assert isinstance(world.receive(a_resolution(provider_reference=RECEIPT)), Applied)
     world.wait(FIRST_LOOK_AT_PROMPT)
     assert (world.claim.wake_at, world.suspense) == (None, [])
+
+
+@pytest.mark.finding("money-rules-1")
+@pytest.mark.spec("S4")
+@pytest.mark.parametrize("is_deposit_first", [True, False])
+def test_a_receipt_that_ends_a_prompt_by_the_clock_makes_no_deposit(*, is_deposit_first: bool) -> None:
+    world = with_payment()
+    reports: list[Input] = [believed(payment=None), hinted(evidence=Evidence(RECEIPT, "0", KES(150), settles=True))]
+    for each in reports if is_deposit_first else reversed(reports):
+        world.receive(each)
+    world.wait(SETTLES_AFTER)
+    successes = [each for each in (*world.deposits, world.payment) if each.status is Status.SUCCESS]
+    assert [each.progress.provider_reference for each in successes] == [RECEIPT]
+    assert (world.payment.status is Status.SUCCESS) is not is_deposit_first
+    assert is_deposit_first or world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, None, RECEIPT, "150.00 KES")]
 
 
 @pytest.mark.finding("money-postgres-1")
