@@ -219,7 +219,7 @@ class World:
         await life.start(partial(providers.run, drain=trio.Event()))
         await life.start(scanner.run)
         claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: ask, now, 60)
-        await life.start(claims.run)
+        await life.start(partial(claims.run, drain=trio.Event()))
         await life.start(checks.run)
         self.engine, self.scanner = engine, scanner
         self.hooks = Webhooks({}, store, engine.submit, checks.learn, ReferenceGenerator(now), 64 * 1024)
