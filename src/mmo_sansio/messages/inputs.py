@@ -110,6 +110,9 @@ class BeginSubmission:
 
     gateway_reference: str
     withheld: WithheldReason | None = None
+    attempt: str | None = None
+    """What only this attempt is named, so that its repetition is known where it is not known whether it was recorded;
+    None: it is not repeated."""
 
 
 @frozen
@@ -354,6 +357,13 @@ class QrConcluded:
     attempt: DeliveryAttempt
 
 
+@frozen
+class EndedPollConcluded:
+    """The provider was asked about a payment that has ended, and its report is recorded."""
+
+    gateway_reference: str
+
+
 Input: TypeAlias = (
     CreatePayment
     | ConfirmPage
@@ -372,5 +382,6 @@ Input: TypeAlias = (
     | TransactionWoke
     | CallbackConcluded
     | QrConcluded
+    | EndedPollConcluded
 )
 """The inputs of `decide`."""

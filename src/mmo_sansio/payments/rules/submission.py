@@ -42,8 +42,11 @@ _WITHHELD_SOURCES: Final[Mapping[WithheldReason, Source]] = MappingProxyType(
 
 def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
     """Record that the request is about to be sent; a payment of a brand on hold, or that may not be sent, fails
-    instead. `Applied` with the stage SUBMITTING lets the worker send the request, anything else forbids it."""
+    instead. `Applied` with the stage SUBMITTING lets the worker send the request, anything else forbids it. An
+    attempt whose outcome its worker could not learn is answered alike when it is repeated."""
     before = ledger.transaction(input_.gateway_reference)
+    if before is not None and _is_recorded(before, input_):
+        return Decision(Applied(before))
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
     if before.progress.wake_at is not None and now.time >= before.progress.wake_at:
@@ -63,8 +66,17 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
         submitted_at=now.time,
         submissions=before.progress.submissions + 1,
         provider_data=_initial_provider_data(before.order),
+        attempt=input_.attempt,
     )
     return Decision(Applied(after), transition_changes(before, after))
+
+
+def _is_recorded(before: Transaction, input_: BeginSubmission) -> bool:
+    """Tell whether this very attempt began the submission on record. Its worker has sent nothing yet, and knows until
+    when it may. A payment that was marked as restored is never sent."""
+    known = before.progress
+    is_same = input_.attempt is not None and known.attempt == input_.attempt
+    return is_same and known.stage is Stage.SUBMITTING and not known.is_restored
 
 
 def stop(ledger: Ledger, input_: StopPayment, *, now: Moment) -> Decision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import TransactionWoke
-from mmo_sansio.messages.intents import DeliverCallback, PollProvider
+from mmo_sansio.messages.intents import DeliverCallback, PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.evidence import ask_on, is_settled_by, receipt_entry, settle
@@ -86,7 +86,7 @@ def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Dec
         expired = evolve(expired, changes=(*expired.changes, receipt_entry(before, known, now=now)))
     assert before.progress.wake_at is not None
     is_poll_overdue = _is_polled(before.progress.stage) and before.progress.wake_at < before.order.expires_at
-    return evolve(expired, intents=(*expired.intents, PollProvider(before.reference))) if is_poll_overdue else expired
+    return evolve(expired, intents=(*expired.intents, PollEnded(before.reference))) if is_poll_overdue else expired
 
 
 def _is_polled(stage: Stage) -> bool:
