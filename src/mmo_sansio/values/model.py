@@ -402,6 +402,8 @@ class Progress:
     is_restored: bool = False
     """Whether its store was restored from a backup in which it had not ended: it may have been submitted since, and is
     never submitted again."""
+    attempt: str | None = None
+    """The name of the attempt that has begun the latest submission; None where its caller does not repeat it."""
 
     @property
     def is_resubmission(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -15,7 +16,7 @@ from mmo_sansio.messages.changes import (
     TransactionAdvanced,
 )
 from mmo_sansio.messages.inputs import BeginSubmission, Input, MarkRestored, WithheldReason
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollEnded, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -425,10 +426,39 @@ def test_a_payment_that_has_expired_since_the_backup_is_asked_about_once_more() 
     now = later(EXPIRES, Span(DAY))
     marked = moved(a_transaction(Stage.CREATED), RESTORED, now=now)
     expired = decided(Transaction(a_transaction(Stage.CREATED).order, marked), a_wake(), now=now)
-    assert PollProvider(REFERENCE) in expired.intents
+    assert PollEnded(REFERENCE) in expired.intents
 
 
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize("stage", [Stage.SUCCEEDED, Stage.FAILED])
 def test_what_had_ended_in_the_backup_stays_as_it_ended(stage: Stage) -> None:
     assert why_ignored(a_transaction(stage), RESTORED)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("rules-3")
+def test_the_repetition_of_an_attempt_is_answered_like_the_attempt_and_changes_nothing() -> None:
+    before = a_transaction(Stage.CREATED)
+    attempt = BeginSubmission(REFERENCE, attempt="a")
+    begun = decided(before, attempt)
+    assert isinstance(begun.reply, Applied)
+    recorded = begun.reply.transaction
+    again = decided(recorded, attempt, now=later(START, HOUR))
+    assert (again.reply, again.changes, again.intents) == (Applied(recorded), (), ())
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("rules-3")
+@pytest.mark.parametrize(
+    ("repeated", "members"),
+    [
+        (BeginSubmission(REFERENCE, attempt="b"), {"attempt": "a"}),
+        (BeginSubmission(REFERENCE), {}),
+        (BeginSubmission(REFERENCE, attempt="a"), {"attempt": "a", "is_restored": True}),
+    ],
+    ids=["another process", "without a name", "restored since"],
+)
+def test_no_other_attempt_may_send_what_is_on_record_as_submitted(
+    repeated: BeginSubmission, members: dict[str, Any]
+) -> None:
+    assert isinstance(decided(a_transaction(Stage.SUBMITTING, **members), repeated).reply, Ignored)
