@@ -19,7 +19,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads, TransactionLocked
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
-from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant
+from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant, Span, later
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
@@ -283,12 +283,26 @@ class PostgresStore(SqlStore):
         return await self._read(lambda c: queries.look_up(c, look_ups, is_distributed=self._is_distributed))
 
     async def list_records(self, query: ListRecords) -> Records:
-        async def list_complete(connection: PostgresConnection) -> Records:
-            await self._records_horizon.advance(connection, query.end)
-            return await queries.run_in_snapshot(connection, list_records(query))
+        """Read a page that ends with a payment of a clock that is ahead, beyond the horizon, once more behind it."""
+        deadline = trio.current_time() + self._timeout_s
+        horizon = self._records_horizon
+
+        async def run(call: PostgresCall[T], /) -> T:
+            return await self._read(call, timeout_s=deadline - trio.current_time())
+
+        async def read(query: ListRecords) -> Records:
+            return await run(lambda connection: queries.run_in_snapshot(connection, list_records(query)))
 
         try:
-            return await self._read(list_complete)
+            await horizon.advance(run, query.end)
+            complete = horizon.known
+            page = await read(query)
+            if page.last is None or page.last.created_at < complete:
+                return page
+            end = later(page.last.created_at, Span(1))
+            await horizon.advance(run, end, passes_present=True)
+            whole = await read(evolve(query, end=end))
+            return evolve(whole, has_next=whole.has_next or page.has_next)
         except OutcomeUnknown as error:
             raise StoreUnavailable("the standby does not confirm how far records are complete") from error
 
