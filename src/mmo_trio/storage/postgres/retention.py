@@ -122,4 +122,4 @@ async def _drop_empty_partitions(connection: PostgresConnection, before: Instant
         for partition in await partitions_before(connection, table, before):
             ((is_used,),) = await fetch_rows(connection, f"SELECT EXISTS (SELECT FROM {partition.name})")
             if not is_used:
-                await drop_partition(connection, partition)
+                await drop_partition(connection, partition, if_empty=True)

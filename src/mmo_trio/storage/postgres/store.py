@@ -357,13 +357,29 @@ class PostgresStore(SqlStore):
         deadline = trio.current_time() + _INTEGRITY_CHECK_TIMEOUT_S
         return await run_to_end(lambda: call_with_retry(self._reader_pool, check, deadline))
 
+    async def rows_without_partition(self) -> Sequence[str]:
+        """Return a sentence for each table that has rows for whose time no partition was made."""
+        return await self._read(partitions.rows_without_partition)
+
+    @property
+    def purge_steps(self) -> Sequence[Callable[[], Awaitable[object]]]:
+        """Return what is done now and then, each by itself: delete what no process needs any more, make the partitions
+        that are needed soon, and have the server gather the statistics of tables that have none, such as those of a
+        restored dump."""
+        purge_commit_records = partial(maintenance.purge_commit_records, is_distributed=self._is_distributed)
+        steps: Sequence[PostgresCall[object]] = (
+            ownership.purge,
+            purge_commit_records,
+            partitions.maintain_partitions,
+            partial(partitions.maintain_partitions, of_past=True),
+            analyze_unknown_tables,
+        )
+        return [partial(self._read, step) for step in steps]
+
     async def purge(self) -> None:
-        """Delete what no process needs any more, make the partitions that are needed soon, and have the server gather
-        the statistics of tables that have none, such as those of a restored dump."""
-        await self._read(ownership.purge)
-        await self._read(partial(maintenance.purge_commit_records, is_distributed=self._is_distributed))
-        await self._read(partitions.maintain_partitions)
-        await self._read(analyze_unknown_tables)
+        """Do all of that."""
+        for step in self.purge_steps:
+            await step()
 
     async def roll_up_counts(self) -> None:
         """Add what commits have counted of late to the figures."""
