@@ -22,7 +22,7 @@ PAGE_MEMORY_BYTES: Final = 2 * RECORDS_BYTES_MAX
 PAGES_MEMORY_BYTES: Final = 48 * 1024 * 1024
 """Bytes that all pages may take while they are read."""
 PAGES_MAX: Final = PAGES_MEMORY_BYTES // PAGE_MEMORY_BYTES
-"""Pages that are read at once; the store has one reader more, for everything else."""
+"""Pages that are read at once; a store has more readers than that, for everything else."""
 PAGES_PER_BRAND_MAX: Final = 2
 WAIT_MAX_S: Final = 2.0
 """Seconds that a request waits for its turn before it is answered 503."""

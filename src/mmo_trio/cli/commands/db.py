@@ -87,6 +87,7 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
         damage, misdated = target.with_store(partial(_find_faults, target))
+        unplaced = target.with_store(_find_rows_without_partition)
         contents = {} if copy is None or damage else target.with_store(partial(_find_contents, target))
     faults = (*damage, *misdated)
     if as_json:
@@ -96,6 +97,8 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
             click.echo(f"{name}: {found}")
         for fault in faults:
             click.echo(fault)
+    for each in unplaced:
+        print_status(f"Warning: {each}")
     if damage:
         raise NegativeAnswer(f"{len(faults)} faults: restore a backup, and keep this store to look at.")
     if misdated:
@@ -234,6 +237,17 @@ class _IntegrityCheckedStore(Protocol):
     """A store that can check its own integrity."""
 
     async def integrity_errors(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class _PartitionedStore(Protocol):
+    """A store whose tables have partitions."""
+
+    async def rows_without_partition(self) -> Sequence[str]: ...
+
+
+async def _find_rows_without_partition(store: Store) -> Sequence[str]:
+    return await store.rows_without_partition() if isinstance(store, _PartitionedStore) else ()
 
 
 async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import psycopg
 import structlog
@@ -27,6 +27,13 @@ logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 PostgresCall = Callable[[PostgresConnection], Awaitable[T]]
+
+
+class RunCall(Protocol):
+    """Runs a call on a connection of the store."""
+
+    def __call__(self, call: PostgresCall[T], /) -> Awaitable[T]: ...
+
 
 PLAN_LIFETIME_S = 10.0
 """Seconds after which a connection plans its statements again. PostgreSQL makes a plan for the size that a table has at

@@ -24,8 +24,9 @@ STORE_TIMEOUT_S = 10.0
 WRITER_CONNECTIONS = 4
 """Connections for commits: the engine's three batches, and other writes at the same time."""
 
-READER_CONNECTIONS = 3
-"""Connections for reads; a commit never waits for them."""
+READER_CONNECTIONS = 4
+"""Connections for reads; a commit never waits for them. One more than the pages of records that are read at once
+(`mmo_trio.api.records_limit.PAGES_MAX`), so that these leave one to everything else."""
 
 _END_TIMEOUT_S = 3.0
 """Seconds for the session of a single call to end."""

@@ -56,15 +56,15 @@ def require_confirmation(connection: PostgresConnection) -> Iterator[None]:
         raise UnconfirmedCommit(connection.warnings[0])
 
 
-_BY_SQLSTATE = {
+KINDS_BY_SQLSTATE = {
     "MMO01": PostgresErrorKind.CONFLICT,  # still_so()
     "23505": PostgresErrorKind.CONFLICT,  # unique_violation: the key was claimed meanwhile
-    "40001": PostgresErrorKind.CONFLICT,  # serialization_failure
-    "40P01": PostgresErrorKind.CONFLICT,  # deadlock_detected
+    "23514": PostgresErrorKind.CONFLICT,  # check_violation: the row has got a partition of its own meanwhile
+    "0A000": PostgresErrorKind.DISCONNECTED,  # feature_not_supported: a cached plan of a table that was changed
     "25006": PostgresErrorKind.DISCONNECTED,  # read_only_sql_transaction: no primary any more
     "25P03": PostgresErrorKind.DISCONNECTED,  # idle_in_transaction_session_timeout
     "25P04": PostgresErrorKind.DISCONNECTED,  # transaction_timeout
-    "26000": PostgresErrorKind.DISCONNECTED,  # invalid_sql_statement_name
+    "40003": PostgresErrorKind.DISCONNECTED,  # statement_completion_unknown
     "42P05": PostgresErrorKind.DISCONNECTED,  # duplicate_prepared_statement
     "53300": PostgresErrorKind.DISCONNECTED,  # too_many_connections: soon there may be fewer
     "57014": PostgresErrorKind.UNAVAILABLE,  # query_canceled: the statement took too long
@@ -76,20 +76,31 @@ _BY_SQLSTATE = {
     "42P07": PostgresErrorKind.UNUSABLE,  # duplicate_table
     "42710": PostgresErrorKind.UNUSABLE,  # duplicate_object
     "42723": PostgresErrorKind.UNUSABLE,  # duplicate_function
+    "42883": PostgresErrorKind.UNUSABLE,  # undefined_function
     "42704": PostgresErrorKind.UNUSABLE,  # undefined_object: an unknown setting in the address
     "22023": PostgresErrorKind.UNUSABLE,  # invalid_parameter_value: a wrong setting in the address
-    "3F000": PostgresErrorKind.UNUSABLE,  # invalid_schema_name
 }
-_BY_SQLSTATE_CLASS = {
+KINDS_BY_CLASS = {
+    "40": PostgresErrorKind.CONFLICT,  # transaction rollback: serialization failures and deadlocks
     "08": PostgresErrorKind.DISCONNECTED,  # connection exceptions
+    "25": PostgresErrorKind.DISCONNECTED,  # invalid transaction state: of this session
+    "26": PostgresErrorKind.DISCONNECTED,  # invalid statement name: a statement that the session has lost
     "57": PostgresErrorKind.DISCONNECTED,  # operator intervention: shutdown, start, crash
+    "XX": PostgresErrorKind.DISCONNECTED,  # internal errors: another session, and a look whether a commit took place
     "53": PostgresErrorKind.UNAVAILABLE,  # insufficient resources: disk full, out of memory
     "55": PostgresErrorKind.UNAVAILABLE,  # not in the right state: a lock wasn't to be had
     "58": PostgresErrorKind.UNAVAILABLE,  # system error
+    "72": PostgresErrorKind.UNAVAILABLE,  # snapshot too old
+    "F0": PostgresErrorKind.UNAVAILABLE,  # the server's configuration file
+    "0L": PostgresErrorKind.UNUSABLE,  # invalid grantor
+    "0P": PostgresErrorKind.UNUSABLE,  # invalid role
     "28": PostgresErrorKind.UNUSABLE,  # invalid authorization
     "3D": PostgresErrorKind.UNUSABLE,  # no such database
+    "3F": PostgresErrorKind.UNUSABLE,  # no such schema
 }
-
+"""What to do about the other errors of a class. Those of all others come of a statement or of its values, so that the
+same would fail again: they are programming errors, and an input that can't be stored is told from the others of its
+batch, which are decided one by one."""
 
 _ANOTHER_PROGRAM = (
     "another program uses this schema: give the gateway a database, or a schema (search_path), of its own"
@@ -122,7 +133,7 @@ def classify_error(error: BaseException) -> PostgresErrorKind:
     if isinstance(error, StoreReplaced):
         return PostgresErrorKind.UNAVAILABLE
     state = error.sqlstate or ""
-    if found := _BY_SQLSTATE.get(state) or _BY_SQLSTATE_CLASS.get(state[:2]):
+    if found := KINDS_BY_SQLSTATE.get(state) or KINDS_BY_CLASS.get(state[:2]):
         return found
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return PostgresErrorKind.DISCONNECTED

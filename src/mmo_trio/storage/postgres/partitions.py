@@ -4,6 +4,9 @@ Each table is divided by its column `at`. A partition for all that has none of i
 never fails for the lack of one. Both to attach and to drop a partition need a lock that waits for every reader of the
 table, such as a dump, and that others would wait behind: so each attempt gives up after LOCK_TIMEOUT_MS, and is made
 again later. Partitions are made so early that there is time for that.
+
+Where they were missed nevertheless, the newest rows of the partition for the rest get one of their own, and each later
+call does the same for those before them: so it stops growing at once, and what is in it becomes fewer.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from enum import Enum
 
 import psycopg
 import structlog
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.values.clock import Instant, from_datetime, to_datetime
 from mmo_trio.storage.postgres.queries import fetch_rows
@@ -26,8 +29,16 @@ logger = structlog.get_logger(__name__)
 LOCK_TIMEOUT_MS = 100
 """How long an attempt may wait, and others behind it."""
 
+STATEMENT_TIMEOUT_MS = 1_500
+"""How long each of the three statements may take that others wait behind: in all, less than the 5 s after which a
+commit gives a lock up."""
+
 MOVED_ROWS_MAX = 10_000
-"""Rows that are moved out of the partition for the rest while others wait; where there are more, they stay."""
+"""Rows that are moved out of the partition for the rest while others wait; where there are more, the older ones stay
+until later calls."""
+
+PARTITIONS_MAX = 200
+"""Partitions of a table beyond which none is made for rows of the past: a query by payment opens and locks each."""
 
 _MAINTENANCE_LOCK = (0x4D4D4F, 3)
 
@@ -74,7 +85,7 @@ class Partition:
 PARTITIONED_TABLES: Sequence[PartitionedTable] = (
     PartitionedTable("journal", PartitionSpan.MONTH, ahead=2),
     PartitionedTable("callbacks", PartitionSpan.MONTH, ahead=2),
-    PartitionedTable("callback_bodies", PartitionSpan.DAY, ahead=7),
+    PartitionedTable("callback_bodies", PartitionSpan.DAY, ahead=40),
 )
 
 
@@ -107,6 +118,22 @@ def missing_partitions(table: PartitionedTable, existing: Iterable[Partition], n
     return missing
 
 
+def gap_around(table: PartitionedTable, existing: Iterable[Partition], at: Instant) -> Partition:
+    """Return the partition around an instant that has none: its day or month, as far as nothing else has that."""
+    whole = partition_at(table, at)
+    known = [each for each in existing if not each.is_default]
+    begin = max(each for each in (whole.begin, *(other.end for other in known)) if each is not None and each <= at)
+    end = min(each for each in (whole.end, *(other.begin for other in known)) if each is not None and each > at)
+    return _narrowed(evolve(whole, end=end), begin)
+
+
+def _narrowed(partition: Partition, begin: Instant) -> Partition:
+    """Return the end of a partition, from this instant on, which has a name of its own."""
+    if begin == partition.begin:
+        return partition
+    return evolve(partition, name=f"{partition.table}_from_{begin}", begin=begin)
+
+
 async def list_partitions(connection: PostgresConnection, table: str) -> Sequence[Partition]:
     """Return the partitions of a table, the oldest first and the one for the rest last."""
     rows = await fetch_rows(connection, _SELECT_PARTITIONS, table)
@@ -120,10 +147,11 @@ async def partitions_before(connection: PostgresConnection, table: str, instant:
     return [each for each in found if each.end is not None and each.end <= instant]
 
 
-async def maintain_partitions(connection: PostgresConnection) -> None:
-    """Make the partitions that are needed soon, by the server's clock."""
+async def maintain_partitions(connection: PostgresConnection, *, of_past: bool = False) -> bool:
+    """Make the partitions that are needed soon, or those of rows of the past, by the server's clock; return whether
+    some were made."""
     ((now,),) = await fetch_rows(connection, _SELECT_NOW)
-    await ensure_partitions(connection, Instant(now))
+    return bool(await (ensure_past_partitions if of_past else ensure_partitions)(connection, Instant(now)))
 
 
 async def ensure_partitions(connection: PostgresConnection, now: Instant) -> Sequence[Partition]:
@@ -134,61 +162,92 @@ async def ensure_partitions(connection: PostgresConnection, now: Instant) -> Seq
     made: list[Partition] = []
     for table in PARTITIONED_TABLES:
         existing = await list_partitions(connection, table.name)
-        rest = next(each for each in existing if each.is_default)
-        for partition in missing_partitions(table, existing, now):
-            try:
-                if await _make_partition(connection, partition, rest):
-                    made.append(partition)
-            except (psycopg.errors.LockNotAvailable, psycopg.errors.CheckViolation) as error:
-                logger.info("partition_postponed", partition=partition.name, error=type(error).__name__)
-                break
-            except psycopg.errors.InsufficientPrivilege:
-                logger.warning("partition_refused", partition=partition.name)
-                return made
+        made += await _make_partitions(connection, missing_partitions(table, existing, now), existing[-1])
     return made
 
 
-async def drop_partition(connection: PostgresConnection, partition: Partition) -> bool:
-    """Drop a partition with its rows; return False when somebody uses the table: then try again later."""
+async def ensure_past_partitions(connection: PostgresConnection, now: Instant) -> Sequence[Partition]:
+    """Make a partition of each table for the newest rows of the past that have none; return those that were made."""
+    made: list[Partition] = []
+    for table in PARTITIONED_TABLES:
+        existing = await list_partitions(connection, table.name)
+        rest = existing[-1]
+        ((at,),) = await fetch_rows(connection, f"SELECT max(at) FROM {rest.name} WHERE at < %s", now)
+        if at is not None and len(existing) < PARTITIONS_MAX:
+            gap = gap_around(table, existing, Instant(at))
+            made += await _make_partitions(connection, [gap] if gap.end is not None and gap.end <= now else [], rest)
+    return made
+
+
+async def _make_partitions(
+    connection: PostgresConnection, wanted: Sequence[Partition], rest: Partition
+) -> Sequence[Partition]:
+    made: list[Partition] = []
+    try:
+        for partition in wanted:
+            made += await _make_partition(connection, partition, rest)
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as error:
+        logger.info("partition_postponed", table=rest.table, error=type(error).__name__)
+    except psycopg.errors.InsufficientPrivilege:
+        logger.warning("partition_refused", table=rest.table)
+    return made
+
+
+async def rows_without_partition(connection: PostgresConnection) -> Sequence[str]:
+    """Return a sentence for each table with rows in the partition for the rest."""
+    found: list[str] = []
+    for table in PARTITIONED_TABLES:
+        rest = (await list_partitions(connection, table.name))[-1].name
+        ((count, size),) = await fetch_rows(
+            connection, f"SELECT count(*), pg_size_pretty(pg_table_size('{rest}'::regclass)) FROM {rest}"
+        )
+        if count:
+            found.append(f"rows of {table.name} without a partition of their time, in {rest}: {count} ({size})")
+    return found
+
+
+async def drop_partition(connection: PostgresConnection, partition: Partition, *, if_empty: bool = False) -> bool:
+    """Drop a partition with its rows, or only if there are none; return False when there are, or somebody uses the
+    table: then try again later."""
     try:
         async with connection.transaction():
             await _limit_waits(connection)
+            if if_empty:
+                await connection.execute(f"LOCK TABLE {partition.name}".encode())
+                ((is_used,),) = await fetch_rows(connection, f"SELECT EXISTS (SELECT FROM {partition.name})")
+                if is_used:
+                    return False
             await connection.execute(f'DROP TABLE IF EXISTS "{partition.name}"'.encode())
     except psycopg.errors.LockNotAvailable:
         return False
     return True
 
 
-async def _make_partition(connection: PostgresConnection, partition: Partition, rest: Partition) -> bool:
-    """Make a partition, with the rows that are in the one for the rest meanwhile; return False when another process is
-    at it, or there are too many rows."""
+async def _make_partition(connection: PostgresConnection, wanted: Partition, rest: Partition) -> Sequence[Partition]:
+    """Make a partition, with the rows that are in the one for the rest meanwhile; where there are too many, of the end
+    of its time that the newest of them are in. Return it, unless another process is at it."""
     async with connection.transaction():
         await _limit_waits(connection)
         ((is_ours,),) = await fetch_rows(connection, "SELECT pg_try_advisory_xact_lock(%s, %s)", *_MAINTENANCE_LOCK)
         if not is_ours:
-            return False
-        await connection.execute(f"CREATE TABLE {partition.name} (LIKE {partition.table} INCLUDING DEFAULTS)".encode())
+            return ()
+        rows = f"{rest.name} WHERE at < {wanted.end} AND at >="
+        left = await fetch_rows(
+            connection, f"SELECT at + 1 FROM {rows} %s ORDER BY at DESC OFFSET {MOVED_ROWS_MAX} LIMIT 1", wanted.begin
+        )
+        made = _narrowed(wanted, Instant(left[0][0])) if left else wanted
+        if made.begin == made.end:
+            return ()
+        await connection.execute(f"CREATE TABLE {made.name} (LIKE {made.table} INCLUDING DEFAULTS)".encode())
+        await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_MS}ms'".encode())
         await connection.execute(f"LOCK TABLE {rest.name}".encode())
-        await _move_rows(connection, rest, partition)
-        await connection.execute(
-            f"ALTER TABLE {partition.table} ATTACH PARTITION {partition.name}"
-            f" FOR VALUES FROM ({partition.begin}) TO ({partition.end})".encode()
-        )
-    return True
-
-
-async def _move_rows(connection: PostgresConnection, rest: Partition, partition: Partition) -> None:
-    """Move the rows of a new partition out of the one for the rest. Raises CheckViolation when there are too many."""
-    rows = f"{rest.name} WHERE at >= {partition.begin} AND at < {partition.end}"
-    ((count,),) = await fetch_rows(
-        connection, f"SELECT count(*) FROM (SELECT 1 FROM {rows} LIMIT %s) AS found", MOVED_ROWS_MAX + 1
-    )
-    if count > MOVED_ROWS_MAX:
-        raise psycopg.errors.CheckViolation
-    if count:
-        await connection.execute(
-            f"WITH moved AS (DELETE FROM {rows} RETURNING *) INSERT INTO {partition.name} SELECT * FROM moved".encode()
-        )
+        ((has_rows,),) = await fetch_rows(connection, f"SELECT EXISTS (SELECT FROM {rows} %s)", made.begin)
+        if has_rows:
+            move = f"WITH moved AS (DELETE FROM {rows} {made.begin} RETURNING *) INSERT INTO {made.name} TABLE moved"
+            await connection.execute(move.encode())
+        bounds = f"FROM ({made.begin}) TO ({made.end})"
+        await connection.execute(f"ALTER TABLE {made.table} ATTACH PARTITION {made.name} FOR VALUES {bounds}".encode())
+    return (made,)
 
 
 async def _limit_waits(connection: PostgresConnection) -> None:

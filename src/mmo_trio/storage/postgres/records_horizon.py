@@ -13,20 +13,21 @@ they move the horizon.
 
 from __future__ import annotations
 
-import trio
+from functools import partial
+
 from attrs import define
 
 from mmo_sansio.values.clock import Instant
+from mmo_trio.storage.postgres.connection_pool import RunCall
 from mmo_trio.storage.postgres.errors import require_confirmation
 from mmo_trio.storage.postgres.joined_statements import JoinableStatement
 from mmo_trio.storage.postgres.pipeline import PreparedStatement
+from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.shared_locks import CREATION_LOCK, find_holders, wait_for_holders
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
-WRITER_LOCK = (0x4D4D4F, 1)
-"""The advisory lock shared by commits that create transactions."""
-
 ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)").bind(
-    *WRITER_LOCK
+    *CREATION_LOCK
 )
 CHECK_CREATION = JoinableStatement.of(check="check_creation(%s::bigint)")
 """Takes the same lock, then fails where something would be created below the horizon. It may be part of a statement
@@ -34,17 +35,11 @@ that creates: its own look at the horizon comes after the lock."""
 
 _ADVANCE_HORIZON = """
     WITH wanted AS (
-        SELECT least(%s::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS at
+        SELECT least(%s::bigint, greatest(%s::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)) AS at
     )
     UPDATE horizon SET at = greatest(horizon.at, wanted.at) FROM wanted WHERE horizon.at < wanted.at OR %s::boolean
 """
 _SELECT_HORIZON = "SELECT at FROM horizon"
-_SELECT_WRITERS = """
-    SELECT virtualtransaction FROM pg_locks
-    WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND objsubid = 2
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-"""
-_POLL_INTERVAL_MIN_S, _POLL_INTERVAL_MAX_S = 0.002, 0.1
 
 
 @define(eq=False)
@@ -56,39 +51,30 @@ class RecordsHorizon:
     _is_in_doubt: bool = False
     """Whether the server may have moved it without its standby, so that it has to be written again."""
 
-    async def advance(self, connection: PostgresConnection, end: Instant) -> None:
-        """Let no commit that isn't visible yet create anything below `end`, or below now if that is earlier; see
-        `advance_horizon`. Raises UnconfirmedCommit when somebody has cancelled its wait for the standby."""
+    async def advance(self, run: RunCall, end: Instant, *, passes_present: bool = False) -> None:
+        """Let no commit that isn't visible yet create anything below `end`; unless it `passes_present`, only below the
+        server's present if that is earlier.
+
+        Every commit that could has ended when this returns; the deadline of `run` ends the wait for one that hangs. No
+        connection is held meanwhile. Raises OutcomeUnknown when somebody has cancelled the wait for the standby.
+        """
         if end <= self.known:
             return
+        complete, awaited = await run(partial(self._move, end=end, passes_present=passes_present))
+        await wait_for_holders(run, CREATION_LOCK, awaited)
+        self.known = max(self.known, complete)
+
+    async def _move(
+        self, connection: PostgresConnection, *, end: Instant, passes_present: bool
+    ) -> tuple[Instant, set[str]]:
+        """Move the horizon; return where it is, and which commits may have read it before."""
         is_written_again, self._is_in_doubt = self._is_in_doubt, False
         try:
-            complete = await advance_horizon(connection, end, is_written_again=is_written_again)
+            with require_confirmation(connection):
+                values = (end, end if passes_present else 0, is_written_again)
+                await connection.execute(_ADVANCE_HORIZON.encode(), values)
         except BaseException:
             self._is_in_doubt = True
             raise
-        self.known = max(self.known, complete)
-
-
-async def advance_horizon(connection: PostgresConnection, end: Instant, *, is_written_again: bool) -> Instant:
-    """Let no commit that isn't visible yet create anything below `end`, or below now if that is earlier.
-
-    Return the instant up to which this holds, once every commit that could has ended; the caller's deadline ends the
-    wait for one that hangs. `is_written_again`: also where it is there already, so that this waits for the standby.
-    Raises UnconfirmedCommit.
-    """
-    with require_confirmation(connection):
-        await connection.execute(_ADVANCE_HORIZON.encode(), (end, is_written_again))
-    async with connection.pipeline():
-        seen = await connection.execute(_SELECT_HORIZON.encode())
-        writers = await connection.execute(_SELECT_WRITERS.encode(), WRITER_LOCK)
-    row = await seen.fetchone()
-    assert row is not None
-    awaited = {each for (each,) in await writers.fetchall()}
-    pause_s = _POLL_INTERVAL_MIN_S
-    while awaited:
-        await trio.sleep(pause_s)
-        pause_s = min(pause_s * 2, _POLL_INTERVAL_MAX_S)
-        writers = await connection.execute(_SELECT_WRITERS.encode(), WRITER_LOCK)
-        awaited &= {each for (each,) in await writers.fetchall()}
-    return Instant(int(row[0]))
+        ((complete,),) = await fetch_rows(connection, _SELECT_HORIZON)
+        return Instant(complete), await find_holders(connection, CREATION_LOCK)

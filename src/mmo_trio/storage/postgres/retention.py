@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Protocol, TypeVar
 
 from attrs import frozen
 
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment, RetentionDuty, RetentionStep
+from mmo_trio.storage.postgres.connection_pool import RunCall
 from mmo_trio.storage.postgres.partitions import Partition, drop_partition, list_partitions, partitions_before
 from mmo_trio.storage.postgres.queries import fetch_rows, run_statement
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
@@ -21,16 +21,8 @@ from mmo_trio.storage.sql.retention_store import SqlRetentionStore
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import SqlQuery, execute, run_query_async
 
-T = TypeVar("T")
-
 PAGES_AT_ONCE = 32
 """Pages of the journal (8 KiB) that one step reads."""
-
-
-class RunCall(Protocol):
-    """Runs a call on a connection of the store."""
-
-    def __call__(self, call: Callable[[PostgresConnection], Awaitable[T]], /) -> Awaitable[T]: ...
 
 
 @frozen(kw_only=True)
@@ -130,4 +122,4 @@ async def _drop_empty_partitions(connection: PostgresConnection, before: Instant
         for partition in await partitions_before(connection, table, before):
             ((is_used,),) = await fetch_rows(connection, f"SELECT EXISTS (SELECT FROM {partition.name})")
             if not is_used:
-                await drop_partition(connection, partition)
+                await drop_partition(connection, partition, if_empty=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import structlog
@@ -25,6 +25,7 @@ from mmo_trio.storage.postgres.connections import (
     call_when_reachable,
     limit_psycopg_logs,
 )
+from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
@@ -77,7 +78,7 @@ async def open_postgres(
             async with trio.open_nursery() as nursery:
                 if store.ownership is not None:
                     nursery.start_soon(_renew_lease, store.ownership)
-                    nursery.start_soon(_maintain, store)
+                    nursery.start_soon(maintain_while_open, store)
                     nursery.start_soon(primary.watch)
                 try:
                     yield store
@@ -112,6 +113,7 @@ async def _prepare_database(
     async def begin(connection: PostgresConnection, schema: OwnSchema) -> _PreparedDatabase:
         if serving:
             await check_role(connection)
+            await maintain_partitions(connection)
         is_distributed = await distribution.is_distributed(connection)
         holder = await ownership.begin_lease(connection) if serving else ownership.NO_HOLDER
         return _PreparedDatabase(holder, schema, is_distributed)
@@ -171,15 +173,18 @@ async def _renew_lease(lease: ownership.PostgresChannelOwnership) -> None:
             log_store_failure(logger, "lease_renewal_failed", error)
 
 
-async def _maintain(store: PostgresStore) -> None:
-    """While the store is open, keep its tables small, and let the planner know them."""
+async def maintain_while_open(store: PostgresStore) -> None:
+    """While the store is open, keep its tables small, and let the planner know them. What fails of that stops nothing
+    else."""
     purged_at = -math.inf
     while True:
         await trio.sleep(_ROLL_UP_INTERVAL_S)
-        try:
-            await store.roll_up_counts()
-            if trio.current_time() - purged_at > _PURGE_INTERVAL_S:
-                purged_at = trio.current_time()
-                await store.purge()
-        except Exception as error:
-            log_store_failure(logger, "store_maintenance_failed", error)
+        steps: list[Callable[[], Awaitable[object]]] = [store.roll_up_counts]
+        if trio.current_time() - purged_at > _PURGE_INTERVAL_S:
+            purged_at = trio.current_time()
+            steps += store.purge_steps
+        for step in steps:
+            try:
+                await step()
+            except Exception as error:
+                log_store_failure(logger, "store_maintenance_failed", error)

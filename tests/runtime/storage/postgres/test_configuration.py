@@ -282,7 +282,7 @@ async def test_no_answer_depends_on_the_collation(postgres: PostgresServer, data
         execute(postgres.url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@operating_row("a limit of connections below 7 for a process")
+@operating_row("a limit of connections below 8 for a process")
 async def test_a_process_works_with_few_connections_and_says_so(database: str) -> None:
     with role_of(database, "CONNECTION LIMIT 4") as role:
         execute(database, f"GRANT ALL ON SCHEMA public TO {role}")
@@ -290,7 +290,7 @@ async def test_a_process_works_with_few_connections_and_says_so(database: str) -
             async with open_postgres(as_role(database, role), serving=True) as store:
                 await create_payments(store, range(3))
                 assert len((await store.list_records(ListRecords("acme", NOON, after_noon(9)))).objects) == 3
-        assert {"event": "database_connections_limited", "log_level": "warning", "allowed": 4, "needed": 7} in logged
+        assert {"event": "database_connections_limited", "log_level": "warning", "allowed": 4, "needed": 8} in logged
 
 
 @operating_row("a limit of connections below 2")

@@ -9,19 +9,24 @@ from typing import Any, TypeVar
 import pytest
 import trio
 
-from mmo_sansio.values.clock import DAY, Instant, from_datetime, later
-from mmo_trio.storage.postgres import open_postgres
+from mmo_sansio.messages.replies import Accepted, Reply
+from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span, from_datetime, later
+from mmo_trio.storage.conformance.driver import NOON, submit_batch
+from mmo_trio.storage.conformance.inputs import creation
+from mmo_trio.storage.postgres import open_postgres, partitions
 from mmo_trio.storage.postgres.partitions import (
     PARTITIONED_TABLES,
     Partition,
     drop_partition,
     ensure_partitions,
+    ensure_past_partitions,
     list_partitions,
     missing_partitions,
     partition_at,
     partitions_before,
 )
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, open_connection
+from mmo_trio.system.clock import GatewayClock
 
 # isort: split
 import psycopg
@@ -30,6 +35,7 @@ from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.finding("postgres-F9")
 T = TypeVar("T")
+_WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'journal_default'::regclass"
 JOURNAL, CALLBACKS, BODIES = PARTITIONED_TABLES
 
 
@@ -156,3 +162,128 @@ async def test_a_user_who_does_not_own_the_tables_leaves_rows_in_the_partition_f
         return await ensure_partitions(connection, instant(2030, 5, 17))
 
     assert not await call(database, ensure_as_limited)
+
+
+@pytest.mark.finding("postgres-3")
+async def test_partitions_that_were_missed_are_made_however_many_rows_came_meanwhile(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest rows get a partition at once, so no more are added to the others, which follow bit by bit."""
+    monkeypatch.setattr(partitions, "MOVED_ROWS_MAX", 10)
+    await migrate(database)
+    now = instant(2030, 5, 17)
+    write_lines(database, *(later(now, Span(-nth * MINUTE)) for nth in range(35)))
+    made = await call(database, ensure_partitions, now)
+    assert [each.name for each in made if each.table == "journal" and (each.begin or 0) >= now] == [
+        "journal_2030_06",
+        "journal_2030_07",
+    ]
+    write_lines(database, later(now, Span(MINUTE)))
+    left = lines_by_partition(database)["journal_default"]
+    assert left == 25
+    while left:
+        assert await call(database, ensure_past_partitions, now)
+        before, left = left, lines_by_partition(database).get("journal_default", 0)
+        assert before - left <= 10
+    assert sum(lines_by_partition(database).values()) == 36
+    assert not await call(database, ensure_past_partitions, now)
+
+
+@pytest.mark.finding("postgres-3")
+async def test_rows_of_past_months_leave_the_partition_for_the_rest(database: str) -> None:
+    await migrate(database)
+    now = instant(2030, 5, 17)
+    await call(database, ensure_partitions, now)
+    write_lines(database, instant(2029, 3, 2), instant(2029, 3, 30), instant(2029, 11, 5))
+    await call(database, ensure_past_partitions, now)
+    await call(database, ensure_past_partitions, now)
+    assert lines_by_partition(database) == {"journal_2029_03": 2, "journal_2029_11": 1}
+
+
+@pytest.mark.finding("postgres-3")
+async def test_what_others_wait_behind_has_a_deadline(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await migrate(database)
+    now = instant(2030, 5, 17)
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "INSERT INTO journal (brand, at, what, actor, detail)"
+            " SELECT 'acme', %s, 'x', 'clock', repeat('x', 100) FROM generate_series(1, 100000)",
+            (instant(2040, 1, 1),),
+        )
+    monkeypatch.setattr(partitions, "STATEMENT_TIMEOUT_MS", 1)
+    made = await call(database, ensure_partitions, now)
+    assert not [each for each in made if each.table == "journal"]
+    monkeypatch.undo()
+    made = await call(database, ensure_partitions, now)
+    assert [each for each in made if each.table == "journal"]
+
+
+@pytest.mark.finding("postgres-3")
+async def test_a_process_that_begins_to_serve_makes_partitions_first(migrated_database: str) -> None:
+    """As after the restoration of an old dump."""
+    with psycopg.connect(migrated_database) as connection:
+        made = connection.execute(
+            "SELECT inhrelid::regclass::text FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE relkind = 'r'"
+        ).fetchall()
+        for (name,) in made:
+            if not name.endswith("_default"):
+                connection.execute(f"DROP TABLE {name}".encode())
+    async with open_postgres(migrated_database, serving=True):
+        with psycopg.connect(migrated_database) as connection:
+            write = "INSERT INTO journal (brand, at, what, actor, detail) VALUES ('acme', %s, 'x', 'clock', '')"
+            connection.execute(write, (GatewayClock().now(),))
+        assert "journal_default" not in lines_by_partition(migrated_database)
+
+
+@pytest.mark.finding("postgres-3")
+async def test_a_check_of_the_store_tells_what_has_no_partition(database: str) -> None:
+    async with open_postgres(database, serving=False) as store:
+        assert not await store.rows_without_partition()
+        write_lines(database, instant(2040, 1, 1), instant(2041, 1, 1))
+        [told] = await store.rows_without_partition()
+    assert told.startswith("rows of journal without a partition of their time, in journal_default: 2 (")
+
+
+@pytest.mark.finding("postgres-suspected")
+async def test_a_line_that_comes_while_an_empty_partition_is_dropped_stays(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process, whose clock is months behind, writes it after the look whether the partition is empty."""
+    await migrate(database)
+    now = instant(2030, 5, 17)
+    await call(database, ensure_partitions, now)
+    drop = drop_partition
+
+    async def drop_later(connection: PostgresConnection, partition: Partition, **options: bool) -> bool:
+        if partition.name == "journal_2030_05":
+            write_lines(database, now)
+        return await drop(connection, partition, **options)
+
+    monkeypatch.setattr("mmo_trio.storage.postgres.retention.drop_partition", drop_later)
+    async with open_postgres(database, serving=False) as store:
+        await store.retention.release_space(instant(2030, 6, 1))
+    assert lines_by_partition(database) == {"journal_2030_05": 1}
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.finding("postgres-4")
+async def test_a_commit_that_meets_the_attachment_of_a_partition_is_decided_again(database: str) -> None:
+    month = partition_at(JOURNAL, NOON)
+    replies: list[Reply] = []
+    async with open_postgres(database, serving=True) as store:
+
+        async def create() -> None:
+            replies.extend(await submit_batch(store, (creation(1), NOON)))
+
+        with psycopg.connect(database) as other, trio.fail_after(HANGS_AFTER_S):
+            other.execute("LOCK TABLE journal_default")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(create)
+                while other.execute(_WAITING).fetchone() == (0,):  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+                other.execute("CREATE TABLE journal_then (LIKE journal INCLUDING DEFAULTS)")
+                bounds = f"FROM ({month.begin}) TO ({month.end})"
+                other.execute(f"ALTER TABLE journal ATTACH PARTITION journal_then FOR VALUES {bounds}".encode())
+                other.commit()
+    assert [type(each) for each in replies] == [Accepted]
+    assert lines_by_partition(database) == {"journal_then": 1}

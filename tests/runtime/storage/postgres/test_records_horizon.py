@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from itertools import count
@@ -12,16 +13,20 @@ import mmo_trio.storage.postgres  # noqa: F401  (before psycopg)
 import psycopg
 import pytest
 import trio
+from attrs import evolve
 
-from mmo_sansio.messages.queries import ListRecords
+from mmo_sansio.messages.queries import ListRecords, LookUp, Records
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
-from mmo_trio.storage.conformance.inputs import creation
+from mmo_trio.api.records_limit import PAGES_MAX
+from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
+from mmo_trio.storage.postgres.connections import READER_CONNECTIONS
+from mmo_trio.storage.postgres.shared_locks import CREATION_LOCK
 from mmo_trio.system.clock import GatewayClock
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -46,6 +51,74 @@ async def create(store: PostgresStore, number: int, now: Instant) -> Accepted:
     (decision,) = await store.transact(reads(creation(number)), decide_batch)
     assert isinstance(decision.reply, Accepted)
     return decision.reply
+
+
+async def wait_for_horizon(database: psycopg.Connection[tuple[int]]) -> None:
+    """Wait until a reader has moved the horizon."""
+    while database.execute("SELECT at FROM horizon").fetchone() == (0,):  # noqa: ASYNC110
+        await trio.sleep(0.01)
+
+
+def window(*, page_size: int = 5_000) -> ListRecords:
+    """An hour before and an hour after the present."""
+    now = GatewayClock().now()
+    return ListRecords("acme", earlier(now, clock.HOUR), later(now, clock.HOUR), page_size=page_size)
+
+
+@pytest.mark.finding("postgres-2")
+def test_pages_of_records_leave_a_reader_to_everything_else() -> None:
+    assert READER_CONNECTIONS > PAGES_MAX
+
+
+@pytest.mark.spec("R7", "L1")
+@pytest.mark.finding("postgres-2")
+async def test_pages_that_wait_for_a_commit_that_hangs_delay_no_look_up(migrated_database: str) -> None:
+    pages: list[Records] = []
+    async with open_postgres(migrated_database, serving=True) as store:
+        await create(store, 1, GatewayClock().now())
+        with (
+            psycopg.connect(migrated_database, autocommit=True) as reader,
+            psycopg.connect(migrated_database) as writer,
+        ):
+            writer.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", CREATION_LOCK)
+
+            async def read_page() -> None:
+                pages.append(await store.list_records(window()))
+
+            with trio.fail_after(HANGS_AFTER_S):
+                async with trio.open_nursery() as nursery:
+                    for _ in range(2 * READER_CONNECTIONS):
+                        nursery.start_soon(read_page)
+                    await wait_for_horizon(reader)
+                    for _ in range(10):
+                        assert await store.look_up(LookUp("acme", reference(1))) is not None
+                        assert (await store.configuration()).generation
+                    assert not pages, "the pages still wait for the commit"
+                    writer.rollback()
+    assert [len(each.objects) for each in pages] == [1] * 2 * READER_CONNECTIONS
+
+
+@pytest.mark.spec("R7")
+@pytest.mark.finding("postgres-8")
+async def test_paging_beyond_the_present_is_complete_while_a_clock_is_ahead(migrated_database: str) -> None:
+    """One node's clock is ahead, the other one's is right and creates a payment between two pages."""
+    async with (
+        open_postgres(migrated_database, serving=True) as ahead,
+        open_postgres(migrated_database, serving=True) as right,
+    ):
+        future = later(GatewayClock().now(), Span(20 * clock.SECOND))
+        await create(ahead, 1, future)
+        await create(ahead, 2, later(future, Span(clock.SECOND)))
+        query = window(page_size=1)
+        first = await right.list_records(query)
+        assert first.has_next
+        await create(right, 3, GatewayClock().now())
+        listed = [*first.objects]
+        page = first
+        while page.has_next:
+            page = await right.list_records(evolve(query, after=page.last))
+            listed += page.objects
+        assert [json.loads(each)["gatewayReference"] for each in listed] == [reference(1), reference(3), reference(2)]
 
 
 @pytest.mark.spec("R7", "C6")

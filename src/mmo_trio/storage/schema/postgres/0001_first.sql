@@ -300,6 +300,7 @@ CREATE TABLE proposals (
 );
 
 CREATE INDEX proposals_by_transaction ON proposals (gateway_reference);
+CREATE UNIQUE INDEX proposals_unfinished ON proposals (gateway_reference) WHERE state IN ('open', 'approved');
 CREATE INDEX proposals_by_state ON proposals (state, id);
 
 -- Who did what; rows are only ever added, and each holds the hash of the one before. `mac` is an HMAC of the number and the
@@ -385,6 +386,17 @@ CREATE FUNCTION check_creation(earliest bigint) RETURNS void LANGUAGE plpgsql AS
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(5066063, 1);
     IF (SELECT at <= earliest FROM horizon) IS NOT TRUE THEN
+        RAISE EXCEPTION 'what was decided from has changed' USING ERRCODE = 'MMO01';
+    END IF;
+END
+$$;
+
+-- Called inside a commit that begins to submit payments of these brands, with spaces between: who puts a brand on hold
+-- waits for its end from now on, and none of them may be on hold. It sees what was committed before, like check_creation.
+CREATE FUNCTION check_submission(brands text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(5066063, 5);
+    IF EXISTS (SELECT FROM brand_holds WHERE brand = ANY (string_to_array(brands, ' '))) THEN
         RAISE EXCEPTION 'what was decided from has changed' USING ERRCODE = 'MMO01';
     END IF;
 END
