@@ -11,6 +11,8 @@ from attrs import Factory, define, frozen
 
 from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.model import Stage
 from mmo_trio.storage.memory.state import MemoryState
@@ -56,6 +58,16 @@ class StoredClaim:
     """The machine on which the process ran."""
 
 
+@frozen
+class BegunConversation:
+    """Is a conversation with an operator, about a payment, that a process has begun."""
+
+    at_s: float
+    """The true time, in seconds after the beginning of the world."""
+    is_submission: bool
+    """Whether it submits the payment; else it polls."""
+
+
 @define(eq=False)
 class WorldCommits:
     """Records every commit; nobody in the world knows of it."""
@@ -69,6 +81,10 @@ class WorldCommits:
     """In the order in which they were recorded."""
     claims: list[StoredClaim] = Factory(list)
     """In the order in which channels were claimed."""
+    conversations: dict[str, list[BegunConversation]] = Factory(dict)
+    """By gatewayReference."""
+    ended_polls: list[tuple[float, str]] = Factory(list)
+    """When it was recorded that a payment which has ended is polled, with its gatewayReference."""
     _ended: trio.Event = Factory(trio.Event)
     """Set, and replaced, when a payment ends."""
 
@@ -83,12 +99,21 @@ class WorldCommits:
     def observe(self, decisions: Sequence[Decision]) -> None:
         """Record what is stored now."""
         for decision in decisions:
+            about = decision.reply.transaction if isinstance(decision.reply, Applied) else None
+            if about is not None and about.progress.stage.is_terminal:
+                polls = (each for each in decision.intents if isinstance(each, PollProvider))
+                self.ended_polls += [(trio.current_time(), each.gateway_reference) for each in polls]
             for change in decision.changes:
                 if isinstance(change, JournalEntry):
                     self._observe_entry(change)
                 elif isinstance(change, CallbackRecorded):
                     reference, brand = change.gateway_reference, change.brand
                     self.callbacks.append(StoredCallback(trio.current_time(), reference, brand, change.attempt))
+
+    def observe_conversation(self, gateway_reference: str, *, is_submission: bool) -> None:
+        """Record that a process begins to submit or to poll a payment."""
+        begun = BegunConversation(trio.current_time(), is_submission)
+        self.conversations.setdefault(gateway_reference, []).append(begun)
 
     def _observe_entry(self, entry: JournalEntry) -> None:
         counts, met = self.trace.counts, f"{entry.stage_before or '-'} {entry.input_name}"

@@ -75,11 +75,26 @@ class FaultKind(StrEnum):
     """A gateway's process has descriptors for few connections more than it has open."""
     NOTIFICATIONS_CONTRADICT = "notifications_contradict"
     """An operator notifies of another result than the one in its book, and then of the true one."""
+    BRAND_HELD = "brand_held"
+    """Staff put a merchant on hold for a while."""
+    STAFF_RESOLVE = "staff_resolve"
+    """Staff end payments by hand, rightly and wrongly."""
+
+
+class PromptsConfirmed(StrEnum):
+    """Says whether M-Pesa confirms what prompts have paid as deposits, too, which are booked without a question."""
+
+    NOT = "not"
+    BY_REFERENCE = "by_reference"
+    """It names the payment."""
+    BY_NOTHING = "by_nothing"
+    """Prompts pay to a till, and it names no payment: the deposit is the first merchant's."""
 
 
 WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
     dict.fromkeys(FaultKind, 0.3)
     | dict.fromkeys((FaultKind.GATEWAY_KILLED, FaultKind.GATEWAY_RESTARTED, FaultKind.STORE_CUT_OFF), 0.5)
+    | {FaultKind.STAFF_RESOLVE: 0.5}
 )
 """The share of seeds in which each kind of fault exists at all."""
 CALM_SHARE: Final = 0.15
@@ -137,6 +152,7 @@ class WorldPlan:
     rest_step_s: float
     """The longest step in which time passes while nothing happens."""
     faults: tuple[WorldFault, ...]
+    prompts_confirmed: PromptsConfirmed = PromptsConfirmed.NOT
 
     def without(self, left_out: Collection[int]) -> WorldPlan:
         """Return the same plan without the faults with these numbers, the first being 0."""
@@ -182,4 +198,5 @@ def draw_plan(
         rest_step_s=random.choice((120.0, 600.0, 1_800.0)),
         lasts_s=busy_s + QUIET_BEFORE_END_S,
         faults=tuple(sorted(faults, key=lambda each: each.at_s)),
+        prompts_confirmed=random.choice((PromptsConfirmed.NOT, *PromptsConfirmed)),
     )
