@@ -19,7 +19,7 @@ from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.evidence import find_contradiction
 from mmo_sansio.values.clock import MINUTE, Instant, Span, format_with_microseconds, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.explanation import open_claims
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, AuditEvent, AuditKey, Proposal, ProposalState
@@ -152,7 +152,7 @@ async def resolve_payment(
     Raises ResolutionRefused.
     """
     try:
-        await check_evidence(store, transaction, succeeded=resolution.error_code is None)
+        await check_evidence(store, transaction, resolution.error_code, resolution.provider_reference)
         await record("payment_resolved")
         return await _submit_resolution(submit, resolution)
     except ResolutionRefused as refused:
@@ -167,13 +167,29 @@ async def _submit_resolution(submit: Submit, resolution: ResolveManually) -> Tra
     return reply.transaction
 
 
-async def check_evidence(store: Store, transaction: Transaction, *, succeeded: bool) -> None:
+async def check_evidence(
+    store: Store, transaction: Transaction, error_code: ErrorCode | None, receipt: str | None
+) -> None:
     """Raise ResolutionRefused if a reported receipt, a claim or an entry of the suspense book, open or closed,
-    contradicts."""
+    contradicts this end, or another payment has succeeded with the receipt of a success: not every operator's results
+    claim their receipts."""
     claims = await open_claims(store, transaction.reference)
     entries = [(each.reason, each.content) for each in await store.admin.suspense_of_payment(transaction.reference)]
-    if against := find_contradiction(transaction, succeeded=succeeded, claims=claims, entries=entries):
+    against = find_contradiction(transaction, succeeded=error_code is None, claims=claims, entries=entries)
+    if against is None and error_code is None and receipt is not None:
+        against = await _find_payment_with(store, receipt, transaction)
+    if against is not None:
         raise ResolutionRefused(ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}")
+
+
+async def _find_payment_with(store: Store, receipt: str, transaction: Transaction) -> str | None:
+    """Return in a sentence which other payment has succeeded with this receipt of the provider; None when none has."""
+    for each in (await store.admin.search_payments(receipt)).transactions:
+        is_of_provider = each.order.provider == transaction.order.provider
+        is_paid = each.status is Status.SUCCESS and each.progress.provider_reference == receipt
+        if is_of_provider and is_paid and each.reference != transaction.reference:
+            return f"The receipt {receipt} is the one of {each.reference}. Name the payment's own."
+    return None
 
 
 @frozen
@@ -204,7 +220,7 @@ class Resolutions:
             raise ResolutionRefused(ResolutionRefusal.NO_PAYMENT)
         if transaction.progress.stage.is_terminal:
             raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED)
-        await check_evidence(self.store, transaction, succeeded=error_code is None)
+        await check_evidence(self.store, transaction, error_code, provider_reference)
         earlier = await self.store.admin.proposals(about=transaction.reference)
         unfinished = next((each for each in earlier if each.state in UNFINISHED_STATES), None)
         after = self._next_state(unfinished, ProposalAction.PROPOSE, user)
@@ -317,7 +333,7 @@ class Resolutions:
         try:
             if transaction.progress.stage.is_terminal:
                 raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile.")
-            await check_evidence(self.store, transaction, succeeded=resolution.error_code is None)
+            await check_evidence(self.store, transaction, resolution.error_code, resolution.provider_reference)
             await _submit_resolution(self.submit, resolution)
         except ResolutionRefused:
             if not await self._has_resolved(resolution):
