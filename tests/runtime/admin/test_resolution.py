@@ -126,8 +126,12 @@ class Case:
         for input_ in (a.a_create_payment(), a.a_begin_submission(), *inputs):
             await self.submit(input_)
 
-    async def propose(self, user: ResolutionUser, code: ErrorCode | None = None) -> Proposal:
-        return await self.resolutions.propose(user, a.REFERENCE, code, reason="by phone", evidence="line 7")
+    async def propose(
+        self, user: ResolutionUser, code: ErrorCode | None = None, *, receipt: str | None = None
+    ) -> Proposal:
+        return await self.resolutions.propose(
+            user, a.REFERENCE, code, reason="by phone", evidence="line 7", provider_reference=receipt
+        )
 
     async def refusal(self, act: Awaitable[Proposal]) -> ResolutionRefusal:
         with pytest.raises(ResolutionRefused) as caught:
@@ -237,15 +241,25 @@ async def test_money_that_names_the_payment_refuses_its_failure_by_hand(trust: D
 
 @pytest.mark.finding("money-rules-1")
 async def test_a_receipt_that_a_deposit_has_refuses_the_proposal() -> None:
-    case = Case(four_eyes=False)
+    case = Case()
     await case.begin(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE))
-    act = case.resolutions.propose(ANN, a.REFERENCE, None, reason="r", evidence="e", provider_reference="DEP-1")
-    refused = await act
-    stored = await case.store.admin.proposal(refused.id)
-    assert stored is not None
-    assert (stored.state, await case.status()) == (REFUSED, Status.PENDING)
-    assert stored.remark is not None
-    assert f"is the receipt of the deposit {a.UNUSED_REFERENCE}." in stored.remark
+    assert await case.refusal(case.propose(SAM, receipt="DEP-1")) is ResolutionRefusal.EVIDENCE
+    assert await case.status() is Status.PENDING
+
+
+@pytest.mark.finding("money-rules-1")
+@pytest.mark.spec("S4")
+async def test_a_receipt_with_which_another_payment_has_succeeded_refuses_the_proposal() -> None:
+    """Its operator's results claim no receipt."""
+    case = Case()
+    another = a.UNUSED_REFERENCE
+    await case.begin(a.a_create_payment(another, merchant_reference="another"), a.a_begin_submission(another))
+    proposed = await case.propose(SAM, receipt="R-1")
+    await case.submit(a.succeeded(another, provider_reference="R-1"))
+    refused = await case.resolutions.approve(ANN, proposed.id)
+    assert (refused.state, await case.status()) == (REFUSED, Status.PENDING)
+    assert refused.remark is not None
+    assert f"The receipt R-1 is the one of {another}." in refused.remark
 
 
 async def test_a_payment_that_ended_meanwhile_stays_as_it_ended() -> None:
