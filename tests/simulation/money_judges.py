@@ -69,7 +69,7 @@ def nothing_is_submitted_on_hold(world: SimulatedWorld, books: WorldBooks) -> It
 def a_submission_on_record_is_begun(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """S6: a process submits what is on record as submitted, or reports that it was never sent, unless it ended."""
     for reference, stages in world.commits.stages.items():
-        begun_s = [each.at_s for each in world.commits.conversations.get(reference, ()) if each.is_submission]
+        begun_s = [at_s for at_s, is_submission in world.commits.conversations.get(reference, ()) if is_submission]
         begun_s += [each.at_s for each in stages if each.input_name == ProviderNeverReceived.__name__]
         for each in filter(_is_submission, stages):
             if not any(at_s >= each.at_s for at_s in begun_s) and not _was_ended(world, each):
@@ -79,7 +79,7 @@ def a_submission_on_record_is_begun(world: SimulatedWorld, books: WorldBooks) ->
 def a_counted_poll_is_made(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """S6: a process polls what is on record as polled, unless it ended or did not learn of the record."""
     for reference, stages in world.commits.stages.items():
-        begun_s = [each.at_s for each in world.commits.conversations.get(reference, ())]
+        begun_s = [at_s for at_s, _ in world.commits.conversations.get(reference, ())]
         for each in stages:
             if each.input_name != TransactionWoke.__name__ or each.stage not in (
                 Stage.SUBMITTING,
@@ -95,7 +95,7 @@ def an_ended_payment_is_polled(world: SimulatedWorld, books: WorldBooks) -> Iter
     """S3, S5: an operator is asked, by whichever process, about a payment that has expired with a poll overdue, or of
     which more is told after its end."""
     for at_s, reference in world.commits.ended_polls:
-        if not any(each.at_s >= at_s for each in world.commits.conversations.get(reference, ())):
+        if not any(begun_s >= at_s for begun_s, _ in world.commits.conversations.get(reference, ())):
             yield f"{reference} had ended, was to be polled at {at_s:.3f}, and nobody did it"
 
 

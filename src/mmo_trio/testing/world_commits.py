@@ -11,8 +11,7 @@ from attrs import Factory, define, frozen
 
 from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
-from mmo_sansio.messages.intents import PollProvider
-from mmo_sansio.messages.replies import Applied
+from mmo_sansio.messages.intents import PollEnded
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.model import Stage
 from mmo_trio.storage.memory.state import MemoryState
@@ -58,16 +57,6 @@ class StoredClaim:
     """The machine on which the process ran."""
 
 
-@frozen
-class BegunConversation:
-    """Is a conversation with an operator, about a payment, that a process has begun."""
-
-    at_s: float
-    """The true time, in seconds after the beginning of the world."""
-    is_submission: bool
-    """Whether it submits the payment; else it polls."""
-
-
 @define(eq=False)
 class WorldCommits:
     """Records every commit; nobody in the world knows of it."""
@@ -81,8 +70,9 @@ class WorldCommits:
     """In the order in which they were recorded."""
     claims: list[StoredClaim] = Factory(list)
     """In the order in which channels were claimed."""
-    conversations: dict[str, list[BegunConversation]] = Factory(dict)
-    """By gatewayReference."""
+    conversations: dict[str, list[tuple[float, bool]]] = Factory(dict)
+    """When processes began to talk with operators about each payment, by true time, and whether they submitted it or
+    polled; by gatewayReference."""
     ended_polls: list[tuple[float, str]] = Factory(list)
     """When it was recorded that a payment which has ended is polled, with its gatewayReference."""
     _ended: trio.Event = Factory(trio.Event)
@@ -99,10 +89,8 @@ class WorldCommits:
     def observe(self, decisions: Sequence[Decision]) -> None:
         """Record what is stored now."""
         for decision in decisions:
-            about = decision.reply.transaction if isinstance(decision.reply, Applied) else None
-            if about is not None and about.progress.stage.is_terminal:
-                polls = (each for each in decision.intents if isinstance(each, PollProvider))
-                self.ended_polls += [(trio.current_time(), each.gateway_reference) for each in polls]
+            polls = (each for each in decision.intents if isinstance(each, PollEnded))
+            self.ended_polls += [(trio.current_time(), each.gateway_reference) for each in polls]
             for change in decision.changes:
                 if isinstance(change, JournalEntry):
                     self._observe_entry(change)
@@ -112,8 +100,7 @@ class WorldCommits:
 
     def observe_conversation(self, gateway_reference: str, *, is_submission: bool) -> None:
         """Record that a process begins to submit or to poll a payment."""
-        begun = BegunConversation(trio.current_time(), is_submission)
-        self.conversations.setdefault(gateway_reference, []).append(begun)
+        self.conversations.setdefault(gateway_reference, []).append((trio.current_time(), is_submission))
 
     def _observe_entry(self, entry: JournalEntry) -> None:
         counts, met = self.trace.counts, f"{entry.stage_before or '-'} {entry.input_name}"
