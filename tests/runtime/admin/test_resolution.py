@@ -430,7 +430,7 @@ async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_fa
 async def test_a_proposal_is_not_done_by_the_resolution_of_another_one() -> None:
     """Of the same two users, with the opposite outcome."""
     case = Case()
-    await case.begin()
+    await case.begin(a.accepted())
     failed = await case.propose(SAM, ErrorCode.USER_CANCELLED)
     case.memory.admin.proposals.append(evolve(failed, id=2, error_code=None))
     assert (await case.resolutions.approve(ANN, 1)).state is DONE
