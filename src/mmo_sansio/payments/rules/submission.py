@@ -214,8 +214,8 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> D
     progress = before.progress
     if may_have_arrived(progress):
         return ask_on(before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now)
-    submissions = progress.submissions if progress.polls else progress.submissions - 1
-    after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, submissions=submissions)
+    unsent = progress.unsent if progress.polls else progress.unsent + 1
+    after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, unsent=unsent)
     return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
 
 

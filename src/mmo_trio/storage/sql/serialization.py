@@ -104,7 +104,8 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",[{','.join(map(str, progress.answered))}]"
         f",{_number(progress.not_found_since)}"
         f",{int(progress.is_restored)}"
-        f",{_text(progress.attempt)}]".encode("ascii")
+        f",{_text(progress.attempt)}"
+        f",{progress.unsent}]".encode("ascii")
     )
 
 
@@ -187,6 +188,7 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         not_found_since=row[17],
         is_restored=bool(row[18]),
         attempt=row[19],
+        unsent=row[20],
     )
 
 

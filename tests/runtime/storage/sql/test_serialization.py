@@ -91,6 +91,7 @@ progresses = st.builds(
     | st.builds(Evidence, texts, texts, st.none() | amounts, st.booleans(), instants, st.booleans(), st.booleans()),
     not_found_since=st.none() | instants,
     attempt=st.none() | texts,
+    unsent=st.integers(0, 9),
 )
 transactions = st.builds(Transaction, orders, progresses)
 

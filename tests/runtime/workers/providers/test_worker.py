@@ -33,7 +33,16 @@ from mmo_sansio.providers.common.operations import (
     OperationKey,
     ProviderOperation,
 )
-from mmo_sansio.testing import REFERENCE, a_brand, a_create_payment, a_method, a_resolution, a_wake, numbered_reference
+from mmo_sansio.testing import (
+    REFERENCE,
+    a_brand,
+    a_create_payment,
+    a_method,
+    a_resolution,
+    a_wake,
+    failed,
+    numbered_reference,
+)
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
@@ -438,7 +447,7 @@ async def test_a_payment_that_ends_during_its_conversation_is_polled_after_it(au
     async with at_work(WorkerHarness(answers=[hangs, succeeds])) as harness:
         harness.worker_takes(await harness.create())
         await trio.sleep(1)
-        await harness.engine.submit(a_resolution(error_code=ErrorCode.USER_CANCELLED))
+        await harness.engine.submit(failed())
         harness.worker_takes(harness.engine.work(PollEnded(REFERENCE)))
         await trio.sleep(60)
         assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.FAILED)

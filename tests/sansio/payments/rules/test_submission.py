@@ -308,7 +308,7 @@ def test_a_submission_that_certainly_never_left_counts_for_nothing(polls: int) -
     sent_back = decided(before, never_received()).reply
     assert isinstance(sent_back, Applied)
     again = moved(sent_back.transaction, a_begin_submission())
-    assert again.is_resubmission is (polls > 0)
+    assert (again.is_resubmission, again.submissions) == (polls > 0, 2)
 
 
 @pytest.mark.finding("money-rules-7")
