@@ -97,6 +97,8 @@ WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
     | {FaultKind.STAFF_RESOLVE: 0.5}
 )
 """The share of seeds in which each kind of fault exists at all."""
+OF_STAFF: Final = frozenset({FaultKind.BRAND_HELD, FaultKind.STAFF_RESOLVE})
+"""What staff do, of which each kind is drawn by a generator of its own."""
 CALM_SHARE: Final = 0.15
 """The share of seeds without any fault, in which everything must go well."""
 OCCURRENCES_MAX: Final = 6
@@ -177,15 +179,16 @@ def draw_plan(
     is_calm = random.random() < CALM_SHARE
     faults: list[WorldFault] = []
     for kind in FaultKind:
-        exists, count = random.random() < WEIGHTS[kind], random.randint(1, OCCURRENCES_MAX)
+        drawn = Random(f"{seed}/{kind}") if kind in OF_STAFF else random
+        exists, count = drawn.random() < WEIGHTS[kind], drawn.randint(1, OCCURRENCES_MAX)
         for _ in range(count):
-            at_s = max(0.0, random.choice(begins) + random.uniform(-60.0, 600.0))
-            aimed_at_s = random.choice(times) + random.expovariate(1 / AIMED_AFTER_S)
-            if random.random() < AIMED_SHARE:
+            at_s = max(0.0, drawn.choice(begins) + drawn.uniform(-60.0, 600.0))
+            aimed_at_s = drawn.choice(times) + drawn.expovariate(1 / AIMED_AFTER_S)
+            if drawn.random() < AIMED_SHARE:
                 at_s = aimed_at_s
-            lasts_s = random.choice((0.3, 3.0, 12.0, 40.0, 300.0, 3_000.0)) * random.uniform(0.5, 1.5)
-            awaits_end = random.random() < AWAITING_SHARE and kind in AWAITING
-            fault = WorldFault(kind, at_s, lasts_s, random.randrange(60), random.random(), awaits_end)
+            lasts_s = drawn.choice((0.3, 3.0, 12.0, 40.0, 300.0, 3_000.0)) * drawn.uniform(0.5, 1.5)
+            awaits_end = drawn.random() < AWAITING_SHARE and kind in AWAITING
+            fault = WorldFault(kind, at_s, lasts_s, drawn.randrange(60), drawn.random(), awaits_end)
             if exists and not is_calm and kind in kinds:
                 faults.append(fault)
     return WorldPlan(
