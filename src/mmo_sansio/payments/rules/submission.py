@@ -222,6 +222,8 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> D
 def _is_about_latest_submission(before: Transaction, input_: ProviderNeverReceived) -> bool:
     if input_.submitted_at is not None:
         return input_.submitted_at == before.progress.submitted_at
+    if input_.version == 1:  # The creation's own submission, whatever was asked since: its process knows the most.
+        return before.progress.submitted_at == before.order.accepted_at
     return input_.version == before.progress.version
 
 

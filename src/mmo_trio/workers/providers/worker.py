@@ -336,6 +336,8 @@ class ProviderWorker:
         self._counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())
         report = await self._converse(conversation, self.exchange_for(provider.name), transaction, began_at)
+        if isinstance(report, ProviderNeverReceived):  # Its record may wait for the store until the payment is polled.
+            report = evolve(report, submitted_at=transaction.progress.submitted_at)
         await self._report(partial(self._record_input, lambda: report))
 
     def _withheld(self, order: Order) -> WithheldReason | None:

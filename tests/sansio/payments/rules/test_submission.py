@@ -220,10 +220,18 @@ def test_what_was_never_received_is_submitted_again() -> None:
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("version", [1, 5, 7])
 def test_an_answer_to_an_old_question_does_not_undo_a_submission(version: int) -> None:
-    before = a_transaction(Stage.SUBMITTING, version=6)
+    before = a_transaction(Stage.SUBMITTING, version=6, submitted_at=later(START, SECOND))
     why = why_ignored(before, never_received(version=version))
     assert why == "The payment has moved since the provider was polled."
     assert decided(before, never_received(version=version)).reply == Ignored(why, before)
+
+
+@pytest.mark.finding("money-rules-3")
+@pytest.mark.spec("S6")
+def test_a_creation_in_doubt_is_submitted_although_its_payment_was_polled_before_that_was_reported() -> None:
+    """The store, which did not tell whether the creation is durable, let no report in for half a minute."""
+    before = a_transaction(Stage.SUBMITTING, version=2, polls=1, submitted_at=START)
+    assert decided(before, never_received(version=1)).intents == (SubmitToProvider(REFERENCE),)
 
 
 @pytest.mark.spec("S6")
