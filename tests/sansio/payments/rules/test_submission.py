@@ -129,7 +129,7 @@ def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(before
     assert isinstance(noted, SuspenseRecorded)
     assert (noted.reason, noted.gateway_reference) == (SuspenseReason.LATE_RESULT, REFERENCE)
     assert json.loads(noted.content) == {"result": "accepted", "source": "poll", "providerReference": "ws_CO_1"}
-    assert decision.intents == (PollProvider(REFERENCE, provider_reference="ws_CO_1"),)
+    assert decision.intents == (PollEnded(REFERENCE, provider_reference="ws_CO_1"),)
     answer = accepted(provider_reference="ws_CO_1")  # Of a payment that has ended it names no next poll.
     assert decided(before, answer) == Decision(Ignored("No such payment waits for this provider.", before))
 
