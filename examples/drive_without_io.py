@@ -32,6 +32,7 @@ from mmo_sansio import (
     Money,
     Operation,
     Party,
+    PollEnded,
     PollProvider,
     ProviderSucceeded,
     ProviderUnreachable,
@@ -102,8 +103,8 @@ def carry_out(gateway: Gateway, operator: PaperOperator, intent: Intent, *, now:
             say(now, "the merchant gets the callback")
             attempt = DeliveryAttempt(DeliveryOutcome.DELIVERED, DRAFT.result_url, 200)
             gateway.receive(CallbackConcluded(reference, attempt), now=now)
-        case DeliverQr():
-            raise AssertionError("a payout has no QR code")
+        case DeliverQr() | PollEnded():
+            raise AssertionError("this payout has no QR code, and ends with the operator's word")
         case _:
             assert_never(intent)
 

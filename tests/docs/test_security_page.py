@@ -8,9 +8,9 @@ from pathlib import Path
 FINDINGS = {*(f"security-{number}" for number in range(1, 31)), *(f"hostile-F{number}" for number in range(1, 14))}
 STORE_FINDINGS = {f"postgres-F{number}" for number in range(1, 12)}
 """Of the review of the store on PostgreSQL; docs/operating.md says what operators need to know of them."""
-OF_USERS = re.compile(r"(specification|new-users|operators|money|rules|audit)-[A-Za-z0-9-]+")
+OF_USERS = re.compile(r"(specification|new-users|operators|money|postgres|rules|audit)-[A-Za-z0-9-]+")
 """Of the reviews of the specification, by new users, of the operators' interfaces, of what is told about money, of the
-rules line by line, and of the second security audit."""
+store on PostgreSQL once more, of the payment rules, and of the second security audit."""
 MARK = re.compile(r"mark\.finding\(([^)]*)\)")
 
 

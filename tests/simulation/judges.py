@@ -27,6 +27,15 @@ from tests.simulation.callback_judges import (
     each_end_is_called_back_once,
     only_the_owner_calls_back,
 )
+from tests.simulation.money_judges import (
+    a_counted_poll_is_made,
+    a_receipt_is_one_success,
+    a_submission_on_record_is_begun,
+    an_ended_payment_is_polled,
+    is_deposit,
+    nothing_is_submitted_on_hold,
+    staff_end_payments_once_and_on_evidence,
+)
 
 LIFE_MAX = 3 * DAY
 """The longest life of a payment, in microseconds."""
@@ -62,7 +71,8 @@ def no_answered_create_is_lost(world: SimulatedWorld, books: WorldBooks) -> Iter
 
 def a_reference_is_one_payment(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """C12: however often a merchant repeats a creation, it makes one payment."""
-    uses = Counter((each.order.brand, each.order.merchant_reference) for each in books.transactions.values())
+    payments = (each.order for each in books.transactions.values() if not is_deposit(each))
+    uses = Counter((each.brand, each.merchant_reference) for each in payments)
     for (brand, reference), count in uses.items():
         if count > 1:
             yield f"{reference} of {brand} is {count} payments"
@@ -109,6 +119,9 @@ def the_operators_book_equals_ours(world: SimulatedWorld, books: WorldBooks) -> 
         rows = {each["reference"]: each for each in operator.simulator.snapshot()["payments"]}
         for reference, ours in _payments_with(operator, books).items():
             theirs = next((rows[each] for each in sorted(operator.kind.names(reference)) if each in rows), None)
+            if is_deposit(ours):
+                receipt = ours.progress.provider_reference
+                theirs = next((each for each in rows.values() if each["receipt"] == receipt), None)
             moved = theirs is not None and theirs["result"] == "success"
             if ours.status is Status.SUCCESS:
                 if theirs is None or not moved:
@@ -191,9 +204,10 @@ def _may_have_lost_time(world: SimulatedWorld) -> bool:
 
 def _may_stay_unknown(world: SimulatedWorld, transaction: Transaction) -> bool:
     """Return whether only a notification, which may be lost, tells that this payment was paid. That is so as well where
-    a gateway began with a wrong time and ended it before the operator did."""
+    a gateway began with a wrong time and ended it before the operator did, and where staff did by mistake."""
     has_expired_early = _may_have_lost_time(world) and _is_early_expiry(world, transaction)
-    return has_expired_early or _cannot_be_asked_about(transaction)
+    is_mistake = transaction.reference in world.staff.mistaken
+    return has_expired_early or is_mistake or _cannot_be_asked_about(transaction)
 
 
 def _is_early_expiry(world: SimulatedWorld, transaction: Transaction) -> bool:
@@ -332,6 +346,12 @@ JUDGES: Sequence[Judge] = (
     callbacks_go_through_one_process,
     only_the_owner_calls_back,
     one_breaker_holds_over_all_processes,
+    a_receipt_is_one_success,
+    staff_end_payments_once_and_on_evidence,
+    nothing_is_submitted_on_hold,
+    a_submission_on_record_is_begun,
+    a_counted_poll_is_made,
+    an_ended_payment_is_polled,
     the_journal_explains_each_stage,
     records_list_each_payment_once,
     nothing_is_left,

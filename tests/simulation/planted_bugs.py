@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
-from tests.simulation.bugs import books, callbacks, commits, providers, schedule
+from tests.simulation.bugs import books, callbacks, commits, providers, receipts, schedule
 from tests.simulation.play import Played, Variant, play
 
 SEEDS_MAX: Final = 500
@@ -35,6 +35,7 @@ PLANTED: Final[Mapping[str, Plant]] = MappingProxyType(
             commits.commit_without_conditions,
             commits.commit_in_doubt_forgotten,
             commits.horizon_that_does_not_wait,
+            commits.submission_in_doubt_dropped,
             callbacks.drain_drops_callbacks,
             callbacks.claim_without_a_fence,
             callbacks.expired_lease_renewed,
@@ -52,7 +53,10 @@ PLANTED: Final[Mapping[str, Plant]] = MappingProxyType(
             schedule.expiry_by_the_wall_clock,
             schedule.submission_forgotten,
             schedule.due_payments_never_woken,
+            schedule.drain_takes_polls,
             schedule.work_of_the_dead_left,
+            receipts.receipt_not_claimed_by_staff,
+            receipts.deposit_booked_without_its_claim,
             books.look_up_answered_from_memory,
             books.stage_left_out_of_the_journal,
             books.row_left_out_of_a_page,

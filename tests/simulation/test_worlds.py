@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mmo_trio.testing.world_plan import FaultKind
+from mmo_trio.testing.world_plan import OF_STAFF, FaultKind
 from tests.simulation.play import Variant, play, play_all, shrink
 
 SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "20" if os.environ.get("MMO_TEST_QUICK") else "200"))
@@ -38,7 +38,8 @@ def test_a_payer_whom_the_operator_asks_already_is_refused() -> None:
 
 def test_a_request_whose_key_was_being_looked_up_while_its_process_was_suspended_creates_nothing() -> None:
     """Its merchant has repeated it elsewhere, and that payment has failed, so its reference could be used again."""
-    suspended = {14, 15, 28, 29, 32, 33}
+    without_staff = [nth for nth, each in enumerate(Variant(835).plan().faults) if each.kind not in OF_STAFF]
+    suspended = {without_staff[nth] for nth in (14, 15, 28, 29, 32, 33)}
     left_out = tuple(nth for nth in range(len(Variant(835).plan().faults)) if nth not in suspended)
     assert play(Variant(835, left_out=left_out)).violations == ()
 

@@ -105,20 +105,25 @@ class MerchantServers:
         return sum(1 for each, _ in self.sent if each == brand)
 
 
+def callback_worker(records: DeliveryRecords, deliver: SendCallback, **settings: Any) -> CallbackWorker:
+    """Return a worker between these; settings replace what it is made with."""
+    made: dict[str, Any] = {
+        "deliver": deliver,
+        "find_key": records.find_key,
+        "record_outcome": records.record,
+        "now": trio_clock,
+        "monotonic": monotonic_of_trio,
+        "breaker": BreakerSettings(),
+    }
+    return CallbackWorker(**{**made, **settings})
+
+
 @asynccontextmanager
 async def running_worker(
     records: DeliveryRecords, deliver: SendCallback, **settings: Any
 ) -> AsyncIterator[CallbackWorker]:
     """Run a worker during the block; active deliveries are cancelled at its end."""
-    worker = CallbackWorker(
-        deliver=deliver,
-        find_key=records.find_key,
-        record_outcome=records.record,
-        now=trio_clock,
-        monotonic=monotonic_of_trio,
-        breaker=BreakerSettings(),
-        **settings,
-    )
+    worker = callback_worker(records, deliver, **settings)
     async with trio.open_nursery() as nursery:
         await nursery.start(lambda task_status: worker.run(drain=trio.Event(), task_status=task_status))
         yield worker

@@ -32,6 +32,8 @@ class EngineDouble:
     gateway: Gateway = Factory(Gateway)
     errors: list[Exception] = Factory(list)
     """Errors that the next calls of `submit` raise, with nothing stored."""
+    doubts: list[Exception] = Factory(list)
+    """Errors that the next calls of `submit` raise although all is stored; what follows is not dispatched."""
     delays_s: list[float] = Factory(list)
     """Seconds between decision and reply of the next calls of `submit`."""
     inputs: list[tuple[float, str]] = Factory(list)
@@ -44,6 +46,9 @@ class EngineDouble:
             raise self.errors.pop(0)
         self.inputs.append((trio.current_time(), type(input_).__name__))
         reply = self.gateway.receive(input_, now=now())
+        if self.doubts:
+            self.gateway.take_intents()
+            raise self.doubts.pop(0)
         if self.delays_s:
             await trio.sleep(self.delays_s.pop(0))
         for each in self.gateway.take_intents():

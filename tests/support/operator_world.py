@@ -25,7 +25,7 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ConfirmPage, Input
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, drive
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
@@ -197,7 +197,7 @@ class World:
 
         def hand_over(work: WorkItem) -> None:
             match work.intent:
-                case SubmitToProvider() | PollProvider():
+                case SubmitToProvider() | PollProvider() | PollEnded():
                     assert providers.try_enqueue(work)
                 case DeliverCallback():
                     self.callbacks[work.transaction.reference] += 1
@@ -214,12 +214,12 @@ class World:
         checks = AccountChecks(store.admin, {name: account}, now, round_s=SELDOM_S)
         ask = partial(checks.ask, name)
         providers = ProviderWorker(engine.submit, {name: self.provider}, lambda _: account.exchange, lambda _: ask, now)
-        scanner = Scheduler(store, engine.enqueue, hand_over, providers.has_room, clock.time, scan_interval_s=5)
+        scanner = Scheduler(store, engine.enqueue, hand_over, lambda: True, clock.time, scan_interval_s=5)
         await life.start(engine.run)
         await life.start(partial(providers.run, drain=trio.Event()))
         await life.start(scanner.run)
         claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: ask, now, 60)
-        await life.start(claims.run)
+        await life.start(partial(claims.run, drain=trio.Event()))
         await life.start(checks.run)
         self.engine, self.scanner = engine, scanner
         self.hooks = Webhooks({}, store, engine.submit, checks.learn, ReferenceGenerator(now), 64 * 1024)

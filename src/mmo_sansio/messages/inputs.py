@@ -113,6 +113,9 @@ class BeginSubmission:
 
     gateway_reference: str
     withheld: WithheldReason | None = None
+    attempt: str | None = None
+    """What only this attempt is named, so that its repetition is known where it is not known whether it was recorded;
+    None: it is not repeated."""
 
 
 @frozen
@@ -357,6 +360,13 @@ class QrConcluded:
     attempt: DeliveryAttempt
 
 
+@frozen
+class EndedPollConcluded:
+    """The provider was asked about a payment that has ended, and its report is recorded."""
+
+    gateway_reference: str
+
+
 Input: TypeAlias = (
     CreatePayment
     | ConfirmPage
@@ -375,5 +385,6 @@ Input: TypeAlias = (
     | TransactionWoke
     | CallbackConcluded
     | QrConcluded
+    | EndedPollConcluded
 )
 """The inputs of `decide`."""

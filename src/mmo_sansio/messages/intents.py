@@ -14,6 +14,7 @@ class IntentKind(StrEnum):
     SUBMIT = "submit"
     CALLBACK = "callback"
     QR = "qr"
+    POLL = "poll"
 
 
 @frozen
@@ -45,17 +46,26 @@ class DeliverQr:
 
 
 @frozen
-class PollProvider:
-    """Poll the provider about the payment. It is not stored: `wake_at` polls again if it is lost."""
+class PollEnded:
+    """Poll the provider about a payment that has ended, which no `wake_at` polls again; stored until the provider was
+    asked (S3, S5)."""
 
     gateway_reference: str
     hint: str | None = None
-    """The text of a hint about a payment that has ended, which is not stored with it; see `Progress.hint`."""
+    """The text of the hint that caused it, which is not stored; see `Progress.hint`."""
     provider_reference: str | None = None
-    """The provider's id of a payment that has ended, which is not stored with it."""
+    """The provider's id of the payment, where it is not stored with it; it is not stored with this either."""
+    kind = IntentKind.POLL
 
 
-DurableIntent: TypeAlias = SubmitToProvider | DeliverCallback | DeliverQr
+@frozen
+class PollProvider:
+    """Poll the provider about a pending payment. It is not stored: `wake_at` polls again if it is lost."""
+
+    gateway_reference: str
+
+
+DurableIntent: TypeAlias = SubmitToProvider | DeliverCallback | DeliverQr | PollEnded
 """An intent that becomes durable in the commit of its decision."""
 
 Intent: TypeAlias = DurableIntent | PollProvider
@@ -74,3 +84,5 @@ def durable_intent(kind: IntentKind, gateway_reference: str, fence: int = 0) -> 
             return DeliverCallback(gateway_reference, fence)
         case IntentKind.QR:
             return DeliverQr(gateway_reference)
+        case IntentKind.POLL:
+            return PollEnded(gateway_reference)

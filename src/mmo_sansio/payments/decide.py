@@ -50,6 +50,8 @@ def reads(input_: inputs.Input) -> Reads:
             return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.CALLBACK),)))
         case inputs.QrConcluded(reference):
             return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.QR),)))
+        case inputs.EndedPollConcluded(reference):
+            return Reads(transactions=frozenset((reference,)), intents=frozenset(((reference, IntentKind.POLL),)))
         case inputs.DepositNotified():
             keys = frozenset(((input_.provider, input_.provider_reference),))
             return Reads(transactions=_optional(input_.payment), deposits=keys, claims=keys)
@@ -126,6 +128,8 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
             return deliveries.conclude_callback(ledger, input_, now=now)
         case inputs.QrConcluded():
             return deliveries.conclude_qr(ledger, input_, now=now)
+        case inputs.EndedPollConcluded():
+            return deliveries.conclude_poll(ledger, input_, now=now)
         case inputs.TransactionWoke():
             return timers.wake(ledger, input_, now=now)
         case inputs.ProviderUnreachable():

@@ -91,7 +91,7 @@ def _actor(input_: inputs.Input) -> str:
             return f"operator:{input_.user}"
         case inputs.TransactionWoke() | inputs.DepositClaimWoke():
             return "clock"
-        case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded():
+        case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded() | inputs.EndedPollConcluded():
             return "gateway"
         case (
             inputs.ProviderAccepted()
@@ -162,6 +162,7 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             | inputs.ProviderNeverReceived()
             | inputs.ProviderCannotTell()
             | inputs.UnmatchedNotified()
+            | inputs.EndedPollConcluded()
         ):
             return {}
         case inputs.RecordLostUse():

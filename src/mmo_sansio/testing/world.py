@@ -20,6 +20,7 @@ from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
+    EndedPollConcluded,
     Input,
     ProviderAccepted,
     ProviderFailed,
@@ -30,7 +31,7 @@ from mmo_sansio.messages.inputs import (
     QrConcluded,
     WithheldReason,
 )
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.operations import resubmission_ends_at
@@ -155,6 +156,9 @@ class World:
                 self._submit(gateway_reference)
             case PollProvider(gateway_reference):
                 self.receive(self.provider.poll(self.transaction(gateway_reference), now=self.now))
+            case PollEnded(gateway_reference):
+                self.receive(self.provider.poll(self.transaction(gateway_reference), now=self.now))
+                self.receive(EndedPollConcluded(gateway_reference))
             case DeliverCallback(gateway_reference):
                 self._deliver(self.transaction(gateway_reference))
             case DeliverQr(gateway_reference):

@@ -391,7 +391,9 @@ class Progress:
     qr: QrCode | None = None
     """The code that the provider, or its adapter, made for the payer."""
     submissions: int = 0
-    """How many submissions are on record, without those that have certainly not arrived."""
+    """How many submissions are on record."""
+    unsent: int = 0
+    """How many of them have certainly not arrived."""
     answered: tuple[Instant, ...] = ()
     """When the latest questions were asked whose answers have come to addresses of their own, the earliest first."""
     evidence: Evidence | None = None
@@ -402,12 +404,14 @@ class Progress:
     is_restored: bool = False
     """Whether its store was restored from a backup in which it had not ended: it may have been submitted since, and is
     never submitted again."""
+    attempt: str | None = None
+    """The name of the attempt that has begun the latest submission; None where its caller does not repeat it."""
 
     @property
     def is_resubmission(self) -> bool:
         """Tell whether the submission on record follows an earlier one that may have arrived, though the provider has
         said that it never received it."""
-        return self.submissions > 1
+        return self.submissions - self.unsent > 1
 
 
 @frozen

@@ -6,6 +6,7 @@ person's decision reaches the payment rules.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -18,16 +19,14 @@ from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.evidence import find_contradiction
 from mmo_sansio.values.clock import MINUTE, Instant, Span, format_with_microseconds, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.explanation import open_claims
-from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, AuditEvent, AuditKey, Proposal, ProposalState
 from mmo_trio.storage.interface.store import Store
 
 SUCCESS = "success"
 """The outcome of a resolution that has no error code."""
-
-UNFINISHED_STATES = (ProposalState.OPEN, ProposalState.APPROVED)
 
 
 class ProposalAction(StrEnum):
@@ -153,7 +152,7 @@ async def resolve_payment(
     Raises ResolutionRefused.
     """
     try:
-        await check_evidence(store, transaction, succeeded=resolution.error_code is None)
+        await check_evidence(store, transaction, resolution.error_code, resolution.provider_reference)
         await record("payment_resolved")
         return await _submit_resolution(submit, resolution)
     except ResolutionRefused as refused:
@@ -168,13 +167,29 @@ async def _submit_resolution(submit: Submit, resolution: ResolveManually) -> Tra
     return reply.transaction
 
 
-async def check_evidence(store: Store, transaction: Transaction, *, succeeded: bool) -> None:
+async def check_evidence(
+    store: Store, transaction: Transaction, error_code: ErrorCode | None, receipt: str | None
+) -> None:
     """Raise ResolutionRefused if a reported receipt, a claim or an entry of the suspense book, open or closed,
-    contradicts."""
+    contradicts this end, or another payment has succeeded with the receipt of a success: not every operator's results
+    claim their receipts."""
     claims = await open_claims(store, transaction.reference)
     entries = [(each.reason, each.content) for each in await store.admin.suspense_of_payment(transaction.reference)]
-    if against := find_contradiction(transaction, succeeded=succeeded, claims=claims, entries=entries):
+    against = find_contradiction(transaction, succeeded=error_code is None, claims=claims, entries=entries)
+    if against is None and error_code is None and receipt is not None:
+        against = await _find_payment_with(store, receipt, transaction)
+    if against is not None:
         raise ResolutionRefused(ResolutionRefusal.EVIDENCE, f"{ResolutionRefusal.EVIDENCE}: {against}")
+
+
+async def _find_payment_with(store: Store, receipt: str, transaction: Transaction) -> str | None:
+    """Return in a sentence which other payment has succeeded with this receipt of the provider; None when none has."""
+    for each in (await store.admin.search_payments(receipt)).transactions:
+        is_of_provider = each.order.provider == transaction.order.provider
+        is_paid = each.status is Status.SUCCESS and each.progress.provider_reference == receipt
+        if is_of_provider and is_paid and each.reference != transaction.reference:
+            return f"The receipt {receipt} is the one of {each.reference}. Name the payment's own."
+    return None
 
 
 @frozen
@@ -205,7 +220,7 @@ class Resolutions:
             raise ResolutionRefused(ResolutionRefusal.NO_PAYMENT)
         if transaction.progress.stage.is_terminal:
             raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED)
-        await check_evidence(self.store, transaction, succeeded=error_code is None)
+        await check_evidence(self.store, transaction, error_code, provider_reference)
         earlier = await self.store.admin.proposals(about=transaction.reference)
         unfinished = next((each for each in earlier if each.state in UNFINISHED_STATES), None)
         after = self._next_state(unfinished, ProposalAction.PROPOSE, user)
@@ -223,7 +238,11 @@ class Resolutions:
             self.audit_log.now(),
         )
         await self._record(user, proposal, "resolution_proposed")
-        proposal = evolve(proposal, id=await self.store.admin.add_proposal(proposal))
+        id = await self.store.admin.add_proposal(proposal)
+        if id is None:
+            await self._record(user, proposal, "refused")
+            raise ResolutionRefused(ResolutionRefusal.ALREADY_PROPOSED)
+        proposal = evolve(proposal, id=id)
         if not self.four_eyes and user.can_approve:
             await self.approve(user, proposal.id)
         return proposal
@@ -304,7 +323,7 @@ class Resolutions:
         resolution = ResolveManually(
             transaction.reference,
             transaction.order.provider,
-            user=f"{approved.proposed_by}, approved by {approved.decided_by}",
+            user=f"{approved.proposed_by}, approved by {approved.decided_by} (proposal {approved.id})",
             reason=approved.reason,
             evidence=approved.evidence,
             error_code=None if approved.error_code is None else ErrorCode(approved.error_code),
@@ -314,20 +333,21 @@ class Resolutions:
         try:
             if transaction.progress.stage.is_terminal:
                 raise ResolutionRefused(ResolutionRefusal.PAYMENT_ENDED, "The payment has ended meanwhile.")
-            await check_evidence(self.store, transaction, succeeded=resolution.error_code is None)
+            await check_evidence(self.store, transaction, resolution.error_code, resolution.provider_reference)
             await _submit_resolution(self.submit, resolution)
         except ResolutionRefused:
             if not await self._has_resolved(resolution):
                 raise
 
     async def _has_resolved(self, resolution: ResolveManually) -> bool:
-        """Return whether the journal has this resolution."""
+        """Return whether the journal has this resolution, of this proposal."""
         lines = await self.store.admin.timeline(resolution.gateway_reference)
         return any(line.actor == f"operator:{resolution.user}" for line in lines)
 
     async def _is_recorded_as_resolved(self, approved: Proposal) -> bool:
         rows = await self.store.admin.audit(about=f"payment:{approved.gateway_reference}")
-        return any(row.event.action == "payment_resolved" for row in rows)
+        events = [row.event for row in rows if row.event.action == "payment_resolved"]
+        return any(json.loads(each.detail).get("proposal") == approved.id for each in events)
 
     async def _record(self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None) -> None:
         await self.store.admin.append_audit(*self._event(user, proposal, action, remark))

@@ -131,6 +131,7 @@ _INPUT_TEXTS = {
     "TransactionWoke": "reached a time to act",
     "CallbackConcluded": "concluded the callback",
     "QrConcluded": "concluded the delivery of the QR code",
+    "EndedPollConcluded": "polled the provider after the end of the payment",
     "ResolveManually": "completed it by hand",
     "MarkRestored": "restored the store from a backup, so the payment may have been sent and isn't sent again",
     "CorrectTimes": "corrected its times, which a wrong clock had written",

@@ -255,9 +255,9 @@ class Engine:
         pause_s = DEFERRAL_MIN_S * 2.0 ** min(call.deferrals - 1 for call in deferred)
         try:
             await trio.sleep(min(pause_s, DEFERRAL_MAX_S))
-        finally:
+        finally:  # A caller who goes away decides nothing more, so somebody else has to.
             self._queue.put_back(deferred)
-        self._start_batch_if_possible()
+            self._start_batch_if_possible()
 
     def _start_batch_if_possible(self) -> None:
         if self._idle and self._can_start_batch():

@@ -325,7 +325,7 @@ def _callback_metrics(callbacks: CallbackStatistics) -> Iterator[Metric]:
     yield _gauge("mmo_callbacks_under_way", "Callbacks being delivered.", ({}, callbacks.active))
     yield _gauge(
         "mmo_callbacks_unrecorded",
-        "Callbacks that ended in an internal error; they stay open until a restart.",
+        "Callbacks that wait for another attempt after a fault of ours; nothing of them was sent.",
         ({}, callbacks.unrecorded),
     )
     yield _gauge(

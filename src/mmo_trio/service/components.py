@@ -34,6 +34,9 @@ from mmo_trio.workers.refusal_recorder import RefusalRecorder
 from mmo_trio.workers.retention_schedule import RetentionWorker
 from mmo_trio.workers.scheduler import Scheduler
 
+LAST_ROUND_MAX_S = 5.0
+"""Seconds that payments which are being woken have when the workers begin to drain."""
+
 
 @frozen
 class Workers:
@@ -69,7 +72,8 @@ class Workers:
             async with trio.open_nursery() as senders:
                 callbacks_ended = trio.Event()
                 await senders.start(self._run_callbacks, drain, callbacks_ended)
-                await senders.start(partial(self.providers.run, drain=drain))
+                nobody_wakes = trio.Event()
+                await senders.start(partial(self.providers.run, drain=nobody_wakes))
                 await senders.start(partial(self.qr_codes.run, drain=drain))
                 if self.channel_owner is not None:
                     own = partial(self.channel_owner.run, callbacks_ended=callbacks_ended)
@@ -78,16 +82,29 @@ class Workers:
                     await background.start(self.account_checks.run)
                     await background.start(self.recorder.run)
                 if self.deposit_claims is not None:
-                    await background.start(self.deposit_claims.run)
-                background.start_soon(self.deposit_lister.run)
+                    await background.start(partial(self.deposit_claims.run, drain=drain))
                 background.start_soon(self.dispatcher.run)
                 await background.start(self.clock_monitor.run)
-                await background.start(self.scheduler.run)
+                await background.start(self._run_scheduler, drain, nobody_wakes)
                 task_status.started()
             background.cancel_scope.cancel()
 
     async def _run_callbacks(self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
         await self.callbacks.run(drain=drain, task_status=task_status)
+        ended.set()
+
+    async def _run_scheduler(self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+        """Take on what is due until `drain` is set. `ended` is set once no payment is woken any more, so that each poll
+        that was used up finds its worker."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.deposit_lister.run)
+            await nursery.start(self.scheduler.run)
+            task_status.started()
+            await drain.wait()
+            with trio.move_on_after(LAST_ROUND_MAX_S):
+                async with self.scheduler.lock:
+                    nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
         ended.set()
 
 

@@ -119,6 +119,26 @@ class SimulatedProcess:
             self._release()
             self.ended.set()
 
+    async def call(self, action: Callable[[], Awaitable[object]]) -> None:
+        """Do this in a task of the process, as it does a request, until that ends or the process does. Raises what the
+        action raises, unless the process was killed."""
+        with trio.CancelScope() as scope:
+            self.on_death.append(scope.cancel)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._call, action, scope)
+                await self.ended.wait()
+                scope.cancel()
+
+    async def _call(self, action: Callable[[], Awaitable[object]], scope: trio.CancelScope) -> None:
+        CURRENT_PROCESS.set(self.tasks)
+        CURRENT_MACHINE.set(self.machine.clocks)
+        try:
+            await action()
+        except Exception:
+            if not self.is_killed:
+                raise
+        scope.cancel()
+
     def kill(self) -> None:
         """End it at once, as SIGKILL does: nothing that it would still do reaches anybody, and its machine closes its
         connections."""

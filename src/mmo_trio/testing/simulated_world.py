@@ -30,8 +30,9 @@ from mmo_trio.testing.world_merchant import WorldMerchant
 from mmo_trio.testing.world_operator import WorldOperator
 from mmo_trio.testing.world_operator_kinds import OperatorKind, operator_host, operator_kinds, prepare_operators
 from mmo_trio.testing.world_party import WorldParty
-from mmo_trio.testing.world_plan import WorldPlan
+from mmo_trio.testing.world_plan import PromptsConfirmed, WorldPlan
 from mmo_trio.testing.world_schedule import WorldSchedule
+from mmo_trio.testing.world_staff import WorldStaff
 from mmo_trio.testing.world_store import WorldStore
 
 DRAIN_S: Final = 120.0
@@ -66,7 +67,8 @@ class SimulatedWorld:
     gateways: list[WorldGateway] = Factory(list)
     merchants: list[WorldMerchant] = Factory(list)
     operators: dict[str, WorldOperator] = Factory(dict)
-    kinds: Mapping[str, OperatorKind] = Factory(operator_kinds)
+    staff: WorldStaff = field(init=False)
+    kinds: Mapping[str, OperatorKind] = field(init=False)
     commits: WorldCommits = field(init=False)
     periods: list[FaultPeriod] = Factory(list)
     """Every fault that has occurred."""
@@ -79,6 +81,7 @@ class SimulatedWorld:
 
     def __attrs_post_init__(self) -> None:
         simulation = self.simulation
+        self.kinds = operator_kinds(self.plan.prompts_confirmed)
         self.network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"), self._record)
         self.commits = WorldCommits(self.trace)
         self.store = WorldStore(self.plan.is_store_shared, simulation.choices.of("store"), self.trace, self.commits)
@@ -159,6 +162,7 @@ class SimulatedWorld:
             name = merchant_name(number)
             party = self._party(name, f"41.0.2.{number + 1}", f"{name}.example")
             self.merchants.append(WorldMerchant(number, party, choices.of(name), self.trace, self.schedule))
+        self.staff = WorldStaff(self.gateways, self.operators, self.store.memory, choices.of("staff"), self.trace)
 
     def _party(self, name: str, address: str, host: str) -> WorldParty:
         process = SimulatedProcess(name, self._machine(name, address), self.simulation.tasks)
@@ -207,7 +211,7 @@ class SimulatedWorld:
             self.trace.add("gateway_serves", gateway.machine.name)
 
         try:
-            await run_gateway(config, process, self.store.open, drain=life.drain, on_ready=serve)
+            await run_gateway(config, process, self.store.open, drain=life.drain, commits=self.commits, on_ready=serve)
         except* (StoreUnavailable, StoreUnusable):
             if life.components is not None:
                 raise  # Once it serves, no failure of its store may end it.
@@ -218,8 +222,10 @@ class SimulatedWorld:
         merchant = self.merchants[number % len(self.merchants)]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read_meanwhile, merchant, self.simulation.choices.of(f"{number} is read"))
-            kinds = list(self.kinds.values())[: self.plan.operators]
-            method = kinds[number // len(self.merchants) % len(kinds)].method
+            kinds = list(self.kinds.values())
+            if self.plan.prompts_confirmed is not PromptsConfirmed.NOT:
+                kinds.reverse()  # M-Pesa does business first.
+            method = kinds[number // len(self.merchants) % self.plan.operators].method
             await merchant.pay(f"order-{number}", method)
 
     async def _read_meanwhile(self, merchant: WorldMerchant, random: Random) -> None:

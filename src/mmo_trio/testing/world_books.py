@@ -10,7 +10,7 @@ from attrs import frozen
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.interface.admin_types import Proposal, SuspenseEntry
 from mmo_trio.storage.interface.store import Store, WorkItem
 
 ROWS_MAX: Final = 100_000
@@ -26,6 +26,8 @@ class WorldBooks:
     callbacks: Mapping[str, Sequence[CallbackRecorded]]
     suspense: Mapping[str, Sequence[SuspenseEntry]]
     """By gatewayReference; the empty text for entries about none."""
+    proposals: Sequence[Proposal]
+    """What staff have proposed about payments."""
     unfinished: Sequence[WorkItem]
     """Intents that nobody has carried out."""
     next_wake: Instant | None
@@ -48,6 +50,7 @@ async def read_books(store: Store, brands: Sequence[str]) -> WorldBooks:
         journal={each: await admin.timeline(each) for each in references},
         callbacks={each: await admin.callbacks(gateway_reference=each) for each in references},
         suspense=suspense,
+        proposals=await admin.proposals(limit=ROWS_MAX),
         unfinished=await store.claim_abandoned(limit=ROWS_MAX),
         next_wake=await store.next_wake(),
     )

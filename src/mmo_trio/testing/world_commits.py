@@ -11,6 +11,7 @@ from attrs import Factory, define, frozen
 
 from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.intents import PollEnded
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.model import Stage
 from mmo_trio.storage.memory.state import MemoryState
@@ -69,6 +70,11 @@ class WorldCommits:
     """In the order in which they were recorded."""
     claims: list[StoredClaim] = Factory(list)
     """In the order in which channels were claimed."""
+    conversations: dict[str, list[tuple[float, bool]]] = Factory(dict)
+    """When processes began to talk with operators about each payment, by true time, and whether they submitted it or
+    polled; by gatewayReference."""
+    ended_polls: list[tuple[float, str]] = Factory(list)
+    """When it was recorded that a payment which has ended is polled, with its gatewayReference."""
     _ended: trio.Event = Factory(trio.Event)
     """Set, and replaced, when a payment ends."""
 
@@ -83,12 +89,18 @@ class WorldCommits:
     def observe(self, decisions: Sequence[Decision]) -> None:
         """Record what is stored now."""
         for decision in decisions:
+            polls = (each for each in decision.intents if isinstance(each, PollEnded))
+            self.ended_polls += [(trio.current_time(), each.gateway_reference) for each in polls]
             for change in decision.changes:
                 if isinstance(change, JournalEntry):
                     self._observe_entry(change)
                 elif isinstance(change, CallbackRecorded):
                     reference, brand = change.gateway_reference, change.brand
                     self.callbacks.append(StoredCallback(trio.current_time(), reference, brand, change.attempt))
+
+    def observe_conversation(self, gateway_reference: str, *, is_submission: bool) -> None:
+        """Record that a process begins to submit or to poll a payment."""
+        self.conversations.setdefault(gateway_reference, []).append((trio.current_time(), is_submission))
 
     def _observe_entry(self, entry: JournalEntry) -> None:
         counts, met = self.trace.counts, f"{entry.stage_before or '-'} {entry.input_name}"

@@ -21,6 +21,7 @@ from mmo_trio.testing.world_merchant import ReceiverMood, WorldMerchant
 from mmo_trio.testing.world_operator import OperatorWeather, WorldOperator
 from mmo_trio.testing.world_plan import FaultKind, WorldFault
 from mmo_trio.testing.world_schedule import WorldSchedule
+from mmo_trio.testing.world_staff import WorldStaff
 from mmo_trio.testing.world_store import WorldStore, store_faults
 
 KILLED_AFTER_STEPS_MAX: Final = 400
@@ -41,6 +42,8 @@ UNCERTAIN_SHARE_MAX: Final = 0.8
 STANDSTILL_MAX_S: Final = 60.0
 SPARE_DESCRIPTORS_MAX: Final = 6
 FORGERIES_MAX: Final = 20
+RESOLUTIONS_MAX: Final = 10
+RELEASED_AGAIN_AFTER_S: Final = 20.0
 SHARE_MAX: Final = 0.7
 """The largest share of messages that a fault affects, so that something gets through."""
 
@@ -109,6 +112,7 @@ class FaultyWorld(Protocol):
     operators: dict[str, WorldOperator]
     network: SimulatedNetwork
     store: WorldStore
+    staff: WorldStaff
     periods: list[FaultPeriod]
     """Every fault that has occurred."""
 
@@ -147,6 +151,12 @@ class FaultRunner:
                     await self._forge(fault)
                 case FaultKind.DESCRIPTORS_SHORT:
                     await self._take_descriptors(fault)
+                case FaultKind.BRAND_HELD:
+                    await self._hold(fault)
+                case FaultKind.STAFF_RESOLVE:
+                    for _ in range(1 + round(fault.strength * RESOLUTIONS_MAX)):
+                        await self.world.staff.end_payments()
+                        await schedule.sleep(fault.lasts_s / RESOLUTIONS_MAX)
                 case FaultKind.STORE_FAILS_OVER:
                     down_s = self.world.store.fail_over(fault.strength)
                     await schedule.sleep(max(down_s, fault.lasts_s))
@@ -250,6 +260,15 @@ class FaultRunner:
             reference = operator.random.choice(known[-10:] or ["01M3250V0AWP6N2Y6A31RYKF8Y"])
             await operator.forge(reference, is_success=operator.random.random() < 0.5)
             await self.world.schedule.sleep(operator.random.uniform(0.0, 2.0))
+
+    async def _hold(self, fault: WorldFault) -> None:
+        """Put a merchant on hold for a while; who ends that goes on until it is done."""
+        staff, merchants = self.world.staff, self.world.merchants
+        brand = merchants[fault.target % len(merchants)].brand
+        await staff.hold(brand)
+        await self.world.schedule.sleep(fault.lasts_s)
+        while not await staff.release(brand):
+            await self.world.schedule.sleep(RELEASED_AGAIN_AFTER_S)
 
     def _adjust(self) -> None:
         """Bring the parties into the state that the lasting faults ask for."""

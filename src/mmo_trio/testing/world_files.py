@@ -30,6 +30,7 @@ _BRAND = """
 id = "shop-{number}"
 name = "Shop {number}"
 api_keys = ["{key}"]
+push_result_url = "https://shop-{number}.example/results"
 """
 _METHOD = """
 [[brand.method]]
@@ -38,6 +39,7 @@ provider = "{method}"
 country = "{country}"
 flows = {flows}
 limits.{currency} = {{ min = "1", max = "5000000" }}
+push_accounts = {push_accounts}
 """
 
 
@@ -56,6 +58,8 @@ class WorldMethod:
     """How the telephone numbers of payers and payees begin."""
     number_digits: int
     """How many digits follow."""
+    push_accounts: Sequence[str] = ()
+    """The accounts whose deposits are the first merchant's."""
 
 
 def merchant_name(number: int) -> str:
@@ -111,7 +115,11 @@ def _brands(methods: Sequence[WorldMethod]) -> str:
         parts.append(_BRAND.format(number=number, key=merchant_key(number)))
         parts += [
             _METHOD.format(
-                method=each.name, country=each.country, currency=each.currency, flows=list(map(str, each.flows))
+                method=each.name,
+                country=each.country,
+                currency=each.currency,
+                flows=list(map(str, each.flows)),
+                push_accounts=[] if number else list(each.push_accounts),
             )
             for each in methods
         ]

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias, cast
 
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.providers.common.interface import Conversation, Provider
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Transaction
+from mmo_trio.console.context import ConsoleContext
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.service.components import Components
 from mmo_trio.service.listeners import Listeners, Shutdown
 from mmo_trio.service.process import run_components
 from mmo_trio.service.wiring import HttpClients, assemble, build_resources
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.testing.network.machines import SimulatedMachine
 from mmo_trio.testing.simulated_process import SimulatedProcess
+from mmo_trio.testing.world_commits import WorldCommits
 from mmo_trio.testing.world_files import API_PORT, CONSOLE_PORT, GATEWAY_HOST, PAGES_PORT
 
 OpenStore: TypeAlias = Callable[[SimulatedProcess], AbstractAsyncContextManager[Store]]
@@ -29,6 +35,8 @@ ADDRESSES: Final = ServiceAddresses(
     pages=f"http://{GATEWAY_HOST}:{PAGES_PORT}",
     console=f"http://{GATEWAY_HOST}:{CONSOLE_PORT}",
 )
+CONSOLE_TIMEOUT_S: Final = 60.0
+"""How long a user of the console waits."""
 PORTS: Final = (("api", API_PORT), ("pages", PAGES_PORT), ("console", CONSOLE_PORT))
 
 
@@ -60,6 +68,17 @@ class WorldGateway:
         components = None if self.life is None else self.life.components
         return components is not None and components.workers.providers.waiting > 0
 
+    async def act(self, act: Callable[[ConsoleContext], Awaitable[object]]) -> None:
+        """Let its process do this for a user of the console, as far as it serves and its store does."""
+        life = self.life
+        if life is None or life.components is None:
+            return
+        with trio.move_on_after(CONSOLE_TIMEOUT_S):
+            try:
+                await life.process.call(partial(act, life.components.console_context))
+            except* (StoreUnavailable, OutcomeUnknown):
+                pass
+
     @contextmanager
     def kept_down(self) -> Iterator[None]:
         """Let no process start while the block lasts; several faults may do so at a time."""
@@ -74,12 +93,32 @@ class WorldGateway:
                 self.may_start.set()
 
 
+@frozen
+class _ObservedProvider:
+    """Is a provider whose conversations about payments are observed; see `Provider`."""
+
+    provider: Provider
+    commits: WorldCommits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.provider, name)
+
+    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        self.commits.observe_conversation(transaction.reference, is_submission=True)
+        return self.provider.submit(transaction, now=now)
+
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        self.commits.observe_conversation(transaction.reference, is_submission=False)
+        return self.provider.poll(transaction, now=now)
+
+
 async def run_gateway(
     config: ServiceConfig,
     process: SimulatedProcess,
     open_store: OpenStore,
     *,
     drain: trio.Event,
+    commits: WorldCommits,
     on_ready: Callable[[Components], None],
 ) -> None:
     """Run one gateway process from its start until `drain` is set and everything in flight has ended.
@@ -95,6 +134,10 @@ async def run_gateway(
             config, store, ADDRESSES, clock=process.gateway_clock(), open_clients=open_clients
         )
         components = assemble(resources)
+        worker = components.workers.providers
+        worker.providers = {
+            name: cast(Provider, _ObservedProvider(each, commits)) for name, each in worker.providers.items()
+        }
         listeners = Listeners(components, config.settings, listening, None, Shutdown(drain), ())
         await run_components(resources, listeners, lambda ready: on_ready(components))
 

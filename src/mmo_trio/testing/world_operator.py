@@ -77,6 +77,8 @@ ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
 """The share of each. A payment that never ends is polled some eighty times in three days, so one of them costs as much
 time as ten others: few worlds need more than one."""
 LATE_MAX_S: Final = 3_000.0
+NOTIFIED_WITHIN_S: Final = 0.5
+"""How long a notification takes to leave, where nothing is wrong: two about one receipt may meet, at two gateways."""
 
 
 @define(eq=False)
@@ -185,6 +187,7 @@ class WorldOperator:
         if chance < weather.notification_lost:
             self.trace.add("notification_lost", self.name)
             raise ExchangeFailed("It was lost.", may_have_arrived=False)
+        await self.schedule.sleep(self.random.uniform(0.0, NOTIFIED_WITHIN_S))
         if self.random.random() < weather.notification_late:
             delay_s = self.random.choice((5, 60, 1_800, 40_000))
             self.trace.add("notification_late", self.name, delay_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_trio.brands.keyring import KeyRing
@@ -25,6 +26,7 @@ from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
 from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.testing.world_files import API_PORT, GATEWAY_HOST, MASTER_KEY, WorldMethod
+from mmo_trio.testing.world_plan import PromptsConfirmed
 
 MTN: Final = "mtn_ug"
 AIRTEL: Final = "airtel_ug"
@@ -40,6 +42,9 @@ _MPESA_SUBMISSIONS: Final = {
     b"/stkpush/v1/processrequest": "AccountReference",
     b"/paymentrequest": "OriginatorConversationID",
 }
+_MPESA_SHORTCODE: Final = "174379"
+_MPESA_TILL: Final = "174380"
+_MPESA_SECRET: Final = "consumer-secret"
 _MPESA_BAD_TOKEN: Final = b'"404.001.03"'
 
 
@@ -183,10 +188,16 @@ def _mpesa() -> MpesaSimulator:
     return open_mpesa()
 
 
-def _open_mpesa() -> Simulator:
+def _open_mpesa(confirmed: PromptsConfirmed) -> Simulator:
     simulator = MpesaSimulator(certificate=_mpesa().certificate, decrypt=_mpesa().decrypt)
     simulator.open_accounts([{"account": f"2547000002{each:02}", "balance": _BALANCE} for each in _PERSONS])
     simulator.open_accounts([{"account": "600997", "balance": "100000000"}])
+    if confirmed is not PromptsConfirmed.NOT:
+        is_named, token = confirmed is PromptsConfirmed.BY_REFERENCE, KeyRing(MASTER_KEY).webhook_tokens(MPESA)[0]
+        segment = CallbackContext(MpesaCallbackKind.CONFIRMATION).to_segment(_MPESA_SECRET.encode())
+        url = f"http://{GATEWAY_HOST}:{API_PORT}/hooks/{MPESA}/{token}/{segment}"
+        told = {"confirms_pushes": True, "confirmation_url": url, "tells_references": is_named}
+        simulator.open_accounts([{"account": _MPESA_SHORTCODE if is_named else _MPESA_TILL, **told}])
     return simulator
 
 
@@ -207,13 +218,13 @@ def _mpesa_with_result(request: HttpRequest, is_success: bool, reference: str | 
     return _altered(request, change)
 
 
-def _mpesa_options() -> Mapping[str, str]:
-    return {
+def _mpesa_options(confirmed: PromptsConfirmed) -> Mapping[str, str]:
+    options = {
         "kind": "mpesa_daraja",
         "base_url": f"https://{operator_host(MPESA)}",
         "consumer_key": "consumer-key",
-        "consumer_secret": "consumer-secret",
-        "shortcode": "174379",
+        "consumer_secret": _MPESA_SECRET,
+        "shortcode": _MPESA_SHORTCODE,
         "passkey": SANDBOX_PASSKEY,
         "payout_shortcode": "600997",
         "initiator": "testapi",
@@ -221,11 +232,15 @@ def _mpesa_options() -> Mapping[str, str]:
         "certificate": _mpesa().certificate,
         "merchant_name": "TEST SHOP",
     }
+    if confirmed is PromptsConfirmed.BY_NOTHING:
+        options["till"] = _MPESA_TILL
+    return options if confirmed is PromptsConfirmed.NOT else options | {"deposits": "trust"}
 
 
 @cache
-def operator_kinds() -> Mapping[str, OperatorKind]:
+def operator_kinds(confirmed: PromptsConfirmed) -> Mapping[str, OperatorKind]:
     """Return every operator by the name of the gateway's account with it. Call `prepare_operators` before."""
+    deposits_to = (_MPESA_TILL,) if confirmed is PromptsConfirmed.BY_NOTHING else ()
     uganda = ("UG", "UGX", _BOTH_WAYS)
     return MappingProxyType(
         {
@@ -248,8 +263,8 @@ def operator_kinds() -> Mapping[str, OperatorKind]:
                 "DP00800001008",
             ),
             MPESA: OperatorKind(
-                WorldMethod(MPESA, "KE", "KES", _BOTH_WAYS, _mpesa_options(), "+2547000002", 2),
-                _open_mpesa,
+                WorldMethod(MPESA, "KE", "KES", _BOTH_WAYS, _mpesa_options(confirmed), "+2547000002", 2, deposits_to),
+                partial(_open_mpesa, confirmed),
                 _mpesa_submission,
                 _nothing,
                 lambda reference: frozenset({reference, account_reference(reference)}),

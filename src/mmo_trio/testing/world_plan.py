@@ -75,13 +75,30 @@ class FaultKind(StrEnum):
     """A gateway's process has descriptors for few connections more than it has open."""
     NOTIFICATIONS_CONTRADICT = "notifications_contradict"
     """An operator notifies of another result than the one in its book, and then of the true one."""
+    BRAND_HELD = "brand_held"
+    """Staff put a merchant on hold for a while."""
+    STAFF_RESOLVE = "staff_resolve"
+    """Staff end payments by hand, rightly and wrongly."""
+
+
+class PromptsConfirmed(StrEnum):
+    """Says whether M-Pesa confirms what prompts have paid as deposits, too, which are booked without a question."""
+
+    NOT = "not"
+    BY_REFERENCE = "by_reference"
+    """It names the payment."""
+    BY_NOTHING = "by_nothing"
+    """Prompts pay to a till, and it names no payment: the deposit is the first merchant's."""
 
 
 WEIGHTS: Final[Mapping[FaultKind, float]] = MappingProxyType(
     dict.fromkeys(FaultKind, 0.3)
     | dict.fromkeys((FaultKind.GATEWAY_KILLED, FaultKind.GATEWAY_RESTARTED, FaultKind.STORE_CUT_OFF), 0.5)
+    | {FaultKind.STAFF_RESOLVE: 0.5}
 )
 """The share of seeds in which each kind of fault exists at all."""
+OF_STAFF: Final = frozenset({FaultKind.BRAND_HELD, FaultKind.STAFF_RESOLVE})
+"""What staff do, of which each kind is drawn by a generator of its own."""
 CALM_SHARE: Final = 0.15
 """The share of seeds without any fault, in which everything must go well."""
 OCCURRENCES_MAX: Final = 6
@@ -137,6 +154,7 @@ class WorldPlan:
     rest_step_s: float
     """The longest step in which time passes while nothing happens."""
     faults: tuple[WorldFault, ...]
+    prompts_confirmed: PromptsConfirmed = PromptsConfirmed.NOT
 
     def without(self, left_out: Collection[int]) -> WorldPlan:
         """Return the same plan without the faults with these numbers, the first being 0."""
@@ -161,15 +179,16 @@ def draw_plan(
     is_calm = random.random() < CALM_SHARE
     faults: list[WorldFault] = []
     for kind in FaultKind:
-        exists, count = random.random() < WEIGHTS[kind], random.randint(1, OCCURRENCES_MAX)
+        drawn = Random(f"{seed}/{kind}") if kind in OF_STAFF else random
+        exists, count = drawn.random() < WEIGHTS[kind], drawn.randint(1, OCCURRENCES_MAX)
         for _ in range(count):
-            at_s = max(0.0, random.choice(begins) + random.uniform(-60.0, 600.0))
-            aimed_at_s = random.choice(times) + random.expovariate(1 / AIMED_AFTER_S)
-            if random.random() < AIMED_SHARE:
+            at_s = max(0.0, drawn.choice(begins) + drawn.uniform(-60.0, 600.0))
+            aimed_at_s = drawn.choice(times) + drawn.expovariate(1 / AIMED_AFTER_S)
+            if drawn.random() < AIMED_SHARE:
                 at_s = aimed_at_s
-            lasts_s = random.choice((0.3, 3.0, 12.0, 40.0, 300.0, 3_000.0)) * random.uniform(0.5, 1.5)
-            awaits_end = random.random() < AWAITING_SHARE and kind in AWAITING
-            fault = WorldFault(kind, at_s, lasts_s, random.randrange(60), random.random(), awaits_end)
+            lasts_s = drawn.choice((0.3, 3.0, 12.0, 40.0, 300.0, 3_000.0)) * drawn.uniform(0.5, 1.5)
+            awaits_end = drawn.random() < AWAITING_SHARE and kind in AWAITING
+            fault = WorldFault(kind, at_s, lasts_s, drawn.randrange(60), drawn.random(), awaits_end)
             if exists and not is_calm and kind in kinds:
                 faults.append(fault)
     return WorldPlan(
@@ -182,4 +201,5 @@ def draw_plan(
         rest_step_s=random.choice((120.0, 600.0, 1_800.0)),
         lasts_s=busy_s + QUIET_BEFORE_END_S,
         faults=tuple(sorted(faults, key=lambda each: each.at_s)),
+        prompts_confirmed=random.choice((PromptsConfirmed.NOT, *PromptsConfirmed)),
     )

@@ -14,6 +14,7 @@ from mmo_sansio.messages.intents import (
     DeliverCallback,
     DeliverQr,
     IntentKind,
+    PollEnded,
     PollProvider,
     SubmitToProvider,
     durable_intent,
@@ -36,8 +37,12 @@ RETRIES_PER_ROUND_MAX = 512
 READ_AT_ONCE_MAX = 64
 """Transactions that are read at a time, once the first of a round has found room."""
 
+WAITING_MAX = 262_144
+"""Intents that wait, in some 30 MB, before no further ones are claimed. So many open callbacks of one slow merchant do
+not hold back anybody's unsent payments."""
+
 WaitingQueueKey: TypeAlias = tuple[IntentKind, str]
-"""Names the queue of a provider's submissions, a brand's callbacks or a brand's QR codes."""
+"""Names the queue of a provider's submissions or polls, a brand's callbacks or a brand's QR codes."""
 
 
 @define(eq=False)
@@ -54,19 +59,20 @@ class Dispatcher:
     """The gatewayReferences of intents that wait, by queue; no queue is empty."""
 
     def dispatch(self, work: WorkItem) -> None:
-        """Pass work to its worker, or let it wait at the end of its queue. A poll never waits: the transaction is
-        polled again at its time."""
+        """Pass work to its worker, or let it wait at the end of its queue. The poll of a pending transaction never
+        waits: it is polled again at its time."""
         if isinstance(work.intent, PollProvider):
             self._try_enqueue(work)
             return
         order = work.transaction.order
-        queue_key = work.intent.kind, order.provider if work.intent.kind is IntentKind.SUBMIT else order.brand
+        is_for_provider = work.intent.kind in (IntentKind.SUBMIT, IntentKind.POLL)
+        queue_key = work.intent.kind, order.provider if is_for_provider else order.brand
         if queue_key in self._waiting or not self._try_enqueue(work):
             self._waiting.setdefault(queue_key, deque()).append(work.intent.gateway_reference)
 
     def has_room(self) -> bool:
         """Tell whether work of other processes that have ended can be claimed."""
-        return not self._waiting
+        return sum(map(len, self._waiting.values())) < WAITING_MAX
 
     async def run(self) -> None:
         """Offer waiting intents again, until cancelled."""
@@ -100,7 +106,7 @@ class Dispatcher:
 
     def _try_enqueue(self, work: WorkItem) -> bool:
         match work.intent:
-            case SubmitToProvider() | PollProvider():
+            case SubmitToProvider() | PollProvider() | PollEnded():
                 return self.providers.try_enqueue(work)
             case DeliverCallback():
                 return self.callbacks.try_enqueue(work)

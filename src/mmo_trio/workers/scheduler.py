@@ -8,7 +8,7 @@ from typing import Protocol
 
 import structlog
 import trio
-from attrs import Factory, define, frozen
+from attrs import Factory, define
 
 from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.values import clock
@@ -16,6 +16,7 @@ from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.engine.engine import Enqueue
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable, WorkItem
+from mmo_trio.workers.postponed import Postponed
 
 logger = structlog.get_logger(__name__)
 
@@ -35,17 +36,10 @@ SCAN_INTERVAL_MIN_S = 0.02
 costs little. After a full round of others the next one follows at once."""
 
 RETRY_DELAY_S = 1.0
-"""Seconds before the next round when the store can't serve, and before a payment that could not be woken is woken again
-for the first time."""
-
-RETRY_DELAY_MAX_S = 60.0
-"""The longest time in seconds before a payment that could not be woken is woken again; it doubles each time."""
+"""Seconds before the next round when the store can't serve."""
 
 STORE_ERRORS = (StoreUnavailable, OutcomeUnknown, StoreUnusable)
 """A whole round that fails with these was held up by the store, and the next one has to wait."""
-
-POSTPONED_MAX = 1_024
-"""Payments that could not be woken and are passed over until their time; further ones are woken again at once."""
 
 BACKLOG_WAIT_MAX_S = 5.0
 """Seconds that work waits for a backlog of due transactions at most."""
@@ -57,15 +51,6 @@ class SchedulerStore(Protocol):
     async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None: ...
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]: ...
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]: ...
-
-
-@frozen
-class _Postponement:
-    """A payment whose last wake failed."""
-
-    until: float
-    """Trio's time at which it is woken again."""
-    delay_s: float
 
 
 @define(eq=False)
@@ -113,7 +98,7 @@ class Scheduler:
     """Trio's time of the next search for abandoned work."""
     _woken_last: frozenset[str] = frozenset()
     """References of the transactions that the last round has tried to wake."""
-    _postponed: dict[str, _Postponement] = Factory(dict)
+    _postponed: Postponed[str] = Factory(Postponed)
     """Payments that could not be woken, by reference: each round passes over those whose time has not come."""
 
     def wake_up(self) -> None:
@@ -141,7 +126,7 @@ class Scheduler:
         Raises StoreUnavailable when the store can't serve.
         """
         count = 0
-        self._postponed.clear()
+        self._postponed.retain(())
         while True:
             references, errors = await self._wake_due(until)
             if errors:
@@ -195,9 +180,8 @@ class Scheduler:
         limit = ROUND_SIZE_MAX + len(self._postponed)
         found = await self.store.due(until, limit=limit)
         if len(found) < limit:  # All that are due were found; the others have ended or moved on.
-            self._postponed = {each: self._postponed[each] for each in found if each in self._postponed}
-        present = trio.current_time()
-        due = [each for each in found if each not in self._postponed or self._postponed[each].until <= present]
+            self._postponed.retain(found)
+        due = [each for each in found if not self._postponed.must_wait(each)]
         del due[ROUND_SIZE_MAX:]
         self.backlog.update(is_present=len(due) == ROUND_SIZE_MAX)
         errors: list[Exception] = []
@@ -206,14 +190,7 @@ class Scheduler:
                 await each.reply()
             except Exception as error:
                 errors.append(error)
-                self._postpone(reference)
+                self._postponed.add(reference)
             else:
-                self._postponed.pop(reference, None)
+                self._postponed.discard(reference)
         return frozenset(due), errors
-
-    def _postpone(self, reference: str) -> None:
-        before = self._postponed.get(reference)
-        if before is None and len(self._postponed) >= POSTPONED_MAX:
-            return
-        delay_s = RETRY_DELAY_S if before is None else min(2 * before.delay_s, RETRY_DELAY_MAX_S)
-        self._postponed[reference] = _Postponement(trio.current_time() + delay_s, delay_s)

@@ -126,8 +126,12 @@ class Case:
         for input_ in (a.a_create_payment(), a.a_begin_submission(), *inputs):
             await self.submit(input_)
 
-    async def propose(self, user: ResolutionUser, code: ErrorCode | None = None) -> Proposal:
-        return await self.resolutions.propose(user, a.REFERENCE, code, reason="by phone", evidence="line 7")
+    async def propose(
+        self, user: ResolutionUser, code: ErrorCode | None = None, *, receipt: str | None = None
+    ) -> Proposal:
+        return await self.resolutions.propose(
+            user, a.REFERENCE, code, reason="by phone", evidence="line 7", provider_reference=receipt
+        )
 
     async def refusal(self, act: Awaitable[Proposal]) -> ResolutionRefusal:
         with pytest.raises(ResolutionRefused) as caught:
@@ -216,7 +220,7 @@ async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal() 
     assert (await case.acts())[-1] == ("ann", "resolution_failed")
 
 
-@pytest.mark.finding("money-rules-4")
+@pytest.mark.finding("rules-4")
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED], ids=str)
 async def test_money_that_names_the_payment_refuses_its_failure_by_hand(trust: DepositTrust) -> None:
@@ -235,17 +239,27 @@ async def test_money_that_names_the_payment_refuses_its_failure_by_hand(trust: D
     assert await case.status() is Status.PENDING
 
 
-@pytest.mark.finding("money-rules-1")
+@pytest.mark.finding("rules-1")
 async def test_a_receipt_that_a_deposit_has_refuses_the_proposal() -> None:
-    case = Case(four_eyes=False)
+    case = Case()
     await case.begin(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE))
-    act = case.resolutions.propose(ANN, a.REFERENCE, None, reason="r", evidence="e", provider_reference="DEP-1")
-    refused = await act
-    stored = await case.store.admin.proposal(refused.id)
-    assert stored is not None
-    assert (stored.state, await case.status()) == (REFUSED, Status.PENDING)
-    assert stored.remark is not None
-    assert f"is the receipt of the deposit {a.UNUSED_REFERENCE}." in stored.remark
+    assert await case.refusal(case.propose(SAM, receipt="DEP-1")) is ResolutionRefusal.EVIDENCE
+    assert await case.status() is Status.PENDING
+
+
+@pytest.mark.finding("rules-1")
+@pytest.mark.spec("S4")
+async def test_a_receipt_with_which_another_payment_has_succeeded_refuses_the_proposal() -> None:
+    """Its operator's results claim no receipt."""
+    case = Case()
+    another = a.UNUSED_REFERENCE
+    await case.begin(a.a_create_payment(another, merchant_reference="another"), a.a_begin_submission(another))
+    proposed = await case.propose(SAM, receipt="R-1")
+    await case.submit(a.succeeded(another, provider_reference="R-1"))
+    refused = await case.resolutions.approve(ANN, proposed.id)
+    assert (refused.state, await case.status()) == (REFUSED, Status.PENDING)
+    assert refused.remark is not None
+    assert f"The receipt R-1 is the one of {another}." in refused.remark
 
 
 async def test_a_payment_that_ended_meanwhile_stays_as_it_ended() -> None:
@@ -390,3 +404,37 @@ async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved() -
     assert await case.refusal(case.resolutions.approve(ANN, 1)) is ResolutionRefusal.PROPOSER_DISABLED
     assert await case.status() is Status.PENDING
     assert (await case.resolutions.reject(ANN, 1, "sam has left")).state is REJECTED
+
+
+@pytest.mark.finding("rules-10")
+async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_faster() -> None:
+    case = Case()
+    await case.begin()
+    await case.propose(SAM)
+
+    class SlowAdmin(MemoryAdminStore):
+        """Shows the proposals as they were before the other one was made."""
+
+        async def proposals(
+            self, *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
+        ) -> Sequence[Proposal]:
+            return []
+
+    case.store.admin = SlowAdmin(case.store._open_state)
+    refusal = await case.refusal(case.propose(SAM, ErrorCode.USER_CANCELLED))
+    assert refusal is ResolutionRefusal.ALREADY_PROPOSED
+    assert [each.id for each in case.memory.admin.proposals] == [1]
+
+
+@pytest.mark.finding("rules-10")
+async def test_a_proposal_is_not_done_by_the_resolution_of_another_one() -> None:
+    """Of the same two users, with the opposite outcome."""
+    case = Case()
+    await case.begin(a.accepted())
+    failed = await case.propose(SAM, ErrorCode.USER_CANCELLED)
+    case.memory.admin.proposals.append(evolve(failed, id=2, error_code=None))
+    assert (await case.resolutions.approve(ANN, 1)).state is DONE
+    refused = await case.resolutions.approve(ANN, 2)
+    assert (refused.state, refused.remark) == (ProposalState.REFUSED, "The payment has ended meanwhile.")
+    assert await case.status() is Status.FAILED
+    assert (await case.acts())[-1] == ("ann", "resolution_failed")

@@ -14,7 +14,7 @@ from attrs import Factory, define
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.journal import SandboxAcknowledgement, SandboxResult, SandboxSubmission
@@ -89,8 +89,9 @@ class SandboxWorld:
 async def running(world: SandboxWorld) -> AsyncIterator[SandboxWorld]:
     with trio.fail_after(7 * 86_400):
         async with trio.open_nursery() as nursery:
+            taken = SubmitToProvider | PollProvider | PollEnded
             world.engine.dispatch = lambda work: (
-                world.worker.try_enqueue(work) if isinstance(work.intent, SubmitToProvider | PollProvider) else None
+                world.worker.try_enqueue(work) if isinstance(work.intent, taken) else None
             )
             await nursery.start(partial(world.worker.run, drain=trio.Event()))
             await nursery.start(world.sandbox.run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 
 import pytest
 import structlog
@@ -190,3 +191,38 @@ def test_a_killed_process_that_is_suspended_while_its_tasks_end_ends_all_the_sam
                 await process.ended.wait()
 
     run_simulated(main, seed=0)
+
+
+@pytest.mark.parametrize("kills", [False, True])
+def test_a_call_in_a_process_ends_with_it(kills: bool) -> None:
+    steps: list[float] = []
+
+    async def act() -> None:
+        while True:
+            steps.append(trio.current_time())
+            await trio.sleep(1)
+
+    async def live(_: SimulatedProcess) -> None:
+        await trio.sleep(2.5)
+
+    async def test(machines: TwoMachines) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(machines.server.run, live)
+            if kills:
+                machines.simulation.clock.call_after(1.5, machines.server.kill)
+            await machines.server.call(act)
+        assert trio.current_time() == (1.5 if kills else 2.5)
+
+    simulate(test)
+    assert len(steps) == (2 if kills else 3)
+
+
+def test_a_call_in_a_process_stands_still_while_it_is_suspended() -> None:
+    async def test(machines: TwoMachines) -> None:
+        machines.serve()
+        machines.simulation.clock.call_after(1, machines.server.suspend)
+        machines.simulation.clock.call_after(5, machines.server.resume)
+        await machines.server.call(partial(trio.sleep, 2))
+        assert trio.current_time() == 5
+
+    simulate(test)

@@ -97,11 +97,9 @@ async def test_waiting_work_goes_on_in_order_and_a_full_worker_is_tried_once_a_r
         dispatcher.dispatch(world.submission(8, "slow"))
         await trio.sleep(0.5)
         assert world.accepted == [numbered_reference(each) for each in (0, 1, 5, 6, 7)]
-        assert not dispatcher.has_room()
         world.room["slow"] = 9
         await trio.sleep(0.5)
         assert world.accepted[5:] == [numbered_reference(each) for each in (2, 3, 4, 8)]
-        assert dispatcher.has_room()
         nursery.cancel_scope.cancel()
 
 
@@ -121,7 +119,6 @@ async def test_waiting_work_is_read_many_at_a_time_where_there_is_room(autojump_
         await trio.sleep(0.5)
         assert world.accepted[200:] == [numbered_reference(each) for each in range(201, 300)]
         assert world.reads == 8
-        assert dispatcher.has_room()
         nursery.cancel_scope.cancel()
 
 
@@ -133,5 +130,17 @@ def test_of_work_that_waits_nothing_is_kept_but_its_reference() -> None:
     dispatcher.dispatch(work)
     world.stored.clear()
     del work
-    assert not dispatcher.has_room()
     assert [each() for each in kept] == [None, None, None]
+
+
+@pytest.mark.spec("K6")
+@pytest.mark.finding("rules-12")
+def test_the_open_callbacks_of_one_slow_merchant_hold_back_nobodys_unsent_payments() -> None:
+    """They wait as references, so further work of processes that have ended can be claimed."""
+    world = DispatcherWorld(room=Counter(test=1))
+    dispatcher = a_dispatcher(world)
+    for number in range(20_000):
+        dispatcher.dispatch(world.callback(number, "slow"))
+    assert dispatcher.has_room()
+    dispatcher.dispatch(world.submission(20_000, "test"))
+    assert world.accepted == [numbered_reference(20_000)]

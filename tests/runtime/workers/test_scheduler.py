@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 
 import outcome
 import pytest
@@ -236,7 +237,7 @@ class NeverWakesSome(SchedulerWorld):
             return SchedulerWorld.enqueue(self, input_)
         self.woken_references.append(input_.gateway_reference)
         pending = PendingInput(input_, boot_time())
-        pending.complete(outcome.Error(self.error))
+        pending.complete(outcome.Error(copy(self.error)))  # Each with a traceback of its own.
         return pending
 
 
@@ -259,6 +260,24 @@ async def test_a_round_full_of_payments_that_cannot_be_woken_holds_up_no_other(
         assert world.stage(20) is Stage.CREATED
         await trio.sleep(0.1)
         assert world.stage(20) is Stage.FAILED, "a payment that is due later is woken at its time"
+
+
+@pytest.mark.spec("S3")
+@pytest.mark.finding("rules-12")
+async def test_however_many_payments_cannot_be_woken_they_hold_up_no_other(autojump_clock: MockClock) -> None:
+    """More than any bound of before: 1,024 and a full round."""
+    many = 1_100
+    world = NeverWakesSome(failing=many)
+    for number in range(many):
+        await world.create(number, pending_for=clock.SECOND)
+    await world.create(many, pending_for=Span(2 * clock.SECOND))
+    await trio.sleep(10)
+    async with running(world):
+        await trio.sleep(5)
+        assert world.stage(many) is Stage.FAILED
+        world.stopped_failing = True
+        await trio.sleep(120)
+        assert {world.stage(number) for number in range(many)} == {Stage.FAILED}
 
 
 @pytest.mark.spec("S6")

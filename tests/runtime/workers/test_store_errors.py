@@ -127,7 +127,8 @@ def configuration_watch(store: Any) -> Task:
 
 
 def deposit_claims(store: Any) -> Task:
-    return DepositClaimWorker(store, never, {}, never, GatewayClock().time).run
+    worker = DepositClaimWorker(store, never, {}, never, GatewayClock().time)
+    return partial(worker.run, drain=trio.Event())
 
 
 def clock_monitor(store: Any) -> Task:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import mmo_sansio
 from mmo_sansio.messages.changes import JournalEntry, SuspenseRecorded, TransactionAdvanced
 from mmo_sansio.messages.inputs import CreatePayment, Input, ProviderHinted, UnmatchedNotified
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollEnded, PollProvider
 from mmo_sansio.messages.replies import Rejected
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
@@ -180,8 +180,9 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
     for each, now in history:
         decision = decide(ledger, each, now=now)
         if isinstance(each, ProviderHinted) and decision.intents and not decision.changes:
-            assert decision.intents == (PollProvider(each.gateway_reference),)
+            assert decision.intents == (PollEnded(each.gateway_reference),)
             assert ledger.transactions[each.gateway_reference].progress.stage.is_terminal
+            ledger.apply((), decision.intents)
             continue
         lines = [one for one in decision.changes if isinstance(one, JournalEntry)]
         assert len(lines) == (1 if decision.changes else 0)
@@ -192,7 +193,8 @@ def test_law_4_a_decision_is_whole(history: list[Stamped]) -> None:
             assert decision.intents == ()
         ledger.apply(decision.changes, decision.intents)
         for intent in decision.intents:
-            assert intent.gateway_reference in ledger.transactions
+            has_ended = ledger.transactions[intent.gateway_reference].progress.stage.is_terminal
+            assert has_ended is isinstance(intent, DeliverCallback | PollEnded), "no wake_at polls it"
             if isinstance(intent, PollProvider):
                 assert any(isinstance(one, TransactionAdvanced) for one in decision.changes)
             else:

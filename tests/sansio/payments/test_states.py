@@ -8,7 +8,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import JournalEntry, SuspenseRecorded, TransactionAdvanced
 from mmo_sansio.messages.inputs import BeginSubmission, Input, MarkRestored, ProviderHinted
-from mmo_sansio.messages.intents import IntentKind, PollProvider
+from mmo_sansio.messages.intents import IntentKind, PollEnded
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision, advance
@@ -99,7 +99,7 @@ def test_every_cell_of_the_table(stage: Stage, given: Input, now: Instant, to: S
         assert isinstance(decision.reply, Ignored | Applied)
         assert steps == []
         late_hint = isinstance(given, ProviderHinted) and stage is KO
-        assert decision.intents == ((PollProvider(was.reference),) if late_hint else ())
+        assert decision.intents == ((PollEnded(was.reference),) if late_hint else ())
         assert {type(each) for each in decision.changes} <= {SuspenseRecorded, JournalEntry}
         return
     assert to in target_stages(stage, given)

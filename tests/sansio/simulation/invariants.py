@@ -23,7 +23,7 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     ResolveManually,
 )
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
@@ -234,19 +234,19 @@ def questions_and_submissions_are_for_what_is_pending(world: Simulation, decisio
         stage = progress.stage
         if isinstance(intent, SubmitToProvider):
             assert stage is Stage.CREATED, "submitted a second time"
+        elif isinstance(intent, PollEnded):
+            is_word = stage is Stage.SUCCEEDED and progress.completion_source is not Source.MANUAL
+            assert stage.is_terminal, "forgotten too early"
+            assert not is_word, "asked for nothing"
         elif isinstance(intent, PollProvider):
-            ended_without_its_word = stage.is_terminal and (
-                stage is Stage.FAILED or progress.completion_source is Source.MANUAL
-            )
-            if not ended_without_its_word:
-                assert stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT), "asked for nothing"
+            assert stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT), "asked for nothing"
 
 
 def only_a_result_ends_a_payment(given: Input, decision: Decision) -> None:
     """S5, S6: a hint only asks, and where nobody can be asked nothing is done on a guess."""
     if not isinstance(given, ProviderHinted | ProviderCannotTell):
         return
-    wanted = (PollProvider,) if isinstance(given, ProviderHinted) else ()
+    wanted = (PollProvider, PollEnded) if isinstance(given, ProviderHinted) else ()
     assert all(isinstance(each, wanted) for each in decision.intents), "acted on a guess"
     for change in decision.changes:
         if isinstance(change, TransactionAdvanced):

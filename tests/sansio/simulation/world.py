@@ -14,13 +14,15 @@ from mmo_sansio.messages.inputs import (
     BeginSubmission,
     CallbackConcluded,
     CreatePayment,
+    EndedPollConcluded,
     Input,
     ProviderFailed,
+    ProviderReport,
     ProviderSucceeded,
     QrConcluded,
     TransactionWoke,
 )
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Accepted, Applied, Reply
 from mmo_sansio.payments.decide import decide
@@ -65,6 +67,8 @@ class Simulation:
         """Intents in the workers' memory."""
         self.returning: list[Input] = []
         """What workers are about to report; a crash forgets it."""
+        self.asked_after_end: set[str] = set()
+        """Payments of which a poll is out that has to be concluded."""
         self.arriving: list[Input] = []
         """What others have sent us; it arrives whatever happens here."""
         self.history: list[tuple[Input, Instant, Decision]] = []
@@ -173,7 +177,9 @@ class Simulation:
         match intent:
             case SubmitToProvider(reference):
                 self.submit(reference)
-            case PollProvider(reference):
+            case PollProvider(reference) | PollEnded(reference):
+                if isinstance(intent, PollEnded):
+                    self.asked_after_end.add(reference)
                 transaction = self.ledger.transactions[reference]
                 provider = self.providers[transaction.order.provider]
                 self.returning.append(provider.ask(transaction))
@@ -244,6 +250,9 @@ class Simulation:
             given = self.returning.pop(self.random.randrange(len(self.returning)))
             if self.receive(given) is None:
                 self.returning.append(given)
+            elif isinstance(given, ProviderReport) and given.gateway_reference in self.asked_after_end:
+                self.asked_after_end.remove(given.gateway_reference)
+                self.returning.append(EndedPollConcluded(given.gateway_reference))
 
     def arrive(self) -> None:
         """Something that others sent arrives; some of it twice."""
@@ -270,6 +279,7 @@ class Simulation:
         if any(isinstance(each, PollProvider) for each in self.todo):
             self.tally["question lost"] += 1
         self.returning.clear()
+        self.asked_after_end.clear()
         self.todo = self.kept()
 
     def kept(self) -> list[Intent]:

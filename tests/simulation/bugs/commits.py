@@ -14,6 +14,7 @@ import trio
 from mmo_sansio.messages.queries import Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.payments.rules import submission
 from mmo_sansio.values.clock import Instant
 from mmo_trio.engine import batch as engine_batch
 from mmo_trio.engine.batch import Batch, PendingInput
@@ -119,6 +120,11 @@ def commit_in_doubt_forgotten() -> AbstractContextManager[object]:
         return ()
 
     return patch.object(SimulatedSharedStore, "_resolve_doubts", resolve_nothing)
+
+
+def submission_in_doubt_dropped() -> AbstractContextManager[object]:
+    """A worker that does not know whether its submission is on record never sends it."""
+    return patch.object(submission, "_is_recorded", lambda *_: False)
 
 
 @contextmanager

@@ -49,20 +49,21 @@ def _reports_changed(change: Callable[[ProviderReport], ProviderReport]) -> Abst
 
 def retry_doubles_a_submission() -> AbstractContextManager[object]:
     """A submission that was not answered is sent again, under another reference."""
-    converse = ProviderWorker._converse_and_report
+    converse = ProviderWorker._converse
 
     async def converse_twice(
         self: ProviderWorker, conversation: Any, exchange: Any, about: Transaction, at: float
-    ) -> None:
+    ) -> ProviderReport:
         provider, failures = self.providers[about.order.provider], self.statistics().unreachable
-        await converse(self, conversation, exchange, about, at)
+        report = await converse(self, conversation, exchange, about, at)
         if self.statistics().unreachable > failures:
             another = f"{about.reference[:-1]}{'0' if about.reference[-1] != '0' else '1'}"
             order = evolve(about.order, gateway_reference=another)
             again = provider.submit(evolve(about, order=order), now=self.now())
             await run_conversation(again, exchange, about, trio.current_time() + 20, self._counts[provider.name])
+        return report
 
-    return patch.object(ProviderWorker, "_converse_and_report", converse_twice)
+    return patch.object(ProviderWorker, "_converse", converse_twice)
 
 
 def lost_answer_taken_for_a_lost_request() -> AbstractContextManager[object]:
@@ -81,7 +82,7 @@ def lost_answer_taken_for_a_lost_request() -> AbstractContextManager[object]:
 def submitted_without_a_record() -> AbstractContextManager[object]:
     """A payment is submitted first, and then its submission is recorded."""
 
-    async def submit(self: ProviderWorker, work: Any) -> None:
+    async def submit(self: ProviderWorker, queue: Any, work: Any) -> None:
         about: Transaction = work.transaction
         provider = self.providers[about.order.provider]
         report = await run_conversation(
@@ -91,8 +92,8 @@ def submitted_without_a_record() -> AbstractContextManager[object]:
             trio.current_time() + 20,
             self._counts[provider.name],
         )
-        await self._record_input(BeginSubmission(about.reference))
-        await self._record_input(report)
+        await self._record_input(lambda: BeginSubmission(about.reference))
+        await self._record_input(lambda: report)
 
     reserve = patch.object(ProviderWorker, "try_reserve", lambda self, *_: False)
     stack = ExitStack()

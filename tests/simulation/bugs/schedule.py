@@ -10,6 +10,7 @@ from unittest.mock import patch
 import trio
 
 from mmo_sansio.messages.intents import SubmitToProvider
+from mmo_trio.service.components import Workers
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.testing.machine_clock import MachineGatewayClock
 from mmo_trio.workers.dispatcher import Dispatcher
@@ -40,6 +41,22 @@ def due_payments_never_woken() -> AbstractContextManager[object]:
         return frozenset()
 
     return patch.object(Scheduler, "_wake_due", wake_nothing)
+
+
+def drain_takes_polls() -> AbstractContextManager[object]:
+    """A process that drains goes on to wake what is due."""
+
+    async def run_to_the_end(
+        self: Workers, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.deposit_lister.run)
+            await nursery.start(self.scheduler.run)
+            task_status.started()
+            await drain.wait()
+            ended.set()
+
+    return patch.object(Workers, "_run_scheduler", run_to_the_end)
 
 
 def work_of_the_dead_left() -> AbstractContextManager[object]:

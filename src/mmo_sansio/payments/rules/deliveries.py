@@ -1,4 +1,5 @@
-"""Records the end of the one attempt to deliver a callback (clause K3) or a QR code (clause Q1).
+"""Records the end of the one attempt to deliver a callback (clause K3) or a QR code (clause Q1), and of the poll of a
+payment that has ended.
 
 The open intent decides: its conclusion is durable in the same commit, so a repeated input, or one of an earlier sender,
 finds none and changes nothing.
@@ -7,7 +8,7 @@ finds none and changes nothing.
 from __future__ import annotations
 
 from mmo_sansio.messages.changes import BreakerSaved, CallbackRecorded, Change, IntentConcluded, QrRecorded
-from mmo_sansio.messages.inputs import CallbackConcluded, QrConcluded
+from mmo_sansio.messages.inputs import CallbackConcluded, EndedPollConcluded, QrConcluded
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, ignore
@@ -40,3 +41,12 @@ def conclude_qr(ledger: Ledger, input_: QrConcluded, *, now: Moment) -> Decision
         return ignore("No QR code is waiting for its outcome.", transaction)
     recorded = QrRecorded(input_.gateway_reference, transaction.order.brand, input_.attempt, now.utc)
     return Decision(Applied(transaction), (recorded, IntentConcluded(key)))
+
+
+def conclude_poll(ledger: Ledger, input_: EndedPollConcluded, *, now: Moment) -> Decision:
+    """Record that nothing is left to ask; what the provider reported is recorded before."""
+    transaction = ledger.transaction(input_.gateway_reference)
+    key = (input_.gateway_reference, IntentKind.POLL)
+    if transaction is None or ledger.open_intent(key) is None:
+        return ignore("No poll of it is open.", transaction)
+    return Decision(Applied(transaction), (IntentConcluded(key),))

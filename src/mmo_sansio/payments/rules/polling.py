@@ -7,7 +7,7 @@ from typing import Any
 
 from mmo_sansio.messages.changes import Change, SuspenseReason
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted
-from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
 from mmo_sansio.payments.evidence import merge_evidence, next_question_at
@@ -115,7 +115,7 @@ def _poll_after_completion(before: Transaction, input_: ProviderHinted, *, now: 
         if input_.evidence is not None and known not in (None, input_.evidence.receipt):
             return record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, before, now=now)
         return ignore("The provider has reported its success.", before)
-    poll = PollProvider(before.reference, _merge_hint(before, input_, now=now)["hint"])
+    poll = PollEnded(before.reference, _merge_hint(before, input_, now=now)["hint"])
     if input_.evidence is None or progress.stage is Stage.SUCCEEDED:
         return Decision(Applied(before), intents=(poll,))
     is_late = progress.completion_source is Source.EXPIRY

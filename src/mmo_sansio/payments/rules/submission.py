@@ -19,7 +19,7 @@ from mmo_sansio.messages.inputs import (
     StopPayment,
     WithheldReason,
 )
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollEnded, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, may_have_arrived, next_question_at
@@ -45,8 +45,10 @@ _WITHHELD_SOURCES: Final[Mapping[WithheldReason, Source]] = MappingProxyType(
 def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
     """Record that the request is about to be sent; a payment of a brand on hold, or that may not be sent or might be in
     flight at its expiry, fails instead. `Applied` with the stage SUBMITTING lets the worker send the request, anything
-    else forbids it."""
+    else forbids it. An attempt whose outcome its worker could not learn is answered alike when it is repeated."""
     before = ledger.transaction(input_.gateway_reference)
+    if before is not None and _is_recorded(before, input_):
+        return Decision(Applied(before))
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
     if before.progress.wake_at is not None and now.time >= before.progress.wake_at:
@@ -65,8 +67,17 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
         submitted_at=now.time,
         submissions=before.progress.submissions + 1,
         provider_data=_initial_provider_data(before.order),
+        attempt=input_.attempt,
     )
     return Decision(Applied(after), transition_changes(before, after))
+
+
+def _is_recorded(before: Transaction, input_: BeginSubmission) -> bool:
+    """Tell whether this very attempt began the submission on record. Its worker has sent nothing yet, and knows until
+    when it may. A payment that was marked as restored is never sent."""
+    known = before.progress
+    is_same = input_.attempt is not None and known.attempt == input_.attempt
+    return is_same and known.stage is Stage.SUBMITTING and not known.is_restored
 
 
 def stop(ledger: Ledger, input_: StopPayment, *, now: Moment) -> Decision:
@@ -148,7 +159,7 @@ def _accept_after_end(before: Transaction | None, input_: ProviderAccepted, *, n
     progress = before.progress
     if progress.provider_data is None or progress.completion_source not in (Source.EXPIRY, Source.MANUAL):
         return ignored
-    poll = PollProvider(before.reference, provider_reference=input_.provider_reference)
+    poll = PollEnded(before.reference, provider_reference=input_.provider_reference)
     if input_.provider_reference in (None, progress.provider_reference):
         return Decision(Applied(before), intents=(poll,))
     return Decision(Applied(before), (suspense_entry(input_, SuspenseReason.LATE_RESULT, before, now=now),), (poll,))
@@ -203,14 +214,16 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> D
     progress = before.progress
     if may_have_arrived(progress):
         return ask_on(before, input_, progress.evidence, _poll_at(before, POLL_INTERVAL_MAX, now=now), now=now)
-    submissions = progress.submissions if progress.polls else progress.submissions - 1
-    after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, submissions=submissions)
+    unsent = progress.unsent if progress.polls else progress.unsent + 1
+    after = advance(before, input_, Stage.CREATED, wake_at=before.order.expires_at, unsent=unsent)
     return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
 
 
 def _is_about_latest_submission(before: Transaction, input_: ProviderNeverReceived) -> bool:
     if input_.submitted_at is not None:
         return input_.submitted_at == before.progress.submitted_at
+    if input_.version == 1:  # The creation's own submission, whatever was asked since: its process knows the most.
+        return before.progress.submitted_at == before.order.accepted_at
     return input_.version == before.progress.version
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import TransactionWoke
-from mmo_sansio.messages.intents import DeliverCallback, PollProvider
+from mmo_sansio.messages.intents import DeliverCallback, PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, is_settled_by, receipt_entry, settle
@@ -83,7 +83,7 @@ def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Dec
         expired = evolve(expired, changes=(*expired.changes, receipt_entry(before, known, now=now)))
     if not _lacks_poll(before):
         return expired
-    return evolve(expired, intents=(*expired.intents, PollProvider(before.reference)))
+    return evolve(expired, intents=(*expired.intents, PollEnded(before.reference)))
 
 
 def _lacks_poll(before: Transaction) -> bool:

@@ -55,6 +55,8 @@ class SimulatedMpesaAccount:
     """Whether M-Pesa asks the shortcode to validate a deposit."""
     confirms_pushes: bool = False
     """Whether a push to the shortcode is also confirmed as a deposit, where it has registered its URLs."""
+    tells_references: bool = True
+    """Whether these confirmations name the AccountReference of the push; those of a till may not."""
     can_pull: bool = False
     """Whether the shortcode is registered for Pull Transactions."""
 
@@ -110,8 +112,8 @@ class SimulatedMpesaAccounts:
 
     def open_account(self, document: Mapping[str, Any]) -> None:
         """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey", "initiator",
-        "initiator_password", "roles", "operator_state", "fee", "validates", "confirms_pushes"}`. Raises ValueError for
-        an invalid one."""
+        "initiator_password", "roles", "operator_state", "fee", "validates", "confirms_pushes",
+        "tells_references", "confirmation_url"}`. Raises ValueError for an invalid one."""
         members = dict(document)
         id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
@@ -214,7 +216,7 @@ _PAID_OUT: Final = ("b2c", "b2b", "reversal")
 """The kinds of payments that the book shows with the payee's account."""
 
 _SETTABLE_FIELDS: Final = frozenset(each.name for each in fields(SimulatedMpesaAccount)) - {
-    *("id", "balance_minor", "fee_minor", "confirmation_url", "validation_url", "response_type", "can_pull")
+    *("id", "balance_minor", "fee_minor", "validation_url", "response_type", "can_pull")
 }
 
 

@@ -86,7 +86,7 @@ def deposit_callback(
         "TransTime": timestamp(now),
         "TransAmount": Money(payment.amount_minor, "KES").text,
         "BusinessShortCode": payee.id,
-        "BillRefNumber": payment.reference,
+        "BillRefNumber": payment.reference if payee.tells_references or payment.kind != "stk_push" else "",
         "InvoiceNumber": "",
         "OrgAccountBalance": Money(payee.balance_minor, "KES").text if payment.result == "0" else "",
         "ThirdPartyTransID": payment.third_party_id,

@@ -158,6 +158,7 @@ def _random_input(random: Random, number: int) -> inputs.Input:
         inputs.CallbackConcluded(about, DELIVERED),
         inputs.CallbackConcluded(about, DeliveryAttempt(DeliveryOutcome.BREAKER_OPEN, "https://m.example/")),
         inputs.QrConcluded(about, DELIVERED),
+        inputs.EndedPollConcluded(about),
     )
     return random.choice(every)
 

@@ -204,7 +204,7 @@ def batch_statements(
         if not is_horizon_held:
             yield CHECK_CREATION.bind(min(each.order.created_at for each in effect.created.values()))
         yield from _creation_statements(effect, is_distributed=is_distributed)
-    if submitted := _submitted_brands(effect):
+    if submitted := effect.submitted_brands:
         yield _CHECK_SUBMISSION.bind(" ".join(sorted(submitted)))
     if effect.advanced:
         moved = [
@@ -246,13 +246,6 @@ def batch_statements(
     if figures := batch_counts(effect):
         counted = [(*key, times) for key, times in figures.items()]
         yield from _INSERT_COUNTS.bind_rows(counted, is_distributed=is_distributed)
-
-
-def _submitted_brands(effect: NetEffect) -> set[str]:
-    """Return the brands of payments whose submission begins."""
-    created = (each for each in effect.created.values() if each.progress.submissions)
-    advanced = (now for was, now in effect.advanced.values() if now.progress.submissions > was.progress.submissions)
-    return {each.order.brand for each in (*created, *advanced)}
 
 
 def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...]]:

@@ -81,6 +81,8 @@ async def migrate(connection: PostgresConnection, report: ReportMigration = repo
                 report(number, latest_version())
                 await _apply(connection, number, script)
         await maintain_partitions(connection)
+        while await maintain_partitions(connection, of_past=True):
+            pass  # Where serving processes don't own the tables, nobody else does it.
     finally:
         if connection.is_idle:
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _MIGRATION_LOCK)

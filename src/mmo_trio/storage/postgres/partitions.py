@@ -147,10 +147,11 @@ async def partitions_before(connection: PostgresConnection, table: str, instant:
     return [each for each in found if each.end is not None and each.end <= instant]
 
 
-async def maintain_partitions(connection: PostgresConnection) -> None:
-    """Make the partitions that are needed soon, by the server's clock."""
+async def maintain_partitions(connection: PostgresConnection, *, of_past: bool = False) -> bool:
+    """Make the partitions that are needed soon, or those of rows of the past, by the server's clock; return whether
+    some were made."""
     ((now,),) = await fetch_rows(connection, _SELECT_NOW)
-    await ensure_partitions(connection, Instant(now))
+    return bool(await (ensure_past_partitions if of_past else ensure_partitions)(connection, Instant(now)))
 
 
 async def take_over_past(connection: PostgresConnection) -> None:

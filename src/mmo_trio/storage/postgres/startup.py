@@ -179,7 +179,7 @@ async def maintain_while_open(store: PostgresStore) -> None:
     purged_at = -math.inf
     while True:
         await trio.sleep(_ROLL_UP_INTERVAL_S)
-        steps: list[Callable[[], Awaitable[None]]] = [store.roll_up_counts]
+        steps: list[Callable[[], Awaitable[object]]] = [store.roll_up_counts]
         if trio.current_time() - purged_at > _PURGE_INTERVAL_S:
             purged_at = trio.current_time()
             steps += store.purge_steps

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import trio
-from attrs import evolve
+from attrs import evolve, frozen
 from psycopg.errors import SerializationFailure
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, PollProvider
@@ -20,7 +20,7 @@ from mmo_sansio.payments.ledger import Reads, TransactionLocked
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant, Span, later
-from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
+from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
     CLOCK_RECORDS_RECENT_FOR,
@@ -30,7 +30,6 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries
-from mmo_trio.storage.postgres.admin_store import PostgresAdminStore
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
 from mmo_trio.storage.postgres.brand_statements import KnownBrands
@@ -54,9 +53,11 @@ from mmo_trio.storage.postgres.primary import read_store_state
 from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK, RecordsHorizon
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
+from mmo_trio.storage.postgres.shared_locks import SUBMISSION_LOCK, find_holders, wait_for_holders
 from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
@@ -114,6 +115,22 @@ DISTRIBUTED_SCHEMA = evolve(
 
 _CHECK = "SELECT at, current_setting('transaction_read_only') FROM horizon"
 _INTEGRITY_CHECK_TIMEOUT_S = 24 * 3600.0
+
+
+@frozen
+class PostgresAdminStore(SqlAdminStore):
+    """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
+
+    begin_run: Callable[[], RunCall]
+    """Returns how calls of one operation are run, until its deadline."""
+
+    async def hold_brand(self, hold: BrandHold) -> bool:
+        """Wait for the commits that may have looked before, also where the brand is on hold already: so nothing of it
+        begins to be submitted after this."""
+        is_new = await SqlAdminStore.hold_brand(self, hold)
+        run = self.begin_run()
+        await wait_for_holders(run, SUBMISSION_LOCK, await run(partial(find_holders, lock=SUBMISSION_LOCK)))
+        return is_new
 
 
 class PostgresStore(SqlStore):
@@ -265,14 +282,16 @@ class PostgresStore(SqlStore):
             raise
 
     async def _resolve_in_doubt(self) -> Sequence[WorkItem]:
-        """Return what commits in doubt have scheduled, once it is known that they took place."""
+        """Return what commits in doubt have scheduled, once it is known that they took place, or nobody can know it any
+        more: what is stored of it is this process's to do either way."""
         found: list[WorkItem] = []
         for doubt in tuple(self._in_doubt):
             commit_key, keys = doubt
             keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
             try:
-                if await run_to_end(partial(self._is_committed, commit_key)):
-                    found += await self._read(partial(queries.open_intents, keys=keys))
+                is_committed = await run_to_end(partial(self._is_committed, commit_key))
+                if is_committed or maintenance.may_be_forgotten(commit_key.id):
+                    found += await self._read(partial(queries.open_intents, holder=self._holder, keys=keys))
             except (StoreUnavailable, OutcomeUnknown):
                 break
             self._in_doubt.remove(doubt)
@@ -360,16 +379,16 @@ class PostgresStore(SqlStore):
         return await self._read(partitions.rows_without_partition)
 
     @property
-    def purge_steps(self) -> Sequence[Callable[[], Awaitable[None]]]:
+    def purge_steps(self) -> Sequence[Callable[[], Awaitable[object]]]:
         """Return what is done now and then, each by itself: delete what no process needs any more, make the partitions
         that are needed soon, and have the server gather the statistics of tables that have none, such as those of a
         restored dump."""
         purge_commit_records = partial(maintenance.purge_commit_records, is_distributed=self._is_distributed)
-        steps = (
+        steps: Sequence[PostgresCall[object]] = (
             ownership.purge,
             purge_commit_records,
             partitions.maintain_partitions,
-            partitions.take_over_past,
+            partial(partitions.maintain_partitions, of_past=True),
             analyze_unknown_tables,
         )
         return [partial(self._read, step) for step in steps]

@@ -58,6 +58,13 @@ class NetEffect:
             yield now
 
     @property
+    def submitted_brands(self) -> frozenset[str]:
+        """Return the brands of payments whose submission begins."""
+        created = (each for each in self.created.values() if each.progress.submissions)
+        advanced = (now for was, now in self.advanced.values() if now.progress.submissions > was.progress.submissions)
+        return frozenset(each.order.brand for each in (*created, *advanced))
+
+    @property
     def latest_stamp(self) -> Instant:
         """Return the latest instant in the batch."""
         return Instant(max((line.at for line in self.journal), default=0))

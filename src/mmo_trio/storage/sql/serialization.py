@@ -103,7 +103,9 @@ def serialize_progress(progress: model.Progress) -> bytes:
         f",{_evidence(progress.evidence)}"
         f",[{','.join(map(str, progress.answered))}]"
         f",{_number(progress.not_found_since)}"
-        f",{int(progress.is_restored)}]".encode("ascii")
+        f",{int(progress.is_restored)}"
+        f",{_text(progress.attempt)}"
+        f",{progress.unsent}]".encode("ascii")
     )
 
 
@@ -185,6 +187,8 @@ def _parse_progress(row: list[Any]) -> model.Progress:
         answered=tuple(row[16]),
         not_found_since=row[17],
         is_restored=bool(row[18]),
+        attempt=row[19],
+        unsent=row[20],
     )
 
 

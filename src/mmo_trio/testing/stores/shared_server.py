@@ -203,7 +203,21 @@ class SimulatedServer:
             call.reply(outcome.Error(StatementRefused("the disk is full")))
         else:
             self._committed[transaction.number] = True
-            self.do(call, statement)
+            if call.name == "hold_brand":
+                self._reply_after(list(self._open.values()), call, outcome.capture(statement))
+            else:
+                self.do(call, statement)
+
+    def _reply_after(
+        self, awaited: Sequence[ServerTransaction], call: StoreCall[T], result: outcome.Outcome[T]
+    ) -> None:
+        """Reply once the commits in progress have ended, which may begin submissions of a brand that is on hold now."""
+        left = [each for each in awaited if each.stage is TransactionStage.COMMITTING]
+        if left:
+            self._answer_at_deadline(call)
+            left[0].at_end.append(partial(self._reply_after, left, call, result))
+        else:
+            call.reply(result)
 
     def begin_transaction(self, process: str, holder: int, *, is_writer: bool) -> ServerTransaction:
         """Begin a transaction; with `is_writer` readers of records wait for its end from now on."""

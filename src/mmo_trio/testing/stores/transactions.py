@@ -96,6 +96,8 @@ class ServerTransaction:
             found = ledger.transactions.get(reference)
             if found is None or found.progress.version != was.progress.version:
                 yield "version"
+        if effect.submitted_brands & ledger.held_brands:
+            yield "hold"
         for claim_key, (version, _) in effect.claims.items():
             claim = ledger.claims.get(claim_key)
             if (0 if claim is None else claim.version) != version:

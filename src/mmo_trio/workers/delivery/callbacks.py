@@ -9,6 +9,7 @@ claim, for as long as its process owns the channel. It releases the others unsen
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 import structlog
@@ -36,7 +37,7 @@ from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
-from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey, retry_until_available
+from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey
 
 logger = structlog.get_logger(__name__)
 
@@ -81,7 +82,7 @@ class CallbackStatistics:
     open_breakers: frozenset[str]
     """Brands whose breaker is not closed."""
     unrecorded: int
-    """Callbacks that ended in an internal error; they stay open until a restart."""
+    """Callbacks that wait for another attempt, after a fault of ours before anything was sent."""
     durations: LatencyHistogram = field(eq=False, factory=lambda: LatencyHistogram(EXTERNAL_BUCKETS_S))
     """Durations of the attempts that opened a connection, whatever their outcome."""
 
@@ -176,7 +177,7 @@ class CallbackWorker(DeliveryPool):
         except SendForbidden:
             logger.warning("callback_released", reference=reference, brand=brand)
             return
-        reply = await retry_until_available(lambda: self._record(reference, brand, attempt, fence, breaker))
+        reply = await self._record(lambda: self._submit_outcome(reference, brand, attempt, fence, breaker))
         if fence and not isinstance(reply, Applied):
             logger.warning("callback_recorded_before", reference=reference, brand=brand)
             return
@@ -201,9 +202,13 @@ class CallbackWorker(DeliveryPool):
             key = await self._delivery_key(transaction.order, url)
             if isinstance(key, DeliveryRefused):
                 return DeliveryAttempt(key.outcome, url, detail=key.detail), None
-            attempt = await self._send(
-                callback_request(transaction, key), brand=brand, may_send=lambda: self._owns_channel(brand, fence)
+            send = partial(
+                self._send,
+                callback_request(transaction, key),
+                brand=brand,
+                may_send=lambda: self._owns_channel(brand, fence) and self._note_sending(transaction.reference),
             )
+            attempt = await self._send_once(transaction.reference, url, send)
             if attempt.outcome is DeliveryOutcome.EGRESS_REFUSED:
                 return attempt, None
             before = breaker.state
@@ -224,10 +229,10 @@ class CallbackWorker(DeliveryPool):
         detail = f"{attempt.detail} Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored."
         return evolve(attempt, body=attempt.body[:SMALL_BODY_BYTES], detail=detail)
 
-    async def _record(
+    async def _submit_outcome(
         self, reference: str, brand: str, attempt: DeliveryAttempt, fence: int, breaker: CircuitBreaker | None
     ) -> object:
-        """Record an outcome, with the present state of the breaker that counted it if its successor has to know it."""
+        """Submit an outcome, with the present state of the breaker that counted it if its successor has to know it."""
         snapshot = None if breaker is None else breaker.snapshot()
         if snapshot is None or not snapshot.must_be_stored_after(self._stored.get(brand, INITIAL_SNAPSHOT)):
             return await self._record_outcome(CallbackConcluded(reference, attempt, fence))

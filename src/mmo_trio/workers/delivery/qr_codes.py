@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from functools import partial
 from io import BytesIO
 from typing import Final, Protocol, TypeAlias
 
@@ -21,7 +22,7 @@ from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.model import QrCode, Transaction
 from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey, retry_until_available
+from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey
 
 WAITING_MAX: Final = 16_384
 """Codes that may wait in memory; some bring a picture of several kilobytes."""
@@ -57,7 +58,7 @@ class QrWorker(DeliveryPool):
     async def _process(self, work: WorkItem) -> None:
         attempt = await self._attempt(work.transaction)
         concluded = QrConcluded(work.transaction.reference, attempt)
-        await retry_until_available(lambda: self._record_outcome(concluded))
+        await self._record(lambda: self._record_outcome(concluded))
         self._conclude(work, attempt)
 
     async def _attempt(self, transaction: Transaction) -> DeliveryAttempt:
@@ -73,7 +74,9 @@ class QrWorker(DeliveryPool):
         if isinstance(key, DeliveryRefused):
             return not_sent_attempt(transaction, key.detail, key.outcome)
         request = qr_code_request(transaction, key, image=await _image_base64(code))
-        return await self._send(request, brand=order.brand)
+        self._note_sending(transaction.reference)
+        send = partial(self._send, request, brand=order.brand)
+        return await self._send_once(transaction.reference, order.display_qr_url, send)
 
 
 async def _image_base64(code: QrCode) -> str:

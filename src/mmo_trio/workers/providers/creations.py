@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import trio
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Accepted, Reply
 from mmo_sansio.values.clock import MonotonicInstant
 from mmo_sansio.values.model import Operation
-from mmo_trio.storage.interface.store import OutcomeUnknown
+from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.workers.providers.worker import ProviderWorker
 
 
@@ -42,7 +41,9 @@ class PaymentCreator:
             return await self.submit(input_, received_at)
         try:
             reply = await self.submit(evolve(input_, reserved_provider=provider), received_at)
-        except (OutcomeUnknown, trio.Cancelled):
+        except StoreUnavailable:
+            raise
+        except BaseException:  # It may be durable.
             self.worker.report_unsent(reference, provider)
             raise
         else:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 import trio
-from attrs import define
+from attrs import Factory, define
 
 from mmo_sansio.messages.inputs import DepositClaimWoke
 from mmo_sansio.messages.replies import ClaimDue
@@ -22,6 +22,7 @@ from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.workers.postponed import Postponed
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest, drive_async
 from mmo_trio.workers.providers.deposit_inputs import deposit_owner
 
@@ -52,12 +53,15 @@ class DepositClaimWorker:
     now: Callable[[], Instant]
     scan_interval_s: float = SCAN_INTERVAL_S
     _open_questions: int = 0
+    _postponed: Postponed[tuple[str, str]] = Factory(Postponed)
+    """Claims that could not be woken: each round passes over those whose time has not come."""
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run rounds until cancelled. A question that is cancelled is asked again."""
+    async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run rounds until `drain` is set, and then until cancelled wait for what was asked. A question that is
+        cancelled is asked again."""
         async with trio.open_nursery() as questions:
             task_status.started()
-            while True:
+            while not drain.is_set():
                 try:
                     is_full = await self._run_round(questions)
                     pause_s = SCAN_INTERVAL_MIN_S if is_full else self.scan_interval_s
@@ -69,21 +73,26 @@ class DepositClaimWorker:
     async def _run_round(self, questions: trio.Nursery) -> bool:
         """Wake as many due claims as may be asked about, and return whether there may be more."""
         room = QUESTIONS_MAX - self._open_questions
-        due = await self.store.due_claims(self.now(), limit=room) if room else ()
-        errors: list[Exception] = []
+        limit = room + len(self._postponed)
+        found = await self.store.due_claims(self.now(), limit=limit) if room else ()
+        if room and len(found) < limit:  # All that are due were found.
+            self._postponed.retain([(each.provider, each.receipt) for each in found])
+        due = [each for each in found if not self._postponed.must_wait((each.provider, each.receipt))][:room]
         async with trio.open_nursery() as inputs:
             for claim in due:
-                inputs.start_soon(self._wake, claim, questions, errors)
-        if errors:
-            raise errors[0]
+                inputs.start_soon(self._wake, claim, questions)
         return len(due) == room
 
-    async def _wake(self, claim: DepositClaim, questions: trio.Nursery, errors: list[Exception]) -> None:
+    async def _wake(self, claim: DepositClaim, questions: trio.Nursery) -> None:
+        """Wake a claim; one that cannot be woken holds up no other."""
+        key = (claim.provider, claim.receipt)
         try:
-            reply = await self.submit(DepositClaimWoke(claim.provider, claim.receipt, claim.payment))
+            reply = await self.submit(DepositClaimWoke(*key, claim.payment))
         except Exception as error:
-            errors.append(error)
+            log_store_failure(logger, "deposit_claim_scan_failed", error)
+            self._postponed.add(key)
             return
+        self._postponed.discard(key)
         if isinstance(reply, ClaimDue):
             self._open_questions += 1
             questions.start_soon(self._ask, reply.claim)

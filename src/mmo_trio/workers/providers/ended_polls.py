@@ -35,6 +35,10 @@ class EndedPolls:
         self._waiting[reference] = work
         return self._polled_at[reference] + INTERVAL_S - now if is_first else -1.0
 
+    def waits(self, reference: str) -> bool:
+        """Tell whether a poll of this payment has to wait."""
+        return reference in self._waiting
+
     def take_waiting(self, reference: str) -> WorkItem:
         """Return the poll that waits. Raises KeyError when none does."""
         return self._waiting.pop(reference)

@@ -7,9 +7,11 @@ after its deadline: a process that was stopped and goes on must not send a payme
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import structlog
 import trio
@@ -17,20 +19,24 @@ from attrs import Factory, define, evolve, field
 
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
+    EndedPollConcluded,
     Input,
     ProviderNeverReceived,
+    ProviderReport,
     ProviderUnreachable,
     WithheldReason,
 )
-from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.providers.common.interface import Conversation, Provider
 from mmo_sansio.providers.common.operations import OperationKey, resubmission_ends_at, with_poll_interval
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order, Stage, Transaction
 from mmo_trio.engine.engine import Submit
+from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.system.ids import request_id_generator
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest, run_conversation
 from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderCounts, ProviderStatistics
 from mmo_trio.workers.providers.ended_polls import EndedPolls
@@ -59,7 +65,10 @@ STORE_RETRY_DELAY_MAX_S = 15.0
 
 SUBMISSION_RETRY_DELAY_MAX_S = 300.0
 """The longest delay in seconds before a payment that certainly did not reach its provider is submitted again: each
-submission adds lines to its journal."""
+submission adds lines to its journal. Also the longest before an input that cannot be decided is repeated."""
+
+TRIES_IN_PLACE = 4
+"""How often an input that cannot be decided is tried, in some 4 s, before its conversation makes room for others."""
 
 
 @define(eq=False)
@@ -68,11 +77,9 @@ class _ProviderQueue:
 
     waiting: deque[WorkItem] = Factory(deque)
     active: int = 0
-    ended: deque[WorkItem] = Factory(deque)
-    """Polls of payments that have ended: one at a time, while no other work waits."""
+    ended: dict[str, WorkItem] = Factory(dict)
+    """The latest poll of each payment that has ended: one at a time, while no other work waits."""
     is_polling_ended: bool = False
-    is_dropping_ended: bool = False
-    """Whether the latest of them was dropped, as too many wait."""
 
 
 @define(eq=False)
@@ -96,9 +103,9 @@ class ProviderWorker:
     """Runs the delays of repeated submissions."""
     _queues: dict[str, _ProviderQueue] = Factory(dict)
     _claimed: dict[str, WorkItem | None] = Factory(dict)
-    """The unfinished work by gatewayReference, with the submission that follows it, if any."""
-    _never_received_in_a_row: dict[str, int] = Factory(dict)
-    """The number of latest submissions of a payment that certainly did not reach its provider."""
+    """The unfinished work by gatewayReference, with the work that follows it, if any."""
+    _next_attempt: Callable[[], str] = Factory(request_id_generator)
+    """Names each attempt to record a submission."""
     _ended_polls: EndedPolls = Factory(EndedPolls)
     _reserved: dict[str, float] = Factory(dict)
     """The start of the reservation by Trio's clock, by gatewayReference of payments that are not durable yet."""
@@ -114,10 +121,11 @@ class ProviderWorker:
         """Accept work, or return False so that the caller offers it again later.
 
         A poll is dropped when its payment has unfinished work or the queue is full, as the payment will be polled
-        again. A submission follows the unfinished work of its payment, because that work may be its cause. A payment
-        that has ended is polled at most once in two seconds, however many hints come, and after all others.
+        again. A submission, or the poll of a payment that has ended, follows the unfinished work of its payment,
+        because that work may be its cause, or end without an answer. A payment that has ended is polled at most once in
+        two seconds, however many hints come, and after all others.
         """
-        is_poll = isinstance(work.intent, PollProvider)
+        is_poll, is_of_ended = isinstance(work.intent, PollProvider), isinstance(work.intent, PollEnded)
         reference = work.intent.gateway_reference
         if reference in self._claimed:
             if not is_poll:
@@ -127,22 +135,11 @@ class ProviderWorker:
         if provider not in self.providers:
             logger.error("provider_not_configured", provider=provider, reference=reference)
             return True
-        is_of_ended = is_poll and work.transaction.progress.stage.is_terminal
         queue = self._queues.setdefault(provider, _ProviderQueue())
         if len(queue.ended if is_of_ended else queue.waiting) >= self.waiting_max:
             self._dropped_polls += is_poll
-            if is_of_ended and not queue.is_dropping_ended:  # Even a line that the limit drops costs 14 us.
-                queue.is_dropping_ended = True
-                logger.warning("ended_poll_dropped", provider=provider, reference=reference, once_a_minute=True)
             return is_poll
-        if is_of_ended and not self._may_poll_ended(work):
-            return True
-        if is_of_ended:
-            queue.is_dropping_ended = False
-            queue.ended.append(work)
-            self._start_conversations(queue)
-        else:
-            self._claim(queue, work)
+        self._take(queue, work)
         return True
 
     def try_reserve(self, reference: str, provider: str, operation: OperationKey) -> bool:
@@ -186,11 +183,8 @@ class ProviderWorker:
         """Report, as soon as the store can, that nothing was sent of a payment that may have become durable with its
         submission on record: a worker submits it then. While this process ends it is polled instead."""
         if self._timers:
-            self._timers.start_soon(self._record_input, ProviderNeverReceived(reference, provider, version=1))
-
-    def has_room(self) -> bool:
-        """Tell whether every provider's queue has room."""
-        return all(len(queue.waiting) < self.waiting_max for queue in self._queues.values())
+            report = ProviderNeverReceived(reference, provider, version=1)
+            self._timers.start_soon(self._record_input, lambda: report)
 
     async def wait_idle(self) -> None:
         """Return once the present work is finished, without waiting for later work."""
@@ -241,6 +235,13 @@ class ProviderWorker:
                     timers.cancel_scope.cancel()
             conversations.cancel_scope.deadline = trio.current_time() + grace_s
 
+    def _take(self, queue: _ProviderQueue, work: WorkItem) -> None:
+        if not isinstance(work.intent, PollEnded):
+            self._claim(queue, work)
+        elif self._may_poll_ended(work):
+            queue.ended[work.intent.gateway_reference] = work
+            self._start_conversations(queue)
+
     def _may_poll_ended(self, work: WorkItem) -> bool:
         """Return whether an ended payment may be polled now; otherwise it is polled once with its latest hint, later,
         or not at all while this process ends."""
@@ -251,14 +252,15 @@ class ProviderWorker:
 
     async def _poll_ended_later(self, reference: str, delay_s: float) -> None:
         await trio.sleep(delay_s)
-        self.try_enqueue(self._ended_polls.take_waiting(reference))
+        work = self._ended_polls.take_waiting(reference)
+        self._take(self._queues[work.transaction.order.provider], work)
 
     def _claim(self, queue: _ProviderQueue, work: WorkItem) -> None:
         reference = work.intent.gateway_reference
         self._claimed[reference] = None
-        failures = self._never_received_in_a_row.get(reference, 0)
-        if failures and self._timers and isinstance(work.intent, SubmitToProvider):
-            wait_s = _retry_delay_s(failures, SUBMISSION_RETRY_DELAY_MAX_S)
+        never_received = work.transaction.progress.submissions  # None of them, or it would not be submitted again.
+        if never_received and self._timers and isinstance(work.intent, SubmitToProvider):
+            wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S)
             self._timers.start_soon(self._enqueue_later, queue, work, wait_s)
         else:
             self._enqueue(queue, work)
@@ -282,13 +284,13 @@ class ProviderWorker:
     async def _handle(self, queue: _ProviderQueue, work: WorkItem) -> None:
         is_submission = isinstance(work.intent, SubmitToProvider)
         with self._work_of(queue, work.intent.gateway_reference):
-            await (self._submit(work) if is_submission else self._poll(work))
+            await (self._submit(queue, work) if is_submission else self._poll(work))
 
     async def _poll_ended(self, queue: _ProviderQueue) -> None:
         """Poll the payments that have ended; what the provider reports goes to the suspense book (S5)."""
         while queue.ended and self._conversations:
             if not queue.waiting:
-                work = queue.ended.popleft()
+                work = queue.ended.pop(next(iter(queue.ended)))
                 queue.active += 1
                 with self._work_of(queue, work.intent.gateway_reference):
                     await self._poll(work)
@@ -310,29 +312,33 @@ class ProviderWorker:
             queue.active -= 1
             next_work = self._claimed.pop(reference, None)
             if next_work is not None:
-                self._claim(queue, next_work)
+                self._take(queue, next_work)
             self._start_conversations(queue)
             self._conversation_finished.set()
             self._conversation_finished = trio.Event()
 
-    async def _submit(self, work: WorkItem) -> None:
+    async def _submit(self, queue: _ProviderQueue, work: WorkItem) -> None:
         """Record the submission; if that was applied, run the conversation and report its result.
 
-        An applied submission was certainly not started before.
+        An applied submission was certainly not started before: only this attempt may be repeated, and its time counts
+        from when it may have been recorded first. A conversation whose time is over sends nothing, and says so.
         """
-        reference = work.intent.gateway_reference
-        reply, began_at = await self._record_input(BeginSubmission(reference, self._withheld(work.transaction.order)))
-        if not isinstance(reply, Applied) or reply.transaction.progress.stage is not Stage.SUBMITTING:
-            self._never_received_in_a_row.pop(reference, None)
-            return
-        await self._send(reply.transaction, began_at)
+        reference, attempt = work.intent.gateway_reference, self._next_attempt()
+        reply, began_at = await self._record_input(
+            lambda: BeginSubmission(reference, self._withheld(work.transaction.order), attempt), queue=queue
+        )
+        if isinstance(reply, Applied) and reply.transaction.progress.stage is Stage.SUBMITTING:
+            await self._send(reply.transaction, began_at)
 
     async def _send(self, transaction: Transaction, began_at: float) -> None:
         """Run the conversation of a submission that is on record, and report its result."""
         provider = self.providers[transaction.order.provider]
         self._counts[provider.name].submissions += 1
         conversation = provider.submit(transaction, now=self.now())
-        await self._converse_and_report(conversation, self.exchange_for(provider.name), transaction, began_at)
+        report = await self._converse(conversation, self.exchange_for(provider.name), transaction, began_at)
+        if isinstance(report, ProviderNeverReceived):  # Its record may wait for the store until the payment is polled.
+            report = evolve(report, submitted_at=transaction.progress.submitted_at)
+        await self._report(partial(self._record_input, lambda: report))
 
     def _withheld(self, order: Order) -> WithheldReason | None:
         """Return why this payment may not be sent; None when it may."""
@@ -345,44 +351,88 @@ class ProviderWorker:
         self._counts[provider.name].polls += 1
         conversation = provider.poll(_with_hint(work), now=self.now())
         began_at = trio.current_time()
-        await self._converse_and_report(conversation, self.ask_for(provider.name), work.transaction, began_at)
+        report = await self._converse(conversation, self.ask_for(provider.name), work.transaction, began_at)
+        if isinstance(work.intent, PollEnded):
+            await self._report(partial(self._conclude_poll, report))
+        else:
+            await self._report(partial(self._record_input, lambda: report))
 
-    async def _converse_and_report(
+    async def _converse(
         self, conversation: Conversation, exchange: SendRequest, about: Transaction, began_at: float
-    ) -> None:
-        """Run the conversation and submit its report to the engine."""
+    ) -> ProviderReport:
+        """Run the conversation and return its report."""
         provider = self.providers[about.order.provider]
         counts = self._counts[provider.name]
         deadline = began_at + CONVERSATION_TIMEOUT_S
         report = await run_conversation(conversation, exchange, about, deadline, counts)
         report = with_poll_interval(report, provider.operations, about)
         counts.reports[REPORT_LABELS[type(report)]] += 1
-        failures, reference = self._never_received_in_a_row, about.reference
-        match report:
-            case ProviderNeverReceived():
-                failures[reference] = failures.get(reference, 0) + 1
-            case ProviderUnreachable(_, name, reason):
-                logger.warning("provider_unreachable", provider=name, reference=reference, reason=reason)
-            case _:
-                failures.pop(reference, None)
-        await self._record_input(report)
+        if isinstance(report, ProviderUnreachable):
+            logger.warning(
+                "provider_unreachable", provider=provider.name, reference=about.reference, reason=report.reason
+            )
+        return report
 
-    async def _record_input(self, input_: Input) -> tuple[Reply, float]:
-        """Submit an input to the engine, repeatedly while the store is unavailable, so that no report is lost while
-        this process lives. An unknown outcome is repeated too, as that does no harm.
+    async def _report(self, record: Callable[..., Awaitable[object]]) -> None:
+        """Record a report. One that cannot be decided is repeated beside the conversations, however long: no report is
+        lost while this process lives, and its payment is polled meanwhile."""
+        try:
+            await record(tries_max=TRIES_IN_PLACE)
+        except Exception:
+            if self._conversations is None:
+                await record()
+            else:
+                self._conversations.start_soon(record)
 
-        Returns the reply, and the start of the successful attempt by Trio's clock.
+    async def _conclude_poll(self, report: ProviderReport, *, tries_max: float = math.inf) -> None:
+        """Record what the provider reports of a payment that has ended, and that it was asked unless it is asked
+        again."""
+        reference = report.gateway_reference
+        await self._record_input(lambda: report, tries_max=tries_max)
+        waiting = self._queues[report.provider].ended
+        if reference not in waiting and not self._claimed.get(reference) and not self._ended_polls.waits(reference):
+            await self._record_input(lambda: EndedPollConcluded(reference), tries_max=tries_max)
+
+    async def _record_input(
+        self, input_: Callable[[], Input], *, queue: _ProviderQueue | None = None, tries_max: float = math.inf
+    ) -> tuple[Reply, float]:
+        """Submit an input to the engine, again and again until it is decided: to repeat one whose outcome is unknown
+        does no harm. Raises the error of an input that could not be decided so many times, whatever the store does.
+
+        `queue`: that of the conversation, which leaves its place to others while its input cannot be decided.
+
+        Returns the reply, and Trio's time from which on the input may be on record.
         """
-        attempt = 0
+        attempt, faults, in_doubt_since = 0, 0, math.inf
         while True:
-            began_at = trio.current_time()
+            began_at = min(in_doubt_since, trio.current_time())
+            given = input_()
             try:
-                return await self.submit(input_), began_at
-            except (StoreUnavailable, OutcomeUnknown) as error:
-                attempt += 1
-                name = type(input_).__name__
-                logger.warning("provider_input_store_failed", input=name, error=str(error), once_a_second=True)
-                await trio.sleep(_retry_delay_s(attempt, STORE_RETRY_DELAY_MAX_S))
+                return await self.submit(given), began_at
+            except Exception as error:
+                log_store_failure(logger, "provider_input_store_failed", error, input=type(given).__name__)
+                if not isinstance(error, StoreUnavailable):
+                    in_doubt_since = began_at
+                is_fault = not isinstance(error, StoreUnavailable | OutcomeUnknown)
+                attempt, faults = attempt + 1, faults + is_fault
+                if faults >= tries_max:
+                    raise
+            delay_s = _retry_delay_s(attempt, SUBMISSION_RETRY_DELAY_MAX_S if is_fault else STORE_RETRY_DELAY_MAX_S)
+            if queue is None or faults < TRIES_IN_PLACE:
+                await trio.sleep(delay_s)
+            else:
+                with self._place_left(queue):
+                    await trio.sleep(delay_s)
+
+    @contextmanager
+    def _place_left(self, queue: _ProviderQueue) -> Iterator[None]:
+        """Let another conversation begin while the block lasts."""
+        queue.active -= 1
+        self._start_conversations(queue)
+        try:
+            yield
+        finally:
+            queue.active += 1
 
 
 def _retry_delay_s(attempts: int, max_s: float) -> float:
@@ -393,7 +443,7 @@ def _retry_delay_s(attempts: int, max_s: float) -> float:
 def _with_hint(work: WorkItem) -> Transaction:
     """Return the transaction to poll, with the hint or the provider's id that caused the poll."""
     about, intent = work.transaction, work.intent
-    if not isinstance(intent, PollProvider):
+    if not isinstance(intent, PollEnded):
         return about
     hint, known = intent.hint or about.progress.hint, intent.provider_reference or about.progress.provider_reference
     return evolve(about, progress=evolve(about.progress, hint=hint, provider_reference=known))

@@ -179,6 +179,18 @@ async def test_a_paid_push_is_confirmed_as_a_deposit_only_if_the_shortcode_wants
         assert len(stage.told) == paid["told"] == (2 if confirms else 1)
 
 
+@pytest.mark.parametrize("tells", [False, True])
+async def test_a_push_is_confirmed_by_its_reference_unless_the_shortcode_hides_it(tells: bool) -> None:
+    async with staged() as stage:
+        confirmed = {"confirms_pushes": True, "confirmation_url": REGISTRATION["ConfirmationURL"]}
+        accounts = {"accounts": [{"account": "174379", **confirmed, "tells_references": tells}]}
+        await stage.call("POST", "/_simulator/accounts", accounts)
+        assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
+        await stage.pass_time(3)
+        [confirmation] = [told(each) for each in stage.told if each.target.endswith(b"/confirm")]
+        assert confirmation["BillRefNumber"] == (PUSH["AccountReference"] if tells else "")
+
+
 def a_pull(**members: str) -> dict[str, str]:
     """A request for everything of 2023."""
     times = {"StartDate": "2023-01-01 00:00:00", "EndDate": "2099-12-31 23:59:59"}

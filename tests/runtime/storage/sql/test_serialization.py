@@ -90,6 +90,8 @@ progresses = st.builds(
     evidence=st.none()
     | st.builds(Evidence, texts, texts, st.none() | amounts, st.booleans(), instants, st.booleans(), st.booleans()),
     not_found_since=st.none() | instants,
+    attempt=st.none() | texts,
+    unsent=st.integers(0, 9),
 )
 transactions = st.builds(Transaction, orders, progresses)
 

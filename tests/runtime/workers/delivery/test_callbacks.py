@@ -4,6 +4,7 @@ once."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_sansio.testing import numbered_reference
 from mmo_sansio.values.clock import Span, later
+from mmo_sansio.values.model import Order
+from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.http.client.exchange import MaySend
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.delivery.callbacks import SMALL_BODY_BYTES, CallbackStatistics, CallbackWorker
@@ -25,6 +28,7 @@ from mmo_trio.workers.scheduler import BACKLOG_WAIT_MAX_S, DueBacklog
 from tests.support.callback_work import (
     DeliveryRecords,
     MerchantServers,
+    callback_worker,
     delivery_client,
     monotonic_of_trio,
     running_worker,
@@ -239,20 +243,86 @@ async def test_an_outcome_that_can_t_be_recorded_now_is_recorded_later_and_not_s
 
 
 @pytest.mark.spec("K3")
-async def test_a_fault_of_ours_after_sending_costs_one_callback_and_sends_nothing_twice(
+@pytest.mark.finding("rules-9")
+async def test_an_outcome_that_cannot_be_decided_is_repeated_until_it_can_and_sent_once(
     autojump_clock: MockClock, logged: list[Any]
 ) -> None:
-    records, servers = DeliveryRecords(failures_left=1, error=RuntimeError), MerchantServers()
+    records, servers = DeliveryRecords(failures_left=12, error=RuntimeError), MerchantServers()
     async with running_worker(records, servers.deliver) as worker:
         worker.try_enqueue(work_for("acme", 1))
+        assert await records.outcomes(1) == [DELIVERED]
         await wait_all_tasks_blocked()
-        assert worker.try_enqueue(work_for("acme", 1))
-        assert worker.try_enqueue(work_for("acme", 2))
-        assert await records.outcomes(2) == [DELIVERED]
-        await wait_all_tasks_blocked()
-        assert worker.statistics() == CallbackStatistics(0, 0, {DELIVERED: 1}, frozenset(), 1)
-    assert servers.times_sent("acme") == 2
-    assert [line["event"] for line in logged] == ["delivery_record_failed", "callback_concluded"]
+        assert worker.statistics() == CallbackStatistics(0, 0, {DELIVERED: 1}, frozenset(), 0)
+    assert servers.times_sent("acme") == 1
+    assert {line["event"] for line in logged} == {"delivery_store_retried", "callback_concluded"}
+
+
+class SealError(Exception):
+    """The master key that sealed the merchant's key is not here."""
+
+
+@pytest.mark.spec("K3", "A4")
+@pytest.mark.finding("rules-8")
+async def test_a_fault_before_anything_is_sent_postpones_callbacks_and_blocks_no_channel(
+    autojump_clock: MockClock, logged: list[Any]
+) -> None:
+    records, servers, is_mended = DeliveryRecords(), MerchantServers(), False
+
+    async def find_key(order: Order, url: str) -> bytes | DeliveryRefused:
+        key = await records.find_key(order, url)
+        if order.brand == "acme" and not is_mended:
+            raise SealError
+        return key
+
+    async with running_worker(records, servers.deliver, find_key=find_key) as worker:
+        for number in range(70):
+            assert worker.try_enqueue(work_for("acme", number))
+        await trio.sleep(30)
+        assert (worker.claimed_of("acme"), worker.unrecorded, servers.times_sent("acme")) == (0, 70, 0)
+        assert worker.try_enqueue(work_for("duka", 99))
+        assert await records.outcomes(99) == [DELIVERED]
+        assert {line["log_level"] for line in logged if line["event"] == "delivery_postponed"} == {"error"}
+        is_mended = True
+        assert await records.outcomes(*range(70)) == [DELIVERED] * 70
+        assert (worker.unrecorded, len(worker.claimed())) == (0, 0)
+    assert servers.times_sent("acme") == 70
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.finding("rules-8")
+async def test_a_fault_after_something_may_have_been_sent_ends_the_one_attempt(autojump_clock: MockClock) -> None:
+    records, sent = DeliveryRecords(), list[str]()
+
+    async def breaks_off(request: HttpRequest, *, brand: str, may_send: MaySend) -> DeliveryAttempt:
+        await trio.lowlevel.checkpoint()
+        assert may_send()
+        sent.append(brand)
+        raise ZeroDivisionError
+
+    async with running_worker(records, breaks_off) as worker:
+        worker.try_enqueue(work_for("acme", 1))
+        assert await records.outcomes(1) == [TRANSPORT_ERROR]
+        await trio.sleep(3_600)
+    assert sent == ["acme"]
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.finding("rules-8")
+async def test_what_is_postponed_does_not_delay_the_end_of_a_process(autojump_clock: MockClock) -> None:
+    records, drain = DeliveryRecords(), trio.Event()
+
+    async def cannot_find(order: Order, url: str) -> bytes | DeliveryRefused:
+        await trio.lowlevel.checkpoint()
+        raise SealError
+
+    worker = callback_worker(records, MerchantServers().deliver, find_key=cannot_find)
+    worker.try_enqueue(work_for("acme", 1))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(worker.run, drain=drain))
+        await trio.sleep(100)
+        drain.set()
+        began = trio.current_time()
+    assert trio.current_time() == began
 
 
 @pytest.mark.spec("A4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from attrs import Factory, define, evolve
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import DepositClaimWoke, Input
+from mmo_sansio.messages.replies import Reply
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositConversation, ExchangeFailed
 from mmo_sansio.testing import KES, a_brand, a_deposit, numbered_reference
 from mmo_sansio.values.clock import HOUR, Instant, Span, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
+from mmo_trio.engine.batch import DecisionFailed
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S
@@ -51,6 +55,13 @@ class ClaimHarness:
     """None: no answer ever comes."""
     open_questions: int = 0
     most_questions: int = 0
+    drain: trio.Event = Factory(trio.Event)
+    worker: DepositClaimWorker = Factory(
+        lambda self: DepositClaimWorker(
+            self.store, self.engine.submit, {"test": self.provider}, lambda _: self.exchange, now
+        ),
+        takes_self=True,
+    )
 
     async def exchange(self, request: HttpRequest) -> HttpResponse:
         self.asked.append((trio.current_time(), request.target.decode()))
@@ -84,9 +95,7 @@ async def at_work(**members: Any) -> AsyncIterator[ClaimHarness]:
         await store.admin.save_brands([a_brand()])
         harness = ClaimHarness(store, memory, **members)
         memory.ledger = harness.engine.gateway.ledger
-        providers = {"test": harness.provider}
-        worker = DepositClaimWorker(harness.store, harness.engine.submit, providers, lambda _: harness.exchange, now)
-        await nursery.start(worker.run)
+        await nursery.start(partial(harness.worker.run, drain=harness.drain))
         yield harness
         nursery.cancel_scope.cancel()
 
@@ -155,3 +164,36 @@ async def test_claims_of_a_provider_that_was_removed_wait(autojump_clock: MockCl
         assert harness.deposits == ["R1"]
         (left,) = await harness.store.due_claims(later(now(), Span(HOUR)), limit=10)
         assert left.provider == "gone"
+
+
+@pytest.mark.spec("S4")
+@pytest.mark.finding("rules-12")
+async def test_claims_that_cannot_be_decided_hold_up_no_other(autojump_clock: MockClock) -> None:
+    async with at_work() as harness:
+        submit, poisoned = harness.engine.submit, {f"P{number}" for number in range(2 * QUESTIONS_MAX)}
+
+        async def cannot_decide(input_: Input) -> Reply:
+            if isinstance(input_, DepositClaimWoke) and input_.receipt in poisoned:
+                raise DecisionFailed("the decision failed")
+            return await submit(input_)
+
+        harness.worker.submit = cannot_decide
+        for number, receipt in enumerate(sorted(poisoned)):
+            await harness.claim(receipt, number)
+        await harness.claim("R1", 99)
+        await trio.sleep(10)
+        assert harness.deposits == ["R1"]
+        poisoned.clear()
+        await trio.sleep(120)
+        assert len(harness.deposits) == 2 * QUESTIONS_MAX + 1
+
+
+@pytest.mark.finding("rules-6")
+async def test_a_process_that_drains_wakes_no_claim_and_ends_with_its_questions(autojump_clock: MockClock) -> None:
+    async with at_work() as harness:
+        await harness.claim("R1")
+        await trio.sleep(1.05)
+        harness.drain.set()
+        await harness.claim("R2", 1)
+        await trio.sleep(60)
+        assert (harness.deposits, len(harness.asked)) == (["R1"], 1)

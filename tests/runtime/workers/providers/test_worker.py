@@ -8,20 +8,22 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-import structlog
 import trio
-from attrs import Factory, define
+from attrs import Factory, asdict, define
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    Input,
     ProviderAccepted,
     ProviderNeverReceived,
     ProviderSucceeded,
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.messages.intents import PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import IntentKind, PollEnded, PollProvider, SubmitToProvider
+from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, SignIn
@@ -31,15 +33,30 @@ from mmo_sansio.providers.common.operations import (
     OperationKey,
     ProviderOperation,
 )
-from mmo_sansio.testing import REFERENCE, a_brand, a_create_payment, a_method, a_resolution, a_wake, numbered_reference
+from mmo_sansio.testing import (
+    REFERENCE,
+    a_brand,
+    a_create_payment,
+    a_method,
+    a_resolution,
+    a_wake,
+    failed,
+    numbered_reference,
+)
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Source, Stage, Transaction
+from mmo_trio.engine.batch import DecisionFailed
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest
 from mmo_trio.workers.providers.ended_polls import INTERVAL_S
-from mmo_trio.workers.providers.worker import ENDED_POLL_PAUSE_S, SUBMISSION_RETRY_DELAY_MAX_S, ProviderWorker
+from mmo_trio.workers.providers.worker import (
+    ENDED_POLL_PAUSE_S,
+    SUBMISSION_RETRY_DELAY_MAX_S,
+    TRIES_IN_PLACE,
+    ProviderWorker,
+)
 from tests.support.engine_double import EngineDouble, now
 
 
@@ -163,7 +180,7 @@ class WorkerHarness:
         return self.engine.work(SubmitToProvider(subject))
 
     def worker_takes(self, work: WorkItem) -> None:
-        if isinstance(work.intent, SubmitToProvider | PollProvider):
+        if isinstance(work.intent, SubmitToProvider | PollProvider | PollEnded):
             self.worker.try_enqueue(work)
 
     @property
@@ -327,19 +344,19 @@ async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_second
         assert harness.stage is Stage.SUCCEEDED
         began, harness.sent = trio.current_time(), []
         for number in range(40):
-            harness.worker_takes(harness.engine.work(PollProvider(REFERENCE, f"hint {number}")))
+            harness.worker_takes(harness.engine.work(PollEnded(REFERENCE, f"hint {number}")))
             await trio.sleep(0.1)
         await trio.sleep(60)
         assert [round(at - began, 3) for at, _ in harness.sent] == [0, 2, 4]
         assert harness.provider.hints == ["hint 0", "hint 19", "hint 39"]
 
 
-@pytest.mark.finding("money-rules-5")
+@pytest.mark.finding("rules-5")
 async def test_a_payment_that_has_ended_is_polled_by_the_id_that_came_too_late(autojump_clock: MockClock) -> None:
     async with at_work(WorkerHarness(answers=[succeeds, has_it])) as harness:
         await harness.create()
         await harness.worker.wait_idle()
-        harness.worker_takes(harness.engine.work(PollProvider(REFERENCE, provider_reference="ws_CO_1")))
+        harness.worker_takes(harness.engine.work(PollEnded(REFERENCE, provider_reference="ws_CO_1")))
         await trio.sleep(60)
         assert (harness.methods, harness.provider.known_as) == (["POST", "GET"], ["ws_CO_1"])
 
@@ -355,8 +372,7 @@ async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_n
             await harness.worker.wait_idle()
         harness.answers, harness.sent, began = [has_it], [], trio.current_time()
         for reference in ended:
-            harness.worker_takes(harness.engine.work(PollProvider(reference)))
-        assert harness.worker.statistics().dropped_polls == 3, "five may wait"
+            harness.worker_takes(harness.engine.work(PollEnded(reference)))
         assert harness.worker.statistics().waiting == 5
         await harness.create(len(ended))
         await trio.sleep(60)
@@ -365,24 +381,159 @@ async def test_payments_that_have_ended_are_polled_one_at_a_time_and_hold_back_n
         assert [at - began for at, method in harness.sent if method == "POST"] == [0]
 
 
-@pytest.mark.spec("S5")
-async def test_polls_of_ended_payments_that_are_dropped_are_logged_once_until_there_is_room(
+@pytest.mark.spec("S6")
+@pytest.mark.finding("rules-3")
+@pytest.mark.parametrize(
+    "error", [OutcomeUnknown("lost"), DecisionFailed("lost")], ids=lambda error: type(error).__name__
+)
+@pytest.mark.parametrize("operation", [each for each in Operation if each is not Operation.WEB_PAYIN])
+async def test_a_submission_whose_record_was_in_doubt_is_sent_once(
+    operation: Operation, error: Exception, autojump_clock: MockClock
+) -> None:
+    async with at_work(WorkerHarness()) as harness:
+        work = await harness.create(operation=operation)
+        harness.engine.doubts = [error]
+        harness.engine.inputs.clear()
+        harness.worker.try_enqueue(work)
+        await harness.worker.wait_idle()
+        assert [name for _, name in harness.engine.inputs][:2] == ["BeginSubmission", "BeginSubmission"]
+        assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
+        assert harness.engine.transaction().progress.submissions == 1
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("rules-3")
+async def test_a_submission_that_was_in_doubt_for_too_long_is_reported_as_never_sent_and_begun_again(
     autojump_clock: MockClock,
 ) -> None:
-    async with at_work(WorkerHarness(waiting_max=5)) as harness:
-        ended = [numbered_reference(number) for number in range(8)]
-        for number in range(len(ended)):
-            await harness.create(number)
-            await harness.worker.wait_idle()
-        harness.answers = [has_it]
-        with structlog.testing.capture_logs() as log:
-            for _ in range(2):
-                for reference in ended:
-                    harness.worker_takes(harness.engine.work(PollProvider(reference)))
-                await trio.sleep(60)
-        dropped = [each["reference"] for each in log if each["event"] == "ended_poll_dropped"]
-        assert dropped == [ended[5], ended[5]]
-        assert harness.worker.statistics().dropped_polls == 6
+    async with at_work(WorkerHarness()) as harness:
+        work = await harness.create()
+        harness.engine.doubts = [OutcomeUnknown("lost")]
+        harness.worker.try_enqueue(work)
+        await trio.sleep(0.1)
+        harness.engine.errors = [StoreUnavailable("away")] * 6
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == (["POST"], Stage.SUCCEEDED)
+        assert harness.engine.transaction().progress.submissions == 2
+        assert harness.sent[0][0] > CONVERSATION_TIMEOUT_S
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("rules-3")
+async def test_a_submission_in_doubt_is_not_sent_once_another_process_has_polled_and_submitted(
+    autojump_clock: MockClock,
+) -> None:
+    """The other one was told that nothing had arrived, and has sent the payment itself."""
+    async with at_work(WorkerHarness()) as harness:
+        work = await harness.create()
+        harness.engine.doubts = [OutcomeUnknown("lost")]
+        harness.worker.try_enqueue(work)
+        await trio.sleep(0.1)
+        harness.engine.errors = [StoreUnavailable("away")] * 9
+        await trio.sleep(SUBMISSION_TIMEOUT / clock.SECOND)
+        gateway = harness.engine.gateway
+        gateway.receive(a_wake(), now=now())
+        version = harness.engine.transaction().progress.version
+        gateway.receive(ProviderNeverReceived(REFERENCE, "test", version), now=now())
+        gateway.receive(BeginSubmission(REFERENCE, attempt="of the other process"), now=now())
+        gateway.take_intents()
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == ([], Stage.SUBMITTING)
+
+
+@pytest.mark.spec("S3", "S5")
+@pytest.mark.finding("rules-5")
+async def test_a_payment_that_ends_during_its_conversation_is_polled_after_it(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(answers=[hangs, succeeds])) as harness:
+        harness.worker_takes(await harness.create())
+        await trio.sleep(1)
+        await harness.engine.submit(failed())
+        harness.worker_takes(harness.engine.work(PollEnded(REFERENCE)))
+        await trio.sleep(60)
+        assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.FAILED)
+
+
+@pytest.mark.spec("S3", "S5")
+@pytest.mark.finding("rules-6")
+async def test_the_poll_of_a_payment_that_has_ended_is_open_until_its_report_is_recorded(
+    autojump_clock: MockClock,
+) -> None:
+    async with at_work(WorkerHarness(answers=[succeeds, hangs])) as harness:
+        await harness.create()
+        await harness.worker.wait_idle()
+        poll, intents = PollEnded(REFERENCE), harness.engine.gateway.ledger.intents
+        intents[REFERENCE, IntentKind.POLL] = poll
+        harness.worker_takes(harness.engine.work(poll))
+        await trio.sleep(CONVERSATION_TIMEOUT_S - 1)
+        harness.worker_takes(harness.engine.work(poll))
+        await trio.sleep(CONVERSATION_TIMEOUT_S)
+        assert (REFERENCE, IntentKind.POLL) in intents, "another one has come meanwhile"
+        await trio.sleep(CONVERSATION_TIMEOUT_S)
+        assert (REFERENCE, IntentKind.POLL) not in intents
+        assert harness.methods == ["POST", "GET", "GET"]
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("rules-9")
+async def test_an_input_that_cannot_be_decided_is_repeated_and_holds_up_no_other(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(conversations_max=1)) as harness:
+        submit = harness.engine.submit
+
+        async def is_poisoned(input_: Input) -> Reply:
+            if (
+                isinstance(input_, BeginSubmission)
+                and input_.gateway_reference == REFERENCE
+                and trio.current_time() < 60
+            ):
+                raise DecisionFailed("the store failed")
+            return await submit(input_)
+
+        harness.worker.submit = is_poisoned
+        await harness.create()
+        await harness.create(2)
+        await trio.sleep(50)
+        assert harness.engine.transaction(numbered_reference(2)).progress.stage is Stage.SUCCEEDED
+        assert harness.stage is Stage.CREATED
+        await trio.sleep(100)
+        assert harness.engine.transaction().progress.stage is Stage.SUCCEEDED
+        assert len(harness.sent) == 2
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("rules-9")
+async def test_a_report_that_cannot_be_decided_is_kept_while_its_payment_is_polled(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(answers=[has_it, succeeds])) as harness:
+        submit, tries = harness.engine.submit, list[float]()
+
+        async def is_poisoned(input_: Input) -> Reply:
+            if isinstance(input_, ProviderAccepted) and trio.current_time() < 9e3:
+                tries.append(trio.current_time())
+                raise DecisionFailed("the store failed")
+            return await submit(input_)
+
+        harness.worker.submit = is_poisoned
+        await harness.create()
+        await harness.worker.wait_idle()
+        assert len(tries) >= TRIES_IN_PLACE
+        await trio.sleep(SUBMISSION_TIMEOUT / clock.SECOND)
+        await harness.engine.submit(a_wake())
+        await harness.worker.wait_idle()
+        assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.SUCCEEDED)
+        await trio.sleep(10_000)
+        assert harness.engine.inputs[-1][1] == "ProviderAccepted", "it was repeated until it was decided"
+
+
+@pytest.mark.finding("rules-12")
+async def test_nothing_is_remembered_of_a_payment_that_ended_between_two_submissions(autojump_clock: MockClock) -> None:
+    async def keeps_nothing(request: HttpRequest) -> HttpResponse:
+        await harness.engine.submit(a_resolution(error_code=ErrorCode.USER_CANCELLED))
+        return await is_refused(request)
+
+    async with at_work(WorkerHarness(answers=[keeps_nothing])) as harness:
+        await harness.create()
+        await harness.worker.wait_idle()
+        kept = asdict(harness.worker, recurse=False)
+        assert REFERENCE not in repr({name: kept[name] for name in kept if isinstance(kept[name], dict)})
 
 
 async def test_a_provider_that_was_removed_leaves_its_payments_pending(autojump_clock: MockClock) -> None:
@@ -418,13 +569,11 @@ async def test_a_slow_provider_delays_no_other(autojump_clock: MockClock) -> Non
 async def test_without_room_questions_are_dropped_and_submissions_given_back(autojump_clock: MockClock) -> None:
     async with at_work(WorkerHarness(conversations_max=1, waiting_max=1)) as harness:
         works = [await harness.create(number) for number in range(3)]
-        assert not harness.worker.has_room()
         assert not harness.worker.try_enqueue(works[2])
         question = PollProvider(numbered_reference(2))
         assert harness.worker.try_enqueue(harness.engine.work(question))
         assert harness.worker.statistics().dropped_polls == 1
         await harness.worker.wait_idle()
-        assert harness.worker.has_room()
         assert harness.worker.try_enqueue(works[2])
         await harness.worker.wait_idle()
         assert len(harness.sent) == 3

@@ -449,7 +449,7 @@ def test_a_web_payment_waits_for_its_payer_whatever_is_reserved() -> None:
     assert created.progress.stage is Stage.AWAITING_CUSTOMER
 
 
-@pytest.mark.finding("money-rules-5")
+@pytest.mark.finding("rules-5")
 @pytest.mark.spec("S6")
 def test_what_would_expire_in_flight_is_not_submitted_as_it_is_created() -> None:
     for timeout, stage in ((SUBMISSION_TIMEOUT, Stage.SUBMITTING), (SUBMISSION_TIMEOUT - 1, Stage.CREATED)):

@@ -322,7 +322,7 @@ def test_a_prompt_that_succeeds_with_a_receipt_that_settled_another_payment_stan
     assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, REFERENCE, RECEIPT, None)]
 
 
-@pytest.mark.finding("money-rules-1")
+@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 def test_a_receipt_that_a_deposit_has_ends_no_other_payment_by_hand() -> None:
     world = with_prompt_without_id()
@@ -337,7 +337,7 @@ def test_a_receipt_that_a_deposit_has_ends_no_other_payment_by_hand() -> None:
     assert isinstance(world.receive(a_resolution(provider_reference=OTHER_RECEIPT)), Applied)
 
 
-@pytest.mark.finding("money-rules-1")
+@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED])
 @pytest.mark.parametrize("named", [None, numbered_reference(7)])
@@ -351,7 +351,7 @@ def test_a_receipt_that_has_ended_a_payment_by_hand_makes_no_deposit(named: str 
     assert world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, named, RECEIPT, "150.00 KES")]
 
 
-@pytest.mark.finding("money-rules-1")
+@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize(
     ("claimed", "owner"),
@@ -375,7 +375,7 @@ def test_a_receipt_that_another_payment_claims_ends_none_by_hand(claimed: Input,
     assert isinstance(world.receive(a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT)), Applied)
 
 
-@pytest.mark.finding("money-rules-1")
+@pytest.mark.finding("rules-1")
 def test_a_claim_that_names_the_payment_is_explained_by_its_end_by_hand() -> None:
     world = with_payment()
     world.receive(told())
@@ -384,7 +384,7 @@ def test_a_claim_that_names_the_payment_is_explained_by_its_end_by_hand() -> Non
     assert (world.claim.wake_at, world.suspense) == (None, [])
 
 
-@pytest.mark.finding("money-rules-1")
+@pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("is_deposit_first", [True, False])
 def test_a_receipt_that_ends_a_prompt_by_the_clock_makes_no_deposit(*, is_deposit_first: bool) -> None:
@@ -399,7 +399,7 @@ def test_a_receipt_that_ends_a_prompt_by_the_clock_makes_no_deposit(*, is_deposi
     assert is_deposit_first or world.suspense == [(SuspenseReason.CONFLICTING_DEPOSIT, None, RECEIPT, "150.00 KES")]
 
 
-@pytest.mark.finding("money-postgres-1")
+@pytest.mark.finding("postgres-1")
 @pytest.mark.spec("S4")
 @pytest.mark.parametrize("is_deposit_first", [True, False])
 def test_of_a_result_and_a_deposit_at_once_only_one_gets_the_receipt(*, is_deposit_first: bool) -> None:
@@ -418,7 +418,7 @@ def test_of_a_result_and_a_deposit_at_once_only_one_gets_the_receipt(*, is_depos
     assert entry.reason is SuspenseReason.CONFLICTING_DEPOSIT
 
 
-@pytest.mark.finding("money-postgres-1")
+@pytest.mark.finding("postgres-1")
 @pytest.mark.spec("S4")
 def test_a_deposit_that_was_booked_at_once_is_booked_once() -> None:
     world = Clockwork(Gateway())
@@ -435,7 +435,7 @@ def test_a_deposit_that_was_booked_at_once_is_booked_once() -> None:
 # What is known of a payment's money against its failure by hand.
 
 
-@pytest.mark.finding("money-rules-4")
+@pytest.mark.finding("rules-4")
 @pytest.mark.spec("S5")
 def test_a_claim_that_names_the_payment_speaks_against_its_failure_by_hand() -> None:
     world = with_payment()

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded, TransactionAdvanced
 from mmo_sansio.messages.inputs import Input
-from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -76,7 +76,7 @@ def test_an_empty_hint_forgets_nothing() -> None:
 
 
 @pytest.mark.spec("S6")
-@pytest.mark.finding("money-rules-7")
+@pytest.mark.finding("rules-7")
 def test_a_submission_forgets_no_hint() -> None:
     before = a_transaction(Stage.CREATED, hint="receipt 1")
     assert after(decided(before, a_begin_submission())).progress.hint == "receipt 1"
@@ -101,7 +101,7 @@ def test_hints_are_gathered_and_the_latest_is_kept_when_they_become_too_much() -
 def test_a_hint_about_a_payment_that_has_expired_goes_with_the_question() -> None:
     before = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
     decision = decided(before, hinted(content="id 1"))
-    assert (decision.changes, decision.intents) == ((), (PollProvider(REFERENCE, "id 1"),))
+    assert (decision.changes, decision.intents) == ((), (PollEnded(REFERENCE, "id 1"),))
 
 
 @pytest.mark.spec("S3", "S5")
@@ -120,6 +120,6 @@ def test_a_receipt_of_a_payment_that_has_failed_is_kept_and_asked_about() -> Non
     before = a_transaction(Stage.FAILED, completion_source=Source.EXPIRY)
     decision = decided(before, hinted(evidence=Evidence("RECEIPT1", "0")))
     assert decision.reply == Applied(before)
-    assert decision.intents == (PollProvider(REFERENCE),)
+    assert decision.intents == (PollEnded(REFERENCE),)
     (entry,) = [each for each in decision.changes if isinstance(each, SuspenseRecorded)]
     assert (entry.reason, "RECEIPT1" in entry.content) == (SuspenseReason.LATE_RESULT, True)

@@ -7,7 +7,7 @@ import pytest
 
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded, TransactionAdvanced
 from mmo_sansio.messages.inputs import Input, ProviderAccepted, ProviderReport
-from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -29,7 +29,7 @@ from mmo_sansio.values.model import Source, Stage, Status, Transaction
 
 NOW = later(START, MINUTE)
 EXPIRES = START + 3 * DAY
-ASK = (PollProvider(REFERENCE),)
+ASK = (PollEnded(REFERENCE),)
 
 
 def decided(before: Transaction | None, given: Input, *, now: Instant = NOW) -> Decision:
@@ -54,7 +54,7 @@ def kept_as(decision: Decision) -> SuspenseReason:
 def test_a_hint_makes_us_ask_at_once_and_again_if_that_is_lost(stage: Stage) -> None:
     before = a_transaction(stage, polls=3, wake_at=NOW + HOUR)
     decision = decided(before, hinted())
-    assert decision.intents == ASK
+    assert decision.intents == (PollProvider(REFERENCE),)
     assert moved(decision).progress.stage is stage
     assert moved(decision).progress.wake_at == NOW + 2 * SECOND
 
@@ -83,7 +83,7 @@ def test_a_hint_asks_nothing_while_the_submission_may_be_under_way() -> None:
     ],
 )
 def test_a_late_hint_asks_unless_the_provider_has_told_its_success(
-    stage: Stage, source: Source, intents: tuple[PollProvider, ...]
+    stage: Stage, source: Source, intents: tuple[PollEnded, ...]
 ) -> None:
     before = a_transaction(stage, completion_source=source)
     decision = decided(before, hinted())

@@ -80,7 +80,7 @@ def test_a_success_with_less_than_was_requested_stands_before_a_person(paid: Mon
     assert (content["result"], content["amount"], content["providerReference"]) == ("success", str(paid), "PROV-1")
 
 
-@pytest.mark.finding("money-rules-12")
+@pytest.mark.finding("rules-12")
 @pytest.mark.spec("S2")
 def test_a_success_with_more_than_was_requested_stands_before_a_person() -> None:
     decision = decided(WAITING, succeeded(final=KES(15_000), provider_reference="PROV-1"))
@@ -284,7 +284,7 @@ def test_an_operator_makes_it_a_failure(stage: Stage) -> None:
     assert progress.error_message == EXPLANATIONS[code].meaning
 
 
-@pytest.mark.finding("money-rules-4")
+@pytest.mark.finding("rules-4")
 @pytest.mark.spec("S6")
 def test_a_payment_whose_submission_may_be_in_flight_is_not_failed_by_hand() -> None:
     failure = a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT)
@@ -296,7 +296,7 @@ def test_a_payment_whose_submission_may_be_in_flight_is_not_failed_by_hand() -> 
     assert ended(before, a_resolution()).stage is Stage.SUCCEEDED
 
 
-@pytest.mark.finding("money-rules-4")
+@pytest.mark.finding("rules-4")
 @pytest.mark.spec("S5")
 def test_a_reported_receipt_is_not_contradicted_by_hand() -> None:
     before = a_transaction(Stage.AWAITING_RESULT, evidence=Evidence("RECEIPT1", "0", reported_at=START))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -15,7 +16,7 @@ from mmo_sansio.messages.changes import (
     TransactionAdvanced,
 )
 from mmo_sansio.messages.inputs import BeginSubmission, Input, MarkRestored, WithheldReason
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollEnded, SubmitToProvider
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -102,7 +103,7 @@ def test_nothing_is_submitted_from_the_moment_of_expiry() -> None:
         assert decided(before, a_begin_submission(), now=Instant(now)) == over
 
 
-@pytest.mark.finding("money-rules-5")
+@pytest.mark.finding("rules-5")
 @pytest.mark.spec("S3", "S6")
 def test_nothing_is_submitted_that_would_expire_in_flight() -> None:
     last = earlier(EXPIRES, SUBMISSION_TIMEOUT)
@@ -119,7 +120,7 @@ ENDED_WITHOUT_A_WORD = [
 ]
 
 
-@pytest.mark.finding("money-rules-5")
+@pytest.mark.finding("rules-5")
 @pytest.mark.spec("S5", "S6")
 @pytest.mark.parametrize("before", ENDED_WITHOUT_A_WORD, ids=["expired", "failed by hand", "success by hand"])
 def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(before: Transaction) -> None:
@@ -128,12 +129,12 @@ def test_an_acceptance_after_the_end_keeps_the_operators_id_and_asks_once(before
     assert isinstance(noted, SuspenseRecorded)
     assert (noted.reason, noted.gateway_reference) == (SuspenseReason.LATE_RESULT, REFERENCE)
     assert json.loads(noted.content) == {"result": "accepted", "source": "poll", "providerReference": "ws_CO_1"}
-    assert decision.intents == (PollProvider(REFERENCE, provider_reference="ws_CO_1"),)
+    assert decision.intents == (PollEnded(REFERENCE, provider_reference="ws_CO_1"),)
     answer = accepted(provider_reference="ws_CO_1")  # Of a payment that has ended it names no next poll.
     assert decided(before, answer) == Decision(Ignored("No such payment waits for this provider.", before))
 
 
-@pytest.mark.finding("money-rules-5")
+@pytest.mark.finding("rules-5")
 @pytest.mark.spec("S5")
 def test_an_acceptance_after_the_operators_own_result_says_nothing() -> None:
     for stage in (Stage.SUCCEEDED, Stage.FAILED):
@@ -219,10 +220,18 @@ def test_what_was_never_received_is_submitted_again() -> None:
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("version", [1, 5, 7])
 def test_an_answer_to_an_old_question_does_not_undo_a_submission(version: int) -> None:
-    before = a_transaction(Stage.SUBMITTING, version=6)
+    before = a_transaction(Stage.SUBMITTING, version=6, submitted_at=later(START, SECOND))
     why = why_ignored(before, never_received(version=version))
     assert why == "The payment has moved since the provider was polled."
     assert decided(before, never_received(version=version)).reply == Ignored(why, before)
+
+
+@pytest.mark.finding("rules-3")
+@pytest.mark.spec("S6")
+def test_a_creation_in_doubt_is_submitted_although_its_payment_was_polled_before_that_was_reported() -> None:
+    """The store, which did not tell whether the creation is durable, let no report in for half a minute."""
+    before = a_transaction(Stage.SUBMITTING, version=2, polls=1, submitted_at=START)
+    assert decided(before, never_received(version=1)).intents == (SubmitToProvider(REFERENCE),)
 
 
 @pytest.mark.spec("S6")
@@ -298,7 +307,7 @@ def test_submissions_are_counted() -> None:
     assert again.reply.transaction.progress.is_resubmission
 
 
-@pytest.mark.finding("money-rules-2")
+@pytest.mark.finding("rules-2")
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("polls", [0, 1])
 def test_a_submission_that_certainly_never_left_counts_for_nothing(polls: int) -> None:
@@ -307,10 +316,10 @@ def test_a_submission_that_certainly_never_left_counts_for_nothing(polls: int) -
     sent_back = decided(before, never_received()).reply
     assert isinstance(sent_back, Applied)
     again = moved(sent_back.transaction, a_begin_submission())
-    assert again.is_resubmission is (polls > 0)
+    assert (again.is_resubmission, again.submissions) == (polls > 0, 2)
 
 
-@pytest.mark.finding("money-rules-7")
+@pytest.mark.finding("rules-7")
 @pytest.mark.spec("S5", "S6")
 @pytest.mark.parametrize("polls", [0, 1])
 @pytest.mark.parametrize("told", [hinted(content="id 1"), hinted(content="id 1", evidence=Evidence("RECEIPT1", "0"))])
@@ -425,10 +434,39 @@ def test_a_payment_that_has_expired_since_the_backup_is_asked_about_once_more() 
     now = later(EXPIRES, Span(DAY))
     marked = moved(a_transaction(Stage.CREATED), RESTORED, now=now)
     expired = decided(Transaction(a_transaction(Stage.CREATED).order, marked), a_wake(), now=now)
-    assert PollProvider(REFERENCE) in expired.intents
+    assert PollEnded(REFERENCE) in expired.intents
 
 
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize("stage", [Stage.SUCCEEDED, Stage.FAILED])
 def test_what_had_ended_in_the_backup_stays_as_it_ended(stage: Stage) -> None:
     assert why_ignored(a_transaction(stage), RESTORED)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("rules-3")
+def test_the_repetition_of_an_attempt_is_answered_like_the_attempt_and_changes_nothing() -> None:
+    before = a_transaction(Stage.CREATED)
+    attempt = BeginSubmission(REFERENCE, attempt="a")
+    begun = decided(before, attempt)
+    assert isinstance(begun.reply, Applied)
+    recorded = begun.reply.transaction
+    again = decided(recorded, attempt, now=later(START, HOUR))
+    assert (again.reply, again.changes, again.intents) == (Applied(recorded), (), ())
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.finding("rules-3")
+@pytest.mark.parametrize(
+    ("repeated", "members"),
+    [
+        (BeginSubmission(REFERENCE, attempt="b"), {"attempt": "a"}),
+        (BeginSubmission(REFERENCE), {}),
+        (BeginSubmission(REFERENCE, attempt="a"), {"attempt": "a", "is_restored": True}),
+    ],
+    ids=["another process", "without a name", "restored since"],
+)
+def test_no_other_attempt_may_send_what_is_on_record_as_submitted(
+    repeated: BeginSubmission, members: dict[str, Any]
+) -> None:
+    assert isinstance(decided(a_transaction(Stage.SUBMITTING, **members), repeated).reply, Ignored)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.messages.changes import IntentConcluded, TransactionAdvanced
-from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollProvider
+from mmo_sansio.messages.intents import DeliverCallback, IntentKind, PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
@@ -165,7 +165,7 @@ def test_a_gateway_that_was_down_expires_what_is_due_once() -> None:
     world.now = later(EXPIRES, DAY)
     for _ in range(3):
         world.gateway.wake(now=world.now)
-    assert world.gateway.take_intents() == (DeliverCallback(REFERENCE), PollProvider(REFERENCE))
+    assert world.gateway.take_intents() == (DeliverCallback(REFERENCE), PollEnded(REFERENCE))
     assert world.transaction().progress.error_code is ErrorCode.TRANSACTION_EXPIRED
 
 
@@ -188,15 +188,15 @@ def test_a_confirmed_payment_outlives_its_page() -> None:
 
 @pytest.mark.spec("S3", "S5", "S6")
 @pytest.mark.parametrize("stage", [Stage.SUBMITTING, Stage.AWAITING_RESULT], ids=str)
-@pytest.mark.finding("money-rules-5")
+@pytest.mark.finding("rules-5")
 def test_a_payment_that_expires_without_a_poll_that_was_due_is_polled_as_it_ends(stage: Stage) -> None:
     """A gateway that was down for days must learn which money has moved meanwhile; the result goes to the suspense
     book."""
     was_down = woken(a_transaction(stage, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
-    assert was_down.intents == (DeliverCallback(REFERENCE), PollProvider(REFERENCE))
+    assert was_down.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE))
     in_time = woken(a_transaction(stage, wake_at=EXPIRES, polls=1), now=EXPIRES)
     assert in_time.intents == (DeliverCallback(REFERENCE),)
     never_polled = woken(a_transaction(stage, wake_at=EXPIRES), now=EXPIRES)
-    assert never_polled.intents == (DeliverCallback(REFERENCE), PollProvider(REFERENCE))
+    assert never_polled.intents == (DeliverCallback(REFERENCE), PollEnded(REFERENCE))
     never_sent = woken(a_transaction(Stage.CREATED, wake_at=earlier(EXPIRES, HOUR)), now=EXPIRES)
     assert never_sent.intents == (DeliverCallback(REFERENCE),)

@@ -347,7 +347,7 @@ def test_an_unlisted_refusal_of_a_resubmission_proves_nothing(
         assert isinstance(report, ProviderFailed if is_listed else ProviderUnreachable)
 
 
-@pytest.mark.finding("money-rules-2")
+@pytest.mark.finding("rules-2")
 @pytest.mark.spec("S6")
 @pytest.mark.parametrize("status", [400, 403, 404, 422])
 @pytest.mark.parametrize("kind", ["payin", "tax"])

@@ -12,7 +12,7 @@ from attrs import Factory, define, evolve, field
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderHinted, ProviderReport, UnmatchedNotified
-from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.payments.stuck import is_stuck
 from mmo_sansio.providers.common.interface import ExchangeFailed, drive
@@ -116,9 +116,9 @@ class Lab:
 
     def work(self) -> None:
         for intent in self.gateway.take_intents():
-            if isinstance(intent, PollProvider):
+            if isinstance(intent, PollProvider | PollEnded):
                 about = self.payment
-                if intent.hint is not None:
+                if isinstance(intent, PollEnded) and intent.hint is not None:
                     about = evolve(about, progress=evolve(about.progress, hint=intent.hint))
                 report = drive(self.daraja.poll(about, now=self.now), self._exchange)
                 self.gateway.receive(with_poll_interval(report, self.daraja.operations, about), now=self.now)

@@ -20,7 +20,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.messages.intents import DeliverCallback, Intent, PollProvider, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverCallback, Intent, PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.interface import ExchangeFailed, drive
@@ -93,7 +93,7 @@ class Sandbox:
                 assert isinstance(reply, Applied)
                 conversation = self.provider.submit(reply.transaction, now=self.now)
                 self.gateway.receive(drive(conversation, self.exchange), now=self.now)
-            case PollProvider(reference):
+            case PollProvider(reference) | PollEnded(reference):
                 self.questions.append(Span(self.now - START))
                 conversation = self.provider.poll(self.transaction(), now=self.now)
                 self.gateway.receive(drive(conversation, self.exchange), now=self.now)

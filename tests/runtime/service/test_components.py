@@ -1,0 +1,133 @@
+"""The workers of a process end in an order: what is due is taken on by nobody who has no time to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from attrs import Factory, define, field, fields, frozen
+from trio.testing import MockClock
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.replies import Reply
+from mmo_trio.engine.batch import PendingInput
+from mmo_trio.service.components import Workers
+from tests.runtime.workers.providers.test_worker import WorkerHarness, has_it
+from tests.runtime.workers.test_scheduler import SchedulerWorld
+
+
+class Idle:
+    """Does nothing until it is told to drain, or for ever."""
+
+    accounts = ()
+
+    async def run(
+        self, *, drain: trio.Event | None = None, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        task_status.started()
+        await (trio.Event() if drain is None else drain).wait()
+
+
+class NoBreakers:
+    async def breakers(self) -> dict[str, object]:
+        return {}
+
+
+@define(eq=False)
+class Commits(SchedulerWorld):
+    """A scheduler whose wakes are durable after a second; then their intents go to the harness's worker."""
+
+    harness: WorkerHarness = field(kw_only=True)
+    has_begun: trio.Event = Factory(trio.Event)
+    """Set once a wake is being made durable."""
+
+    def enqueue(self, input_: Input) -> PendingInput:
+        decided = SchedulerWorld.enqueue(self, input_)
+        self.has_begun.set()
+        return SlowReply(decided, self.dispatch_all)  # type: ignore[return-value]
+
+    def dispatch_all(self) -> None:
+        for each in self.engine.gateway.take_intents():
+            self.harness.worker_takes(self.engine.work(each))
+
+
+@frozen
+class SlowReply:
+    decided: PendingInput
+    on_durable: Callable[[], None]
+
+    async def reply(self) -> Reply:
+        await trio.sleep(1)
+        self.on_durable()
+        return await self.decided.reply()
+
+
+@define(eq=False)
+class Drained:
+    """Workers of which only the scheduler and the conversations are real."""
+
+    harness: WorkerHarness = Factory(lambda: WorkerHarness(answers=[has_it]))
+    world: Commits = Factory(lambda self: Commits(self.harness.engine, harness=self.harness), takes_self=True)
+    drain: trio.Event = Factory(trio.Event)
+
+    async def run(self, nursery: trio.Nursery) -> None:
+        idle: Any = Idle()
+        self.harness.engine.dispatch = self.harness.worker_takes
+        names = {each.name for each in fields(Workers)} - {"store", "simulated_operator", "channel_owner"}
+        real: dict[str, Any] = {"providers": self.harness.worker, "scheduler": self.world.scheduler}
+        workers = Workers(
+            store=NoBreakers(),  # type: ignore[arg-type]
+            simulated_operator=None,
+            channel_owner=None,
+            **{**dict.fromkeys(names, idle), **real},
+        )
+        await nursery.start(partial(workers.run, drain=self.drain))
+
+
+async def an_awaited_payment(drained: Drained) -> None:
+    """Wait until a payment is polled in minutes."""
+    await drained.harness.create()
+    await drained.harness.worker.wait_idle()
+
+
+@pytest.mark.spec("S3", "S6")
+@pytest.mark.finding("rules-6")
+async def test_a_draining_process_uses_up_no_poll(autojump_clock: MockClock) -> None:
+    """Nobody in it would ask, and the next time may be an hour later, or the end of the payment."""
+
+    async def takes_long(request: HttpRequest) -> HttpResponse:
+        await trio.sleep(15)
+        return HttpResponse(202)
+
+    drained = Drained()
+    async with trio.open_nursery() as nursery:
+        await drained.run(nursery)
+        await an_awaited_payment(drained)
+        drained.harness.answers = [takes_long]
+        await drained.harness.create(2)
+        await trio.sleep(0.5)
+        before = drained.harness.engine.transaction().progress
+        assert before.wake_at is not None
+        drained.drain.set()
+    after = drained.harness.engine.transaction().progress
+    assert trio.current_time() >= 15, "a conversation was under way for as long"
+    assert after == before
+
+
+@pytest.mark.spec("S3", "S6")
+@pytest.mark.finding("rules-6")
+async def test_the_polls_of_the_last_round_before_a_drain_are_asked(autojump_clock: MockClock) -> None:
+    drained = Drained()
+    async with trio.open_nursery() as nursery:
+        await drained.run(nursery)
+        await an_awaited_payment(drained)
+        before = drained.harness.engine.transaction().progress
+        assert before.wake_at is not None
+        await drained.world.has_begun.wait()
+        drained.drain.set()
+    assert drained.harness.engine.transaction().progress.polls == before.polls + 1
+    assert drained.harness.methods == ["POST", "GET"]
