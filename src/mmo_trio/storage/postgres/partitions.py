@@ -154,12 +154,6 @@ async def maintain_partitions(connection: PostgresConnection, *, of_past: bool =
     return bool(await (ensure_past_partitions if of_past else ensure_partitions)(connection, Instant(now)))
 
 
-async def take_over_past(connection: PostgresConnection) -> None:
-    """Give rows that have none a partition, as far as their time is over, by the server's clock."""
-    ((now,),) = await fetch_rows(connection, _SELECT_NOW)
-    await ensure_past_partitions(connection, Instant(now))
-
-
 async def ensure_partitions(connection: PostgresConnection, now: Instant) -> Sequence[Partition]:
     """Make the partitions for this instant and the time after it, and return those that were made.
 
