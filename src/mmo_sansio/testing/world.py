@@ -154,9 +154,7 @@ class World:
         match self._pending_intents.pop(0):
             case SubmitToProvider(gateway_reference):
                 self._submit(gateway_reference)
-            case PollProvider(gateway_reference):
-                self.receive(self.provider.poll(self.transaction(gateway_reference), now=self.now))
-            case PollEnded(gateway_reference):
+            case PollProvider(gateway_reference) | PollEnded(gateway_reference):
                 self.receive(self.provider.poll(self.transaction(gateway_reference), now=self.now))
                 self.receive(EndedPollConcluded(gateway_reference))
             case DeliverCallback(gateway_reference):

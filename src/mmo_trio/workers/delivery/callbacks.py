@@ -37,7 +37,7 @@ from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
-from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey
+from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey, retry_until_available
 
 logger = structlog.get_logger(__name__)
 
@@ -177,7 +177,8 @@ class CallbackWorker(DeliveryPool):
         except SendForbidden:
             logger.warning("callback_released", reference=reference, brand=brand)
             return
-        reply = await self._record(lambda: self._submit_outcome(reference, brand, attempt, fence, breaker))
+        record = partial(self._record, reference, brand, attempt, fence, breaker)
+        reply = await retry_until_available(record, (Exception,))
         if fence and not isinstance(reply, Applied):
             logger.warning("callback_recorded_before", reference=reference, brand=brand)
             return
@@ -229,10 +230,10 @@ class CallbackWorker(DeliveryPool):
         detail = f"{attempt.detail} Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored."
         return evolve(attempt, body=attempt.body[:SMALL_BODY_BYTES], detail=detail)
 
-    async def _submit_outcome(
+    async def _record(
         self, reference: str, brand: str, attempt: DeliveryAttempt, fence: int, breaker: CircuitBreaker | None
     ) -> object:
-        """Submit an outcome, with the present state of the breaker that counted it if its successor has to know it."""
+        """Record an outcome, with the present state of the breaker that counted it if its successor has to know it."""
         snapshot = None if breaker is None else breaker.snapshot()
         if snapshot is None or not snapshot.must_be_stored_after(self._stored.get(brand, INITIAL_SNAPSHOT)):
             return await self._record_outcome(CallbackConcluded(reference, attempt, fence))

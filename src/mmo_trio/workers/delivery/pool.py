@@ -153,10 +153,6 @@ class DeliveryPool(ABC):
     async def _delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
         return await retry_until_available(lambda: self._find_key(order, url))
 
-    async def _record(self, record: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Record an outcome, repeatedly until that succeeds: what became of the delivery is known to nobody else."""
-        return await retry_until_available(record, (Exception,))
-
     def _conclude(self, work: WorkItem, attempt: DeliveryAttempt) -> None:
         """Count and log a recorded attempt: one that did not arrive as a warning with its reason, and for `debug` only
         those of which a busy gateway has hundreds a second: the usual ones, and those behind an open breaker, of which
@@ -225,7 +221,8 @@ class DeliveryPool(ABC):
 async def retry_until_available(
     operation: Callable[[], Awaitable[ResultT]], errors: tuple[type[Exception], ...] = STORE_ERRORS
 ) -> ResultT:
-    """Return the result of a store operation, repeated while it raises one of these errors."""
+    """Return the result of a store operation, repeated while it raises one of these errors: an outcome, which nobody
+    else knows, is recorded whatever they are."""
     pause_s = RETRY_DELAY_MIN_S
     while True:
         try:

@@ -22,7 +22,7 @@ from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.model import QrCode, Transaction
 from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey
+from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey, retry_until_available
 
 WAITING_MAX: Final = 16_384
 """Codes that may wait in memory; some bring a picture of several kilobytes."""
@@ -58,7 +58,7 @@ class QrWorker(DeliveryPool):
     async def _process(self, work: WorkItem) -> None:
         attempt = await self._attempt(work.transaction)
         concluded = QrConcluded(work.transaction.reference, attempt)
-        await self._record(lambda: self._record_outcome(concluded))
+        await retry_until_available(lambda: self._record_outcome(concluded), (Exception,))
         self._conclude(work, attempt)
 
     async def _attempt(self, transaction: Transaction) -> DeliveryAttempt:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import structlog
@@ -352,10 +352,8 @@ class ProviderWorker:
         conversation = provider.poll(_with_hint(work), now=self.now())
         began_at = trio.current_time()
         report = await self._converse(conversation, self.ask_for(provider.name), work.transaction, began_at)
-        if isinstance(work.intent, PollEnded):
-            await self._report(partial(self._conclude_poll, report))
-        else:
-            await self._report(partial(self._record_input, lambda: report))
+        is_of_ended = isinstance(work.intent, PollEnded)
+        await self._report(partial(self._conclude_poll if is_of_ended else self._record_input, lambda: report))
 
     async def _converse(
         self, conversation: Conversation, exchange: SendRequest, about: Transaction, began_at: float
@@ -368,9 +366,8 @@ class ProviderWorker:
         report = with_poll_interval(report, provider.operations, about)
         counts.reports[REPORT_LABELS[type(report)]] += 1
         if isinstance(report, ProviderUnreachable):
-            logger.warning(
-                "provider_unreachable", provider=provider.name, reference=about.reference, reason=report.reason
-            )
+            subject = about.reference
+            logger.warning("provider_unreachable", provider=provider.name, reference=subject, reason=report.reason)
         return report
 
     async def _report(self, record: Callable[..., Awaitable[object]]) -> None:
@@ -380,16 +377,14 @@ class ProviderWorker:
             await record(tries_max=TRIES_IN_PLACE)
         except Exception:
             if self._conversations is None:
-                await record()
+                await record()  # This process is ending.
             else:
                 self._conversations.start_soon(record)
 
-    async def _conclude_poll(self, report: ProviderReport, *, tries_max: float = math.inf) -> None:
-        """Record what the provider reports of a payment that has ended, and that it was asked unless it is asked
-        again."""
-        reference = report.gateway_reference
-        await self._record_input(lambda: report, tries_max=tries_max)
-        waiting = self._queues[report.provider].ended
+    async def _conclude_poll(self, report: Callable[[], ProviderReport], *, tries_max: float = math.inf) -> None:
+        """Record the report about a payment that has ended, and that it was asked about unless it is asked again."""
+        reference, waiting = report().gateway_reference, self._queues[report().provider].ended
+        await self._record_input(report, tries_max=tries_max)
         if reference not in waiting and not self._claimed.get(reference) and not self._ended_polls.waits(reference):
             await self._record_input(lambda: EndedPollConcluded(reference), tries_max=tries_max)
 
@@ -418,11 +413,8 @@ class ProviderWorker:
                 if faults >= tries_max:
                     raise
             delay_s = _retry_delay_s(attempt, SUBMISSION_RETRY_DELAY_MAX_S if is_fault else STORE_RETRY_DELAY_MAX_S)
-            if queue is None or faults < TRIES_IN_PLACE:
+            with nullcontext() if queue is None or faults < TRIES_IN_PLACE else self._place_left(queue):
                 await trio.sleep(delay_s)
-            else:
-                with self._place_left(queue):
-                    await trio.sleep(delay_s)
 
     @contextmanager
     def _place_left(self, queue: _ProviderQueue) -> Iterator[None]:
