@@ -11,6 +11,7 @@ from mmo_sansio.values.model import Status
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
 from mmo_trio.storage.postgres.brand_statements import BrandStatement, InsertStatement, group_by_brand
 from mmo_trio.storage.postgres.claim_statements import claim_statements
+from mmo_trio.storage.postgres.joined_statements import JoinableStatement
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 from mmo_trio.storage.postgres.records_horizon import CHECK_CREATION
 from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
@@ -39,6 +40,9 @@ _UPDATE_TRANSACTIONS = BrandStatement(
     check="still_so({rows} = %s::bigint)",
     is_joinable=True,
 )
+_CHECK_SUBMISSION = JoinableStatement.of(check="check_submission(%s::text)")
+"""Fails where one of these brands, with spaces between, is on hold. Like CHECK_CREATION, it may be joined."""
+
 _REDATE_TRANSACTIONS = BrandStatement("""
     UPDATE transactions AS t SET created_at = new.created_at, order_row = new.order_row
     FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bytea[])
@@ -191,6 +195,8 @@ def batch_statements(
         if not is_horizon_held:
             yield CHECK_CREATION.bind(min(each.order.created_at for each in effect.created.values()))
         yield from _creation_statements(effect, is_distributed=is_distributed)
+    if submitted := _submitted_brands(effect):
+        yield _CHECK_SUBMISSION.bind(" ".join(sorted(submitted)))
     if effect.advanced:
         moved = [
             (now.order.brand, reference, was.progress.version, *progress_columns(now))
@@ -231,6 +237,13 @@ def batch_statements(
     if figures := batch_counts(effect):
         counted = [(*key, times) for key, times in figures.items()]
         yield from _INSERT_COUNTS.bind_rows(counted, is_distributed=is_distributed)
+
+
+def _submitted_brands(effect: NetEffect) -> set[str]:
+    """Return the brands of payments whose submission begins."""
+    created = (each for each in effect.created.values() if each.progress.submissions)
+    advanced = (now for was, now in effect.advanced.values() if now.progress.submissions > was.progress.submissions)
+    return {each.order.brand for each in (*created, *advanced)}
 
 
 def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...]]:

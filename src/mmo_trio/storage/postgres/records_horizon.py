@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import trio
 from attrs import define
 
 from mmo_sansio.values.clock import Instant
@@ -24,13 +23,11 @@ from mmo_trio.storage.postgres.errors import require_confirmation
 from mmo_trio.storage.postgres.joined_statements import JoinableStatement
 from mmo_trio.storage.postgres.pipeline import PreparedStatement
 from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.shared_locks import CREATION_LOCK, find_holders, wait_for_holders
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
-WRITER_LOCK = (0x4D4D4F, 1)
-"""The advisory lock shared by commits that create transactions."""
-
 ACQUIRE_WRITER_LOCK = PreparedStatement("SELECT pg_advisory_xact_lock_shared(%s::integer, %s::integer)").bind(
-    *WRITER_LOCK
+    *CREATION_LOCK
 )
 CHECK_CREATION = JoinableStatement.of(check="check_creation(%s::bigint)")
 """Takes the same lock, then fails where something would be created below the horizon. It may be part of a statement
@@ -43,12 +40,6 @@ _ADVANCE_HORIZON = """
     UPDATE horizon SET at = greatest(horizon.at, wanted.at) FROM wanted WHERE horizon.at < wanted.at OR %s::boolean
 """
 _SELECT_HORIZON = "SELECT at FROM horizon"
-_SELECT_WRITERS = """
-    SELECT virtualtransaction FROM pg_locks
-    WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND objsubid = 2
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-"""
-_POLL_INTERVAL_MIN_S, _POLL_INTERVAL_MAX_S = 0.002, 0.1
 
 
 @define(eq=False)
@@ -70,11 +61,7 @@ class RecordsHorizon:
         if end <= self.known:
             return
         complete, awaited = await run(partial(self._move, end=end, passes_present=passes_present))
-        pause_s = _POLL_INTERVAL_MIN_S
-        while awaited:
-            await trio.sleep(pause_s)
-            pause_s = min(pause_s * 2, _POLL_INTERVAL_MAX_S)
-            awaited &= await run(_find_writers)
+        await wait_for_holders(run, CREATION_LOCK, awaited)
         self.known = max(self.known, complete)
 
     async def _move(
@@ -90,8 +77,4 @@ class RecordsHorizon:
             self._is_in_doubt = True
             raise
         ((complete,),) = await fetch_rows(connection, _SELECT_HORIZON)
-        return Instant(complete), await _find_writers(connection)
-
-
-async def _find_writers(connection: PostgresConnection) -> set[str]:
-    return {each for (each,) in await fetch_rows(connection, _SELECT_WRITERS, *WRITER_LOCK)}
+        return Instant(complete), await find_holders(connection, CREATION_LOCK)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import trio
-from attrs import evolve
+from attrs import evolve, frozen
 from psycopg.errors import SerializationFailure
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, PollProvider
@@ -20,7 +20,7 @@ from mmo_sansio.payments.ledger import Reads, TransactionLocked
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant, Span, later
-from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
+from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
     CLOCK_RECORDS_RECENT_FOR,
@@ -42,7 +42,7 @@ from mmo_trio.storage.postgres.commits import (
     commit_until_known,
     is_committed,
 )
-from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
+from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall, RunCall
 from mmo_trio.storage.postgres.connections import call_with_retry
 from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
 from mmo_trio.storage.postgres.due_work import DueSearch
@@ -53,9 +53,11 @@ from mmo_trio.storage.postgres.primary import read_store_state
 from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK, RecordsHorizon
 from mmo_trio.storage.postgres.retention import PostgresRetentionStore
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
+from mmo_trio.storage.postgres.shared_locks import SUBMISSION_LOCK, find_holders, wait_for_holders
 from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
@@ -115,6 +117,22 @@ _CHECK = "SELECT at, current_setting('transaction_read_only') FROM horizon"
 _INTEGRITY_CHECK_TIMEOUT_S = 24 * 3600.0
 
 
+@frozen
+class PostgresAdminStore(SqlAdminStore):
+    """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
+
+    begin_run: Callable[[], RunCall]
+    """Returns how calls of one operation are run, until its deadline."""
+
+    async def hold_brand(self, hold: BrandHold) -> bool:
+        """Wait for the commits that may have looked before, also where the brand is on hold already: so nothing of it
+        begins to be submitted after this."""
+        is_new = await SqlAdminStore.hold_brand(self, hold)
+        run = self.begin_run()
+        await wait_for_holders(run, SUBMISSION_LOCK, await run(partial(find_holders, lock=SUBMISSION_LOCK)))
+        return is_new
+
+
 class PostgresStore(SqlStore):
     """See :class:`mmo_trio.storage.interface.store.Store`; made by
     :func:`mmo_trio.storage.postgres.open_postgres`."""
@@ -136,6 +154,7 @@ class PostgresStore(SqlStore):
         self.retention = PostgresRetentionStore(
             schema=schema, read=self._read_query, write=self._write_query, run=self._read, is_distributed=is_distributed
         )
+        self.admin = PostgresAdminStore(self._read_query, self._write_query, schema.clear_breaker, self._begin_run)
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
@@ -284,11 +303,7 @@ class PostgresStore(SqlStore):
 
     async def list_records(self, query: ListRecords) -> Records:
         """Read a page that ends with a payment of a clock that is ahead, beyond the horizon, once more behind it."""
-        deadline = trio.current_time() + self._timeout_s
-        horizon = self._records_horizon
-
-        async def run(call: PostgresCall[T], /) -> T:
-            return await self._read(call, timeout_s=deadline - trio.current_time())
+        run, horizon = self._begin_run(), self._records_horizon
 
         async def read(query: ListRecords) -> Records:
             return await run(lambda connection: queries.run_in_snapshot(connection, list_records(query)))
@@ -414,6 +429,15 @@ class PostgresStore(SqlStore):
 
         deadline = trio.current_time() + min(self._timeout_s, timeout_s)
         return await run_to_end(lambda: call_with_retry(self._reader_pool, call, deadline))
+
+    def _begin_run(self) -> RunCall:
+        """Return how to run calls that have one deadline together, with pauses between them."""
+        deadline = trio.current_time() + self._timeout_s
+
+        async def run(call: PostgresCall[T], /) -> T:
+            return await self._read(call, timeout_s=deadline - trio.current_time())
+
+        return run
 
     async def _write(self, call: PostgresCall[T], stamp: Instant = Instant(0)) -> T:
         """Commit a change that isn't decided."""

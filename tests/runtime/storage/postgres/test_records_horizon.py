@@ -26,7 +26,7 @@ from mmo_trio.api.records_limit import PAGES_MAX
 from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS
-from mmo_trio.storage.postgres.records_horizon import WRITER_LOCK
+from mmo_trio.storage.postgres.shared_locks import CREATION_LOCK
 from mmo_trio.system.clock import GatewayClock
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -80,7 +80,7 @@ async def test_pages_that_wait_for_a_commit_that_hangs_delay_no_look_up(migrated
             psycopg.connect(migrated_database, autocommit=True) as reader,
             psycopg.connect(migrated_database) as writer,
         ):
-            writer.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", WRITER_LOCK)
+            writer.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", CREATION_LOCK)
 
             async def read_page() -> None:
                 pages.append(await store.list_records(window()))

@@ -389,3 +389,14 @@ BEGIN
     END IF;
 END
 $$;
+
+-- Called inside a commit that begins to submit payments of these brands, with spaces between: who puts a brand on hold
+-- waits for its end from now on, and none of them may be on hold. It sees what was committed before, like check_creation.
+CREATE FUNCTION check_submission(brands text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(5066063, 5);
+    IF EXISTS (SELECT FROM brand_holds WHERE brand = ANY (string_to_array(brands, ' '))) THEN
+        RAISE EXCEPTION 'what was decided from has changed' USING ERRCODE = 'MMO01';
+    END IF;
+END
+$$;
