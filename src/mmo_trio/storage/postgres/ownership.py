@@ -107,7 +107,7 @@ _CLAIM_CHANNELS = """
     )
     INSERT INTO channels AS c (brand, holder, fence)
     SELECT free.brand, h.id, free.fence + 1 FROM free CROSS JOIN holders AS h
-    WHERE h.id = %(me)s AND NOT h.is_over ORDER BY free.brand
+    WHERE h.id = %(me)s AND NOT h.is_over ORDER BY free.brand COLLATE "C"
     ON CONFLICT (brand) DO UPDATE SET holder = excluded.holder, fence = excluded.fence
         WHERE c.fence = excluded.fence - 1
     RETURNING brand, fence, breaker
@@ -144,10 +144,16 @@ _LAST_ID = """
 """The latest id of an intent, whether it is committed or not; none where the role may not see it."""
 
 _RELEASE_CHANNELS = """
-    UPDATE channels AS c SET holder = 0, breaker = coalesce(old.breaker, c.breaker)
-    FROM unnest(%s::text[], %s::bigint[], %s::bytea[]) AS old (brand, fence, breaker)
-    WHERE c.brand = old.brand AND c.fence = old.fence AND c.holder = %s
+    WITH locked AS MATERIALIZED (
+        SELECT c.brand, old.breaker
+        FROM unnest(%s::text[], %s::bigint[], %s::bytea[]) AS old (brand, fence, breaker)
+        JOIN channels AS c ON c.brand = old.brand AND c.fence = old.fence
+        WHERE c.holder = %s ORDER BY c.brand COLLATE "C" FOR NO KEY UPDATE OF c
+    )
+    UPDATE channels AS c SET holder = 0, breaker = coalesce(locked.breaker, c.breaker)
+    FROM locked WHERE c.brand = locked.brand
 """
+"""In the order of the brands, as batches write them: no two wait for each other."""
 
 
 @define(eq=False)
