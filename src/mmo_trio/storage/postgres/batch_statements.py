@@ -113,8 +113,17 @@ _DELETE_INTENTS = BrandStatement(
     RETURNING 1
     """,
     check="still_so({rows} >= %s::bigint)",
+    check_on_one_server="""still_so({rows} >= greatest(%s::bigint, (
+        SELECT count(*) FROM unnest(%s::text[], %s::text[], %s::text[]) AS old (brand, gateway_reference, kind)
+            CROSS JOIN LATERAL (
+                SELECT FROM intents
+                WHERE gateway_reference = old.gateway_reference AND kind = old.kind AND brand = old.brand LIMIT 1
+            ) AS seen
+    )))""",
     is_joinable=True,
 )
+"""One that another process changes meanwhile is found, and isn't in its place any more: it would stay for ever."""
+
 _INSERT_INTENTS = InsertStatement("""
     INSERT INTO intents (brand, gateway_reference, kind, holder)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
@@ -323,7 +332,8 @@ def _intent_statements(
         groups = list(group_by_brand(concluded).values()) if is_distributed else [concluded]
         for group in filter(None, groups):
             counted = sum((reference, kind) in fences for _, reference, kind, _ in group)
-            yield from _DELETE_INTENTS.bind_rows(group, counted, is_distributed=is_distributed)
+            seen = () if is_distributed else zip(*(row[:3] for row in group), strict=True)
+            yield from _DELETE_INTENTS.bind_rows(group, counted, *seen, is_distributed=is_distributed)
     if effect.scheduled:
         inserted: list[tuple[object, ...]] = []
         upserted: list[tuple[object, ...]] = []

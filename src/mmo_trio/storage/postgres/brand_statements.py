@@ -31,20 +31,27 @@ class BrandStatement:
     A condition in brackets, such as `[AND t.brand = ($1)[1]]`, is part of it only where tables are distributed: there
     all rows have one brand, and the planner finds the shard by it. `on_one_server` is a form that only one server plans
     well. With `check` it ends with RETURNING 1, and the expression, in which `{rows}` is the number of its rows, fails
-    if something has changed.
+    if something has changed; `check_on_one_server` may be another one.
 
     One that `is_joinable`, see `joined_statements`, has a form for a single row, in which each array is one value. A
     condition such as `AND t.at = ANY ($3)`, which repeats another one for the planner, is not part of that.
     """
 
     def __init__(
-        self, sql: str, *, on_one_server: str | None = None, check: str = "", is_joinable: bool = False
+        self,
+        sql: str,
+        *,
+        on_one_server: str | None = None,
+        check: str = "",
+        check_on_one_server: str | None = None,
+        is_joinable: bool = False,
     ) -> None:
         whole = on_one_server or _FOR_SHARDS.sub("", sql)
-        self.on_one_server = _with_check(whole, check)
+        whole_check = check_on_one_server or check
+        self.on_one_server = _with_check(whole, whole_check)
         self.on_shards = _with_check(_FOR_SHARDS.sub(r"\1", sql), check)
         single = _ARRAYS.sub(_single_row, _REPEATED.sub("", whole))
-        self._of_one_row = JoinableStatement.of(single, check) if is_joinable else None
+        self._of_one_row = JoinableStatement.of(single, whole_check) if is_joinable else None
 
     def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any, is_distributed: bool) -> Iterator[BoundStatement]:
         """Yield the statement for these rows, or for each brand's."""

@@ -383,8 +383,21 @@ _SELECT_LONG_ENDED = """
 """
 
 
+LEFT_OVER_MAX = 1_000
+"""Intents to submit that one purge looks at, the oldest first."""
+
+_DELETE_LEFT_OVER = """
+    DELETE FROM intents AS i
+    USING (SELECT brand, gateway_reference FROM intents WHERE kind = 'submit' ORDER BY id LIMIT %s) AS old
+        JOIN transactions AS t USING (brand, gateway_reference)
+    WHERE i.brand = old.brand AND i.gateway_reference = old.gateway_reference AND i.kind = 'submit'
+        AND t.status <> 'pending'
+"""
+
+
 async def purge(connection: PostgresConnection) -> None:
-    """Delete leases that ended long ago and hold nothing."""
+    """Delete leases that ended long ago and hold nothing, and intents to submit what has ended."""
+    await connection.execute(_DELETE_LEFT_OVER.encode(), (LEFT_OVER_MAX,))
     ended = [id for (id,) in await fetch_rows(connection, _SELECT_LONG_ENDED)]
     if ended:
         holding = await fetch_rows(connection, "SELECT DISTINCT holder FROM intents WHERE holder = ANY (%s)", ended)

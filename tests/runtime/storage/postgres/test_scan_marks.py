@@ -32,7 +32,10 @@ BRANDS = 20
 
 _KEYS = "'{acme,acme}', '{REF1,REF2}'"
 BATCH_STATEMENTS = {
-    "delete intents": (batch_statements._DELETE_INTENTS.on_one_server, f"{_KEYS}, '{{callback,submit}}', '{{0,0}}', 0"),
+    "delete intents": (
+        batch_statements._DELETE_INTENTS.on_one_server,
+        f"{_KEYS}, '{{callback,submit}}', '{{0,0}}', 0, {_KEYS}, '{{callback,submit}}'",
+    ),
     "select intents": (batch_load._SELECT_INTENTS.on_one_server, f"{_KEYS}, '{{callback,submit}}'"),
 }
 """Statements of a batch about two payments, with their values."""
