@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from uuid import UUID
 
-from mmo_sansio.values.clock import HOUR, Instant, earlier
+from mmo_sansio.values.clock import HOUR, Instant, Span, earlier
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS
 from mmo_trio.storage.postgres.commits import first_commit_id
 from mmo_trio.storage.postgres.distribution import BRAND_BATCHES
@@ -13,6 +14,9 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 
 COMMIT_RECORDS_KEPT_FOR = HOUR
 """Longer than any process asks for the outcome of a commit: until the lease has ended under which it was made."""
+
+_FORGOTTEN_AFTER = Span(COMMIT_RECORDS_KEPT_FOR // 2)
+"""After which the row of a commit may have been deleted, by the clock of the process that made it."""
 
 _ROLL_UP_LOCK = (0x4D4D4F, 4)
 
@@ -49,6 +53,11 @@ _KEEP_LATEST_STAMP = """
     INSERT INTO batches (id, stamp) VALUES (%s, %s)
     ON CONFLICT (id) DO UPDATE SET stamp = greatest(batches.stamp, excluded.stamp)
 """
+
+
+def may_be_forgotten(commit: UUID) -> bool:
+    """Return whether a commit that is said to be void may be one whose row was deleted since."""
+    return commit < first_commit_id(earlier(Instant(time.time_ns() // 1_000), _FORGOTTEN_AFTER))
 
 
 async def purge_commit_records(connection: PostgresConnection, *, is_distributed: bool = False) -> None:

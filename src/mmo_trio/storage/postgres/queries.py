@@ -28,16 +28,17 @@ async def fetch_rows(connection: PostgresConnection, statement: str, *values: ob
     return await cursor.fetchall()
 
 
-async def open_intents(connection: PostgresConnection, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
-    """Return those of these durable intents that are open."""
+async def open_intents(connection: PostgresConnection, holder: int, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
+    """Return those of these durable intents that are open, under this lease."""
     found = await fetch_rows(
         connection,
         "SELECT gateway_reference, kind, order_row, progress"
         " FROM unnest(%s::text[], %s::text[]) AS wanted (gateway_reference, kind)"
         " JOIN intents USING (gateway_reference, kind)"
-        " JOIN transactions USING (brand, gateway_reference) ORDER BY intents.id",
+        " JOIN transactions USING (brand, gateway_reference) WHERE holder = %s ORDER BY intents.id",
         [reference for reference, _ in keys],
         [kind.value for _, kind in keys],
+        holder,
     )
     return [parse_work_item(row) for row in found]
 

@@ -282,14 +282,16 @@ class PostgresStore(SqlStore):
             raise
 
     async def _resolve_in_doubt(self) -> Sequence[WorkItem]:
-        """Return what commits in doubt have scheduled, once it is known that they took place."""
+        """Return what commits in doubt have scheduled, once it is known that they took place, or nobody can know it any
+        more: what is stored of it is this process's to do either way."""
         found: list[WorkItem] = []
         for doubt in tuple(self._in_doubt):
             commit_key, keys = doubt
             keys = [key for key in keys if key[1] is not IntentKind.CALLBACK]
             try:
-                if await run_to_end(partial(self._is_committed, commit_key)):
-                    found += await self._read(partial(queries.open_intents, keys=keys))
+                is_committed = await run_to_end(partial(self._is_committed, commit_key))
+                if is_committed or maintenance.may_be_forgotten(commit_key.id):
+                    found += await self._read(partial(queries.open_intents, holder=self._holder, keys=keys))
             except (StoreUnavailable, OutcomeUnknown):
                 break
             self._in_doubt.remove(doubt)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -20,7 +22,7 @@ from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
 from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, OutcomeUnknown, StoreUnavailable, WorkItem
-from mmo_trio.storage.postgres import PostgresStore, open_postgres
+from mmo_trio.storage.postgres import PostgresStore, commits, open_postgres
 from tests.support.database_proxy import Cut, database_proxy
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -132,6 +134,36 @@ async def test_work_of_a_settled_commit_is_not_lost_with_the_claim_after_it(data
         with trio.fail_after(HANGS_AFTER_S):
             (work,) = await store.claim_abandoned(limit=10)
         assert work.transaction.reference == reference(1)
+
+
+@pytest.mark.spec("P5", "S6")
+@pytest.mark.finding("postgres-7")
+async def test_work_of_a_commit_in_doubt_is_not_lost_with_the_record_of_it(
+    migrated_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server was away for longer than records of commits are kept, and another process is the first to purge."""
+    async with database_proxy(migrated_database) as proxy, open_postgres(proxy.url, serving=True, timeout_s=2) as store:
+
+        def cut_for_good() -> Cut:
+            proxy.accepts = False
+            return Cut.AFTER
+
+        proxy.choose = cut_for_good
+        long_ago = time.time_ns() - 2 * 3600 * 10**9
+        with monkeypatch.context() as patched:
+            patched.setattr(commits, "time", SimpleNamespace(time_ns=lambda: long_ago))
+            with trio.fail_after(HANGS_AFTER_S), pytest.raises(OutcomeUnknown):
+                await submit_batch(store, (creation(1), NOON))
+        proxy.choose = lambda: Cut.NOT
+        await proxy.cut_all()
+        await execute(migrated_database, "UPDATE batches SET touched_at = now() - interval '2 hours'")
+        async with open_postgres(migrated_database, serving=False) as other:
+            await other.purge()
+        proxy.accepts = True
+        with trio.fail_after(HANGS_AFTER_S):
+            (work,) = await regained(store)
+        assert work.transaction.reference == reference(1)
+        assert not await store.claim_abandoned(limit=10)
 
 
 async def regained(store: PostgresStore) -> Sequence[WorkItem]:
