@@ -2,8 +2,9 @@
 
 A callback has one attempt (K3). So records are listed again and again, from where the last listing ended, and payments
 that were still pending are looked up until they have ended. `next_step` says what to ask, `learn` what follows from the
-answer. The progress of `next_step` is stored before its request leaves: so a program that is killed and started again
-asks no more often than one that was not.
+answer. What `next_step` gives to store is stored before its request leaves: so a program that is killed and started
+again asks no more often than one that was not. A listing and look-ups are stored apart: of several programs on one
+inbox, one may list while others look up.
 
 No payment is asked about more than once in two minutes, by listing and looking up together (specification, "Usage
 rules"). A listing begins `overlap` before the end of the last one, for payments that the gateway stored late; within
@@ -84,7 +85,7 @@ class GapProgress:
     page: str | None = None
     """The cursor of the next page of that listing; None: its first page."""
     version: int = 0
-    """Counts the changes, so that of two programs that store one at the same time, one fails."""
+    """Counts the changes, so that of two programs that list at the same time, one fails."""
 
 
 @frozen(kw_only=True)
@@ -111,9 +112,10 @@ class LookUpStep:
     """Asks for a payment."""
 
     request: HttpRequest
-    progress: GapProgress
-    """To be stored before the request is sent, with `watched`."""
     watched: WatchedPayment
+    """As it is watched so far."""
+    asked: WatchedPayment
+    """To be stored in its place before the request is sent."""
 
 
 GapStep: TypeAlias = ListStep | LookUpStep
@@ -123,7 +125,8 @@ GapStep: TypeAlias = ListStep | LookUpStep
 class Learned:
     """Holds what an answer says. The results are handed over first, then the rest is stored in one transaction."""
 
-    progress: GapProgress
+    progress: GapProgress | None = None
+    """None after a look-up, which changes none."""
     results: Sequence[TransactionObject] = ()
     """Payments that have ended; most were handled when their callbacks came."""
     watched: Sequence[WatchedPayment] = ()
@@ -152,8 +155,7 @@ def next_step(
     ask_at = None if watched is None else _due(watched.ask_at, now, POLL_INTERVAL_MAX)
     if watched is not None and ask_at is not None and ask_at <= now:
         asked = evolve(watched, ask_at=now + POLL_INTERVAL)
-        request = look_up_request(access, watched.gateway_reference)
-        return LookUpStep(request, evolve(progress, version=progress.version + 1), asked)
+        return LookUpStep(look_up_request(access, watched.gateway_reference), watched, asked)
     list_at = now + POLL_INTERVAL if list_at <= now else list_at
     return list_at if ask_at is None else min(list_at, ask_at)
 
@@ -179,14 +181,11 @@ def _list_step(access: ApiAccess, progress: GapProgress, rules: GapRules, now: d
 
 def learn(step: GapStep, answer: Answer, *, rules: GapRules, now: datetime) -> Learned:
     """Return what follows from the answer, which arrived now."""
+    if isinstance(step, LookUpStep):
+        return _learn_from_look_up(step, answer, now=now)
     progress = evolve(step.progress, version=step.progress.version + 1)
     try:
-        if isinstance(step, ListStep):
-            return _learn_from_page(progress, read_page(answer), _gateway_time(answer), rules=rules, now=now)
-        return _learn_from_look_up(progress, read_found(answer), now=now)
-    except TransactionNotFound as error:
-        forgotten = step.watched.gateway_reference if isinstance(step, LookUpStep) else None
-        return Learned(progress=progress, forgotten=forgotten, fault=error)
+        return _learn_from_page(progress, read_page(answer), _gateway_time(answer), rules=rules, now=now)
     except ApiRejection as error:
         # A cursor that is no longer valid is an error of this kind: the listing begins again.
         return Learned(progress=evolve(progress, page=None), fault=error)
@@ -216,10 +215,14 @@ def _learn_from_page(
     )
 
 
-def _learn_from_look_up(progress: GapProgress, found: TransactionObject, *, now: datetime) -> Learned:
-    if found.has_ended:
-        return Learned(progress=progress, results=[found])
-    return Learned(progress=progress, watched=[watch(found, now=now)])
+def _learn_from_look_up(step: LookUpStep, answer: Answer, *, now: datetime) -> Learned:
+    try:
+        found = read_found(answer)
+    except TransactionNotFound as error:
+        return Learned(forgotten=step.watched.gateway_reference, fault=error)
+    except MerchantApiError as error:
+        return Learned(fault=error)
+    return Learned(results=[found]) if found.has_ended else Learned(watched=[watch(found, now=now)])
 
 
 def watch(transaction: TransactionObject, *, now: datetime) -> WatchedPayment:

@@ -28,13 +28,18 @@ class Inbox(Protocol[ConnectionT_co]):
     def load_progress(self) -> GapProgress | None:
         """Return the progress that was stored last; None when there is none."""
 
-    def save_progress(
-        self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = (), forgotten: Sequence[str] = ()
-    ) -> bool:
-        """Store the progress and the watched payments, and no longer watch the forgotten ones, in one transaction.
+    def save_progress(self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()) -> bool:
+        """Store the progress and the watched payments, in one transaction.
 
         Returns False and stores nothing unless the stored progress has the version just before this one; the first
         progress has the version 0."""
+
+    def begin_look_up(self, watched: WatchedPayment, asked: WatchedPayment) -> bool:
+        """Store when a watched payment may be asked about after this look-up; return False, and store nothing, unless
+        it is still watched as it was."""
+
+    def save_watched(self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()) -> None:
+        """Store the watched payments, and no longer watch the forgotten ones, in one transaction."""
 
     def next_watched(self, created_before: datetime) -> WatchedPayment | None:
         """Return the watched payment with the earliest `ask_at` of those that were created before this time and whose

@@ -67,15 +67,21 @@ class GapCloser(Generic[ConnectionT]):
         step = next_step(self._client.access, progress, watched, rules=rules, now=self._now())
         if isinstance(step, datetime):
             return max(0.0, (step - self._now()).total_seconds())
-        before = [step.watched] if isinstance(step, LookUpStep) else []
-        if not inbox.save_progress(step.progress, watched=before):
+        is_ours = (
+            inbox.begin_look_up(step.watched, step.asked)
+            if isinstance(step, LookUpStep)
+            else inbox.save_progress(step.progress)
+        )
+        if not is_ours:
             return OTHER_PROGRAM_PAUSE_S
         learned = learn(step, self._client.send(step.request), rules=rules, now=self._now())
         if learned.fault is not None:
             log.warning("gap_request_failed", extra={"fault": str(learned.fault)})
-        left = self._hand_over(learned)
-        forgotten = [] if learned.forgotten is None else [learned.forgotten]
-        inbox.save_progress(learned.progress, watched=[*learned.watched, *left], forgotten=forgotten)
+        left = [*learned.watched, *self._hand_over(learned)]
+        if learned.progress is not None:
+            inbox.save_progress(learned.progress, watched=left)
+        else:
+            inbox.save_watched(left, forgotten=[] if learned.forgotten is None else [learned.forgotten])
         return 0.0
 
     def close_due(self) -> float:

@@ -47,6 +47,7 @@ _TABLES: Final = (
 """Times are microseconds since 1970-01-01T00:00:00Z."""
 _TAKE: Final = "INSERT INTO mmo_taken_results VALUES (?, ?) ON CONFLICT DO NOTHING"
 _UNWATCH: Final = "DELETE FROM mmo_watched_payments WHERE gateway_reference = ?"
+_ASK: Final = "UPDATE mmo_watched_payments SET ask_at = ? WHERE gateway_reference = ? AND ask_at = ?"
 _WATCH: Final = """INSERT INTO mmo_watched_payments VALUES (?, ?, ?)
     ON CONFLICT (gateway_reference) DO UPDATE SET ask_at = excluded.ask_at"""
 _LOAD: Final = """SELECT through, list_at, window_end, through_after, page, version
@@ -105,9 +106,7 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
             version=version,
         )
 
-    def save_progress(
-        self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = (), forgotten: Sequence[str] = ()
-    ) -> bool:
+    def save_progress(self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()) -> bool:
         """Store progress and watched payments, unless another program has been faster; return whether they were."""
         columns: tuple[object, ...] = (
             progress.version,
@@ -124,12 +123,28 @@ class _SqlInbox(ABC, Generic[ConnectionT]):
                 changed = self._execute(connection, _NEXT, (*columns, progress.version - 1))
             if changed.rowcount != 1:
                 return False
-            for each in watched:
-                row = (each.gateway_reference, from_datetime(each.created_at), from_datetime(each.ask_at))
-                self._execute(connection, _WATCH, row)
+            self._watch(connection, watched)
+        return True
+
+    def begin_look_up(self, watched: WatchedPayment, asked: WatchedPayment) -> bool:
+        """Store when a payment may be asked about again, unless another program has been faster; return whether it
+        was."""
+        times = from_datetime(asked.ask_at), from_datetime(watched.ask_at)
+        with self._transaction() as connection:
+            changed = self._execute(connection, _ASK, (times[0], watched.gateway_reference, times[1]))
+        return bool(changed.rowcount == 1)
+
+    def save_watched(self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()) -> None:
+        """Store the watched payments, and no longer watch the forgotten ones."""
+        with self._transaction() as connection:
+            self._watch(connection, watched)
             for reference in forgotten:
                 self._execute(connection, _UNWATCH, (reference,))
-        return True
+
+    def _watch(self, connection: ConnectionT, watched: Sequence[WatchedPayment]) -> None:
+        for each in watched:
+            row = (each.gateway_reference, from_datetime(each.created_at), from_datetime(each.ask_at))
+            self._execute(connection, _WATCH, row)
 
     def next_watched(self, created_before: datetime) -> WatchedPayment | None:
         """Return the watched payment that may be asked about first, of those that were created before this time."""

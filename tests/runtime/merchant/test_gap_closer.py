@@ -117,13 +117,22 @@ class MortalInbox(SqliteInbox):
             self._kill_perhaps()
         self._kill_perhaps()
 
-    def save_progress(
-        self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = (), forgotten: Sequence[str] = ()
-    ) -> bool:
+    def save_progress(self, progress: GapProgress, *, watched: Sequence[WatchedPayment] = ()) -> bool:
         self._kill_perhaps()
-        saved = super().save_progress(progress, watched=watched, forgotten=forgotten)
+        saved = super().save_progress(progress, watched=watched)
         self._kill_perhaps()
         return saved
+
+    def begin_look_up(self, watched: WatchedPayment, asked: WatchedPayment) -> bool:
+        self._kill_perhaps()
+        begun = super().begin_look_up(watched, asked)
+        self._kill_perhaps()
+        return begun
+
+    def save_watched(self, watched: Sequence[WatchedPayment], *, forgotten: Sequence[str] = ()) -> None:
+        self._kill_perhaps()
+        super().save_watched(watched, forgotten=forgotten)
+        self._kill_perhaps()
 
 
 @define(eq=False, slots=False)

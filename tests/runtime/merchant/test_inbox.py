@@ -153,17 +153,31 @@ def test_of_two_programs_that_go_on_at_once_one_fails(open_inbox: Callable[[], A
     assert other.next_watched(NOW + timedelta(days=1)) is None, "a save that fails stores nothing"
 
 
+@pytest.mark.finding("rules-11")
+def test_a_look_up_of_one_program_hinders_no_listing_of_another(open_inbox: Callable[[], AnyInbox]) -> None:
+    """Of two that look one payment up at once, one fails; a listing that goes on meanwhile doesn't."""
+    one, other = open_inbox(), open_inbox()
+    first, then, last = (a_watch("A", ask_s=seconds) for seconds in (0, 120, 240))
+    assert one.save_progress(a_progress(), watched=[first])
+    assert one.save_progress(a_progress(version=1))
+    assert other.begin_look_up(first, then)
+    assert not one.begin_look_up(first, last)
+    assert one.save_progress(a_progress(version=2)), "the listing goes on"
+    assert one.next_watched(NOW + timedelta(days=1)) == then
+    assert one.begin_look_up(then, last)
+
+
 def test_the_watched_payment_that_is_due_first_comes_first(inbox: AnyInbox) -> None:
     day = NOW + timedelta(days=1)
     watched = [a_watch("late", ask_s=30), a_watch("soon", ask_s=10, created_s=100), a_watch("next", ask_s=20)]
     inbox.save_progress(a_progress(), watched=watched)
     assert inbox.next_watched(day) == watched[1]
     assert inbox.next_watched(NOW + timedelta(seconds=100)) == watched[2], "created before"
-    inbox.save_progress(a_progress(version=1), watched=[a_watch("soon", ask_s=40, created_s=100)], forgotten=["next"])
+    inbox.save_watched([a_watch("soon", ask_s=40, created_s=100)], forgotten=["next"])
     assert inbox.next_watched(day) == watched[0]
     assert take(inbox, "late")
     assert inbox.next_watched(day) == a_watch("soon", ask_s=40, created_s=100)
-    inbox.save_progress(a_progress(version=2), watched=[a_watch("late", ask_s=5)])
+    inbox.save_progress(a_progress(version=1), watched=[a_watch("late", ask_s=5)])
     assert inbox.next_watched(day) == a_watch("soon", ask_s=40, created_s=100), "its result was taken"
 
 
