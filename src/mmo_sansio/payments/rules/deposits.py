@@ -46,6 +46,9 @@ WAKE_INTERVALS: Final[Sequence[Span]] = tuple(
 )
 """How long a claim waits before each question to the provider, or look at its payment; the last repeats."""
 
+RECEIPT_LENGTH_MAX: Final = 64
+"""The longest receipt that is booked: every key of a store holds it. Operators' have some ten to thirty characters."""
+
 FIRST_LOOK_AT_PROMPT: Final[Span] = Span(30 * SECOND)
 """How long a claim that names a pending payment waits first: mostly the payment's own result explains it."""
 
@@ -54,10 +57,12 @@ def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Moment) -> D
     """Book the deposit, or open a claim where it is unconfirmed or names a payment.
 
     A repeated report is ignored, unless it confirms an open claim. One whose receipt has settled something else goes to
-    the suspense book, as does one that names an account which is not ours.
+    the suspense book, as does one that names an account which is not ours, or whose receipt is too long to be one.
     """
     if not input_.succeeded:
         return ignore("A failed deposit makes no transaction.")
+    if len(input_.provider_reference) > RECEIPT_LENGTH_MAX:
+        return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
     known = ledger.deposit(input_.provider, input_.provider_reference)
     if known is not None:
         return _repeated_deposit(ledger.transaction(known), input_, now=now)

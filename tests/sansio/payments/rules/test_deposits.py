@@ -20,6 +20,7 @@ from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.rules.deposits import RECEIPT_LENGTH_MAX
 from mmo_sansio.testing import (
     KES,
     PROVIDER_TITLE,
@@ -33,6 +34,7 @@ from mmo_sansio.testing import (
     numbered_reference,
 )
 from mmo_sansio.values.clock import DAY, Span, later
+from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.model import Flow, Order, Party, Progress, ProviderData, Source, Stage, Transaction, Type
 from mmo_sansio.values.money import Money
 
@@ -246,3 +248,15 @@ def test_what_cannot_be_read_is_kept() -> None:
     )
     assert isinstance(line, JournalEntry)
     assert isinstance(decision.reply, Ignored)
+
+
+@pytest.mark.spec("S4", "S5")
+@pytest.mark.finding("postgres-suspected")
+@pytest.mark.parametrize("trust", [DepositTrust.CONFIRMED, DepositTrust.UNCONFIRMED])
+def test_a_receipt_that_is_too_long_for_a_key_goes_to_the_suspense_book(trust: DepositTrust) -> None:
+    longest = "R" * RECEIPT_LENGTH_MAX
+    taken = decide(Ledger(), a_deposit(provider_reference=longest, trust=trust), now=START)
+    assert not [each for each in taken.changes if isinstance(each, SuspenseRecorded)]
+    noted = kept(a_deposit(provider_reference=longest + "R", trust=trust))
+    assert noted.reason is SuspenseReason.UNREADABLE
+    assert longest + "R" in noted.content
