@@ -219,6 +219,7 @@ def _mask_payments(memory: MemoryState, before: Instant) -> int:
         for each in ledger.transactions.values()
         if each.order.created_at < before
         and each.progress.stage.is_terminal
+        and not _has_open_intent(memory, each.reference)
         and (masked := mask_transaction(each)) is not each
     }
     ledger.transactions.update(due)
@@ -260,12 +261,16 @@ def _remove_breaker_changes(memory: MemoryState, before: Instant) -> int:
     return len(changes) - len(kept)
 
 
+def _has_open_intent(memory: MemoryState, reference: str) -> bool:
+    return any(key[0] == reference for key in memory.ledger.intents)
+
+
 def _is_over(memory: MemoryState, transaction: Transaction, before: Instant) -> bool:
     """Tell whether a payment has ended and nothing about it is open or newer than this."""
     reference = transaction.reference
     return (
         transaction.progress.stage.is_terminal
-        and not any(key[0] == reference for key in memory.ledger.intents)
+        and not _has_open_intent(memory, reference)
         and not any(
             each.gateway_reference == reference and (each.closed_at is None or each.last_at >= before)
             for each in memory.suspense

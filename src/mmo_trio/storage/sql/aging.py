@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Final
 
 from mmo_sansio.values.clock import HOUR, Instant, Span
@@ -158,6 +158,16 @@ def by_shard(schema: SqlSchema, transactions: Iterable[Transaction]) -> Iterable
     for each in transactions:
         found.setdefault(each.order.brand if schema.is_distributed else "", []).append(each)
     return found.items()
+
+
+def with_open_intents(schema: SqlSchema, payments: Iterable[Transaction]) -> SqlQuery[Set[str]]:
+    """Return which of these payments have a durable intent, such as a callback that is to be sent."""
+    found: set[str] = set()
+    for brand, some in by_shard(schema, payments):
+        about = of_payments(schema, brand, references_of(some))
+        rows = yield from execute(f"SELECT gateway_reference FROM intents {about}", *about.values)
+        found.update(reference for (reference,) in rows)
+    return found
 
 
 def references_of(transactions: Iterable[Transaction]) -> list[str]:

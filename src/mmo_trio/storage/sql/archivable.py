@@ -13,7 +13,15 @@ from mmo_sansio.values.model import Flow, Transaction
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState, SuspenseEntry
 from mmo_trio.storage.interface.retention import ArchivedHistory, ArchivedPayment
 from mmo_trio.storage.shared.payment_index import provider_receipt_key
-from mmo_trio.storage.sql.aging import Forget, by_shard, of_payments, parse_position, references_of, remove_bodies
+from mmo_trio.storage.sql.aging import (
+    Forget,
+    by_shard,
+    of_payments,
+    parse_position,
+    references_of,
+    remove_bodies,
+    with_open_intents,
+)
 from mmo_trio.storage.sql.console_users import PROPOSAL_COLUMNS, parse_proposal
 from mmo_trio.storage.sql.masked_rows import about_payments, mask_claims_of
 from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_callback, parse_suspense_entry
@@ -64,10 +72,9 @@ def _day_of(transaction: Transaction) -> int:
 
 def _open_payments(schema: SqlSchema, payments: Sequence[Transaction], before: Instant) -> SqlQuery[Set[str]]:
     """Return which of these payments have something open, or something in the suspense book that is too new."""
-    found: set[str] = set()
+    found = set((yield from with_open_intents(schema, payments)))
     references = references_of(payments)
     for table, about in (
-        *(("intents", of_payments(schema, brand, references_of(some))) for brand, some in by_shard(schema, payments)),
         ("proposals", named(references).and_("state = ?", _OPEN)),
         ("suspense", named(references).and_("(closed_at IS NULL OR last_at >= ?)", before)),
     ):

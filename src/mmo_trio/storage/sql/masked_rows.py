@@ -19,6 +19,7 @@ from mmo_trio.storage.sql.aging import (
     references_of,
     remove_bodies,
     row_number,
+    with_open_intents,
 )
 from mmo_trio.storage.sql.object_rows import serialize_object
 from mmo_trio.storage.sql.payment_history import CONTENT_COLUMN, SUSPENSE_COLUMNS, parse_suspense_entry
@@ -44,7 +45,8 @@ _CALLBACKS: Final = RowUpdate("callbacks", _NUMBERED_KEYS, {"url": "text", "deta
 def mask_payments(
     schema: SqlSchema, before: Instant, position: str, *, limit: int, forget: Forget
 ) -> SqlQuery[RetentionStep]:
-    """Mask the oldest payments that have ended, and what repeats their data."""
+    """Mask the oldest payments that have ended, and what repeats their data; not where something is still to be sent,
+    which needs it."""
     rows = yield from execute(
         "SELECT order_row, progress FROM transactions WHERE created_at < ? AND (created_at, gateway_reference) > (?, ?)"
         " ORDER BY created_at, gateway_reference LIMIT ?",
@@ -53,7 +55,8 @@ def mask_payments(
         limit,
     )
     found = [parse_transaction(*row) for row in rows]
-    ended = [each for each in found if each.progress.stage.is_terminal]
+    unsent = yield from with_open_intents(schema, found)
+    ended = [each for each in found if each.progress.stage.is_terminal and each.reference not in unsent]
     masked = yield from _replace(schema, [(each, after) for each in ended if (after := mask_transaction(each)) != each])
     yield from mask_claims_of(masked)
     forget(references_of(ended))
