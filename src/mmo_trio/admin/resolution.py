@@ -6,6 +6,7 @@ person's decision reaches the payment rules.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -20,13 +21,11 @@ from mmo_sansio.values.clock import MINUTE, Instant, Span, format_with_microseco
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, AuditEvent, AuditKey, Proposal, ProposalState
 from mmo_trio.storage.interface.store import Store
 
 SUCCESS = "success"
 """The outcome of a resolution that has no error code."""
-
-UNFINISHED_STATES = (ProposalState.OPEN, ProposalState.APPROVED)
 
 
 class ProposalAction(StrEnum):
@@ -223,7 +222,11 @@ class Resolutions:
             self.audit_log.now(),
         )
         await self._record(user, proposal, "resolution_proposed")
-        proposal = evolve(proposal, id=await self.store.admin.add_proposal(proposal))
+        id = await self.store.admin.add_proposal(proposal)
+        if id is None:
+            await self._record(user, proposal, "refused")
+            raise ResolutionRefused(ResolutionRefusal.ALREADY_PROPOSED)
+        proposal = evolve(proposal, id=id)
         if not self.four_eyes and user.can_approve:
             await self.approve(user, proposal.id)
         return proposal
@@ -303,7 +306,7 @@ class Resolutions:
         assert transaction is not None
         resolution = ResolveManually(
             transaction.reference,
-            user=f"{approved.proposed_by}, approved by {approved.decided_by}",
+            user=f"{approved.proposed_by}, approved by {approved.decided_by} (proposal {approved.id})",
             reason=approved.reason,
             evidence=approved.evidence,
             error_code=None if approved.error_code is None else ErrorCode(approved.error_code),
@@ -320,13 +323,14 @@ class Resolutions:
                 raise
 
     async def _has_resolved(self, resolution: ResolveManually) -> bool:
-        """Return whether the journal has this resolution."""
+        """Return whether the journal has this resolution, of this proposal."""
         lines = await self.store.admin.timeline(resolution.gateway_reference)
         return any(line.actor == f"operator:{resolution.user}" for line in lines)
 
     async def _is_recorded_as_resolved(self, approved: Proposal) -> bool:
         rows = await self.store.admin.audit(about=f"payment:{approved.gateway_reference}")
-        return any(row.event.action == "payment_resolved" for row in rows)
+        events = [row.event for row in rows if row.event.action == "payment_resolved"]
+        return any(json.loads(each.detail).get("proposal") == approved.id for each in events)
 
     async def _record(self, user: ResolutionUser, proposal: Proposal, action: str, remark: str | None = None) -> None:
         await self.store.admin.append_audit(*self._event(user, proposal, action, remark))

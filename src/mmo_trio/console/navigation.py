@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from mmo_trio.admin.resolution import UNFINISHED_STATES
 from mmo_trio.console.context import console
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES
 from mmo_trio.storage.interface.configuration_types import ChangeState
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 

@@ -15,7 +15,6 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
 from mmo_trio.admin.explanation import conclusions, load_payment_history
 from mmo_trio.admin.reference_search import search_by_beginning
-from mmo_trio.admin.resolution import UNFINISHED_STATES
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import find_told_wrong, merchant_message
 from mmo_trio.console.context import console
@@ -32,7 +31,7 @@ from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
 from mmo_trio.console.story import tell_story
 from mmo_trio.console.views import format_json, format_words, list_payment_fields, show_event, to_reading_text
-from mmo_trio.storage.interface.admin_types import PaymentPage
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentPage
 from mmo_trio.system.masking import mask_number
 
 AUDIT_ROWS_MAX = 200

@@ -9,19 +9,12 @@ from quart import Blueprint, Response, render_template
 from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.admin.resolution import (
-    SUCCESS,
-    UNFINISHED_STATES,
-    ResolutionRefusal,
-    ResolutionRefused,
-    Resolutions,
-    ResolutionUser,
-)
+from mmo_trio.admin.resolution import SUCCESS, ResolutionRefusal, ResolutionRefused, Resolutions, ResolutionUser
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, parse_choice, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, record_view, require
-from mmo_trio.storage.interface.admin_types import Proposal
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, Proposal
 
 _HTTP_ERRORS: dict[ResolutionRefusal, type[HTTPException]] = {
     ResolutionRefusal.NOT_PERMITTED: Forbidden,

@@ -357,3 +357,37 @@ async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved() -
     assert await case.refusal(case.resolutions.approve(ANN, 1)) is ResolutionRefusal.PROPOSER_DISABLED
     assert await case.status() is Status.PENDING
     assert (await case.resolutions.reject(ANN, 1, "sam has left")).state is REJECTED
+
+
+@pytest.mark.finding("rules-10")
+async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_faster() -> None:
+    case = Case()
+    await case.begin()
+    await case.propose(SAM)
+
+    class SlowAdmin(MemoryAdminStore):
+        """Shows the proposals as they were before the other one was made."""
+
+        async def proposals(
+            self, *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
+        ) -> Sequence[Proposal]:
+            return []
+
+    case.store.admin = SlowAdmin(case.store._open_state)
+    refusal = await case.refusal(case.propose(SAM, ErrorCode.USER_CANCELLED))
+    assert refusal is ResolutionRefusal.ALREADY_PROPOSED
+    assert [each.id for each in case.memory.admin.proposals] == [1]
+
+
+@pytest.mark.finding("rules-10")
+async def test_a_proposal_is_not_done_by_the_resolution_of_another_one() -> None:
+    """Of the same two users, with the opposite outcome."""
+    case = Case()
+    await case.begin()
+    failed = await case.propose(SAM, ErrorCode.USER_CANCELLED)
+    case.memory.admin.proposals.append(evolve(failed, id=2, error_code=None))
+    assert (await case.resolutions.approve(ANN, 1)).state is DONE
+    refused = await case.resolutions.approve(ANN, 2)
+    assert (refused.state, refused.remark) == (ProposalState.REFUSED, "The payment has ended meanwhile.")
+    assert await case.status() is Status.FAILED
+    assert (await case.acts())[-1] == ("ann", "resolution_failed")

@@ -79,7 +79,7 @@ async def test_a_second_user_approves(sandbox: Running, signed_in: SignedIn) -> 
     assert (await abe.post("/resolutions/1/approve")).status == 409
     await sandbox.callback_for(reference)
     shown = (await abe.get(f"/payments/{reference}")).body.decode()
-    assert "<strong>ann, approved by abe</strong>" in shown
+    assert "<strong>ann, approved by abe (proposal 1)</strong>" in shown
     about = f"payment:{reference}"
     events = [each for each in await audit_events(sandbox) if each[2] == about]
     assert [each for each in events if each[1] != "personal_data_viewed"] == [

@@ -10,12 +10,14 @@ from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposa
 
 
 async def check_proposals(open_store: OpenStore) -> None:
-    """Of two users who decide on a proposal, one succeeds."""
+    """Of two users who decide on a proposal, one succeeds; of two who propose, too, until that proposal is finished."""
     async with open_store() as store:
         admin = store.admin
         made = Proposal(0, reference(1), "acme", None, "P1", "asked", "page 3", "ada", NOON)
         id = await admin.add_proposal(made)
         other = await admin.add_proposal(evolve(made, gateway_reference=reference(2), error_code="x"))
+        assert id is not None
+        assert other is not None
         stored = evolve(made, id=id)
         assert await admin.proposal(id) == stored
         assert await admin.proposal(id + other) is None
@@ -25,6 +27,10 @@ async def check_proposals(open_store: OpenStore) -> None:
         assert [each.id for each in await admin.proposals()] == [other, id]
         assert list(await admin.proposals(about=reference(1))) == [decided]
         assert [each.id for each in await admin.proposals(state=ProposalState.OPEN)] == [other]
+        assert await admin.add_proposal(evolve(made, error_code="x")) is None, "one is approved"
+        assert await admin.add_proposal(evolve(made, gateway_reference=reference(2))) is None, "one is open"
+        assert await admin.update_proposal(ProposalState.APPROVED, evolve(decided, state=ProposalState.REFUSED))
+        assert await admin.add_proposal(evolve(made, error_code="x")) is not None
 
 
 async def check_decision_is_recorded_once(open_store: OpenStore) -> None:
@@ -33,6 +39,7 @@ async def check_decision_is_recorded_once(open_store: OpenStore) -> None:
     async with open_store() as store:
         admin = store.admin
         id = await admin.add_proposal(Proposal(0, reference(1), "acme", None, "P1", "asked", "page 3", "ada", NOON))
+        assert id is not None
         stored = await admin.proposal(id)
         assert stored is not None
         decided = evolve(stored, state=ProposalState.DONE, decided_by="bob", decided_at=after_noon(1))

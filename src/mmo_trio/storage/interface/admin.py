@@ -331,8 +331,9 @@ class AdminStore(Protocol):
         """Replace a sealed secret by the same secret, sealed with another key."""
         ...
 
-    async def add_proposal(self, proposal: Proposal) -> int:
-        """Store a proposal and return its id."""
+    async def add_proposal(self, proposal: Proposal) -> int | None:
+        """Store a proposal and return its id; return None, and store nothing, while there is an unfinished one about
+        the same payment."""
         ...
 
     async def proposals(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Final
 
 from attrs import field, frozen
 
@@ -148,6 +149,10 @@ class ProposalState(StrEnum):
     REJECTED = "rejected"
     REFUSED = "refused"
     """Approved, and then rejected by the payment rules or by evidence that came meanwhile."""
+
+
+UNFINISHED_STATES: Final = (ProposalState.OPEN, ProposalState.APPROVED)
+"""Of proposals in these, there is one about a payment at most."""
 
 
 @frozen

@@ -285,8 +285,11 @@ class MemoryAdminStore(MemoryConfigurationChanges):
     async def end_session(self, digest: bytes) -> None:
         (await self._state()).sessions.pop(digest, None)
 
-    async def add_proposal(self, proposal: admin_types.Proposal) -> int:
+    async def add_proposal(self, proposal: admin_types.Proposal) -> int | None:
         stored = (await self._state()).proposals
+        about = [each.state for each in stored if each.gateway_reference == proposal.gateway_reference]
+        if any(state in admin_types.UNFINISHED_STATES for state in about):
+            return None
         stored.append(evolve(proposal, id=max((each.id for each in stored), default=0) + 1))
         return stored[-1].id
 

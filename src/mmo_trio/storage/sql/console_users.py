@@ -108,13 +108,14 @@ def proposal_columns(proposal: Proposal) -> Sequence[object]:
     )
 
 
-def add_proposal(proposal: Proposal) -> SqlQuery[int]:
-    """Store a proposal and return its id."""
+def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
+    """Store a proposal and return its id; None while there is an unfinished one about the same payment."""
     rows = yield from execute(
-        f"INSERT INTO proposals ({PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        f"INSERT INTO proposals ({PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING RETURNING id",
         *proposal_columns(proposal),
     )
-    return int(rows[0][0])
+    return int(rows[0][0]) if rows else None
 
 
 def proposals(

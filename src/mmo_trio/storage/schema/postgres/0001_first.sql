@@ -300,6 +300,7 @@ CREATE TABLE proposals (
 );
 
 CREATE INDEX proposals_by_transaction ON proposals (gateway_reference);
+CREATE UNIQUE INDEX proposals_unfinished ON proposals (gateway_reference) WHERE state IN ('open', 'approved');
 CREATE INDEX proposals_by_state ON proposals (state, id);
 
 -- Who did what; rows are only ever added, and each holds the hash of the one before. `mac` is an HMAC of the number and the
