@@ -12,7 +12,7 @@ from attrs import Factory, define, evolve, fields, frozen
 
 from mmo_sansio.messages import changes
 from mmo_sansio.messages.inputs import Input
-from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.messages.intents import PollProvider, durable_intent
 from mmo_sansio.messages.replies import Ignored, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
@@ -84,7 +84,7 @@ Events: TypeAlias = dict[str, Event]
 
 @define
 class Outcome:
-    """Holds what is stored after all that was played, and the replies."""
+    """Holds what is stored after all that was played, and the replies. Of an intent its kind is stored."""
 
     ledger: Ledger = Factory(Ledger)
     suspense: Counter[tuple[str, str]] = Factory(Counter)
@@ -93,7 +93,8 @@ class Outcome:
 
     def add(self, decision: Decision) -> None:
         """Apply a decision."""
-        self.ledger.apply(decision.changes, decision.intents)
+        durable = (each for each in decision.intents if not isinstance(each, PollProvider))
+        self.ledger.apply(decision.changes, [durable_intent(each.kind, each.gateway_reference) for each in durable])
         found = (each for each in decision.changes if isinstance(each, changes.SuspenseRecorded))
         self.suspense.update((each.reason.value, each.content) for each in found)
 

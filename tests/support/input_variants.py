@@ -111,6 +111,7 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "ProviderCannotTell": builders.cannot_tell(payment),
         "ProviderHinted": builders.hinted(payment, content=f"hint {turn}"),
         "ProviderHinted (evidence)": builders.hinted(payment, content="paid", evidence=evidence),
+        "ProviderHinted (receipt)": builders.hinted(payment, content="paid", evidence=evolve(evidence, settles=True)),
         "DepositNotified": _deposit(names, turn),
         "DepositNotified (listed)": _deposit(names, turn, DepositTrust.LISTED),
         "DepositNotified (unconfirmed)": _deposit(names, turn, unconfirmed),
@@ -126,6 +127,7 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "TransactionWoke": builders.a_wake(payment),
         "CallbackConcluded": builders.callback_concluded(payment),
         "QrConcluded": inputs.QrConcluded(payment, builders.an_attempt()),
+        "EndedPollConcluded": inputs.EndedPollConcluded(payment),
         "a hold": HoldBrand(names.brand),
     }
 
@@ -149,6 +151,7 @@ def histories(names: Names) -> Mapping[str, Sequence[tuple[Input, Instant]]]:
         "accepted": accepted,
         "QR code shown": qr_shown,
         "failed": (created, begun, failed),
+        "failed, asked": (created, begun, failed, builders.hinted(payment, content="paid")),
         "paid": (created, begun, paid),
         "deposit claimed": (_deposit(names, 3, DepositTrust.UNCONFIRMED),),
         "deposit booked": (_deposit(names, 3),),

@@ -208,7 +208,9 @@ class Parties:
             return
         self.world.tally["resolved by hand"] += 1
         code = self.random.choice((None, ErrorCode.PROVIDER_TIMEOUT))
-        receipt = self.random.choice((None, f"DEP-{self.random.randrange(200)}"))
+        booked, number = [receipt for _, receipt in self.world.ledger.deposits], self.random.randrange(200)
+        named = booked[number % len(booked)] if booked and number % 2 else f"DEP-{number}"
+        receipt = self.random.choice((None, named))
         chosen = self.known()
         about = self.world.ledger.transactions.get(chosen)
         provider = "test" if about is None else about.order.provider

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from mmo_sansio.payments.limit_comparison import only_tightens
 from mmo_sansio.testing.builders import KES, a_brand, a_method
 from mmo_sansio.values.model import BrandLimits, Limits, Operation, Type
-from mmo_trio.brands.difference import only_tightens
 
 LIMITS = Limits(KES("10"), KES("1000"), {Type.PAYOUT: KES("5000")})
 BRAND = a_brand(methods=(a_method(limits={"KES": LIMITS}),), limits=BrandLimits(requests_per_second=5))
