@@ -7,14 +7,31 @@ kind of fault at each of them. A day later nothing is claimed, due or undone, an
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from mmo_trio.workers.providers.worker import TRIES_IN_PLACE
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.messages.intents import IntentKind
+from mmo_sansio.testing import START, a_transaction, ledger_with, numbered_reference
+from mmo_sansio.values.clock import SECOND, Span, later
+from mmo_sansio.values.model import Stage
+from mmo_trio.engine.engine import Engine, Outbox
+from mmo_trio.storage.memory.state import MemoryState
+from mmo_trio.storage.memory.store import open_memory
+from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.providers.worker import TRIES_IN_PLACE, ProviderWorker
+from mmo_trio.workers.scheduler import Scheduler
+from tests.runtime.workers.providers.test_worker import PlainProvider
+from tests.runtime.workers.test_dispatcher import DispatcherWorld
+from tests.support.operator_world import VirtualClock as OperatorClock
+from tests.support.operator_world import now
 from tests.support.planted_faults import UNANSWERED, Fault, Planter, World
 
 PLACES_MIN = 35
@@ -70,3 +87,51 @@ async def test_wherever_a_fault_is_planted_nothing_is_claimed_due_or_undone_a_da
             assert planter.left < times, f"nothing was planted: {place}"
     print(f"{fault.value}: planted at {len(places)} places: {', '.join(places)}")
     assert wrong == {}
+
+
+@pytest.mark.spec("S3", "S5")
+@pytest.mark.finding("rules-6")
+async def test_after_a_restart_every_payment_that_has_expired_unasked_is_asked(autojump_clock: MockClock) -> None:
+    """The morning after an outage: the first process lives for two seconds, and asks about 20 of 100."""
+    payments = [numbered_reference(number) for number in range(100)]
+    overdue, expired = later(START, Span(SECOND)), later(START, Span(2 * SECOND))
+    memory = MemoryState(
+        ledger=ledger_with(
+            *(
+                a_transaction(
+                    Stage.AWAITING_RESULT,
+                    gateway_reference=each,
+                    merchant_reference=each,
+                    wake_at=overdue,
+                    expires_at=expired,
+                )
+                for each in payments
+            )
+        )
+    )
+    asked: list[list[str]] = []
+
+    async def answers(request: HttpRequest) -> HttpResponse:
+        await trio.lowlevel.checkpoint()
+        asked[-1].append(request.target.decode())
+        return HttpResponse(200)
+
+    await trio.sleep(10)
+    for lasts_s in (2, 60):
+        asked.append([])
+        async with open_memory(memory) as store, trio.open_nursery() as nursery:
+            outbox, clock = Outbox(), OperatorClock()
+            engine = Engine(store, clock, outbox)
+            worker = ProviderWorker(engine.submit, {"test": PlainProvider()}, lambda _: answers, lambda _: answers, now)
+            idle: Any = DispatcherWorld(room=Counter(acme=1_000))
+            dispatcher = Dispatcher(store, worker, idle, idle)
+            outbox.subscribe(dispatcher.dispatch)
+            scheduler = Scheduler(store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.time)
+            await nursery.start(engine.run)
+            await nursery.start(partial(worker.run, drain=trio.Event()))
+            await nursery.start(scheduler.run)
+            await trio.sleep(lasts_s)
+            nursery.cancel_scope.cancel()
+    assert 0 < len(asked[0]) < len(payments)
+    assert sorted({*asked[0], *asked[1]}) == payments
+    assert [key for key in memory.ledger.intents if key[1] is IntentKind.POLL] == []
