@@ -20,7 +20,7 @@ _INVISIBLE: Final = re.compile(f"[{_CONTROL_CHARACTERS}{_DIRECTIONS}{_LINE_ENDS}
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _SIGNS: Final = r"=+\-@\u207a\u207c\u208a\u208c\u2212\ufe62-\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20"
 """With those of full, small or raised width, which mean the same to some programs."""
-_FORMULA: Final = re.compile(rf"(^|[;\t\r\n])(\s*)(?=[{_SIGNS}])")
+_FORMULA: Final = re.compile(rf"(^|[;\t\r\n])([^\S\t\r\n]*+)(?=[{_SIGNS}])")
 """Where a formula may begin: at the start, and behind what many programs take for the end of a cell."""
 
 

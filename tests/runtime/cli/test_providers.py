@@ -86,7 +86,7 @@ def test_a_person_cannot_count_a_receipt_twice(data: Path) -> None:
     words = ("--succeeded", "--reason", "stuck", "--evidence", "line 7", "--data", data)
     said = mmo("tx", "resolve", OLD, "--provider-reference", "SFC123XYZ9", *words)
     assert said.exit_code == 1
-    assert f"The provider's reference SFC123XYZ9 is the receipt of the deposit {a.UNUSED_REFERENCE}." in said.stderr
+    assert f"The receipt SFC123XYZ9 is the one of {a.UNUSED_REFERENCE}." in said.stderr
     done = as_json("tx", "resolve", OLD, "--provider-reference", "SFC123XYZ8", *words)["transaction"]
     assert (done["status"], done["providerReference"]) == ("success", "SFC123XYZ8")
 

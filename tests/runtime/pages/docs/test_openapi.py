@@ -191,7 +191,7 @@ def test_the_page_shows_patterns_and_the_limits_of_labels() -> None:
     endpoints = {each.body_schema: each for each in build_reference(DOCUMENT).endpoints}
     members = {each.name: each for each in endpoints["WebPayinRequest"].body}
     party = {each.name: each for each in members["payer"].members}
-    assert party["msisdn"].constraints == "3 to 20 characters; matches `^\\+?[0-9]+$`"
+    assert party["msisdn"].constraints == "3 to 20 characters; matches `^\\+?[1-9][0-9]*$`"
     assert "without spaces or hyphens" in party["msisdn"].description
     assert "at most 320 characters; matches `^" in party["email"].constraints
     labels = members["labels"]
