@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from click.testing import CliRunner, Result
 
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.testing import builders as a
+from mmo_sansio.testing.builders import numbered_reference
+from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli import main
@@ -90,6 +93,27 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path, name: str) -> N
     assert (done.exit_code, "Traceback" in done.stderr) == (2, False), done.stderr
     assert f"Error: {tmp_path / name}" in done.stderr
     assert "remove" in done.stderr
+
+
+@pytest.mark.finding("audit-http-6")
+def test_a_check_goes_on_past_damage_and_names_each_damaged_row(tmp_path: Path) -> None:
+    whole, torn, turned = (numbered_reference(each) for each in (1, 2, 3))
+    creations = [a.a_create_payment(each, merchant_reference=each, page_token=each) for each in (whole, torn, turned)]
+    fill_sandbox(tmp_path, [*creations, a.a_deposit(trust=DepositTrust.UNCONFIRMED)])
+    with sqlite3.connect(tmp_path / "gateway.db") as connection:
+        damage = "UPDATE transactions SET {0} = substr({0}, 1, 40) WHERE gateway_reference = ?"
+        connection.execute(damage.format("order_row"), [torn])
+        connection.execute(damage.format("progress"), [turned])
+        connection.execute("UPDATE deposit_claims SET claim = substr(claim, 1, 40)")
+    connection.close()
+    done = mmo("db", "check", "--data", tmp_path)
+    assert done.exit_code == 1, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        "claim DEP-1 of provider test: a stored row is damaged",
+        f"transaction {torn}: a stored row is damaged",
+        f"transaction {turned}: a stored row is damaged",
+    ]
+    assert "3 faults: restore a backup" in done.stderr
 
 
 @pytest.mark.finding("hostile-F13")

@@ -87,7 +87,7 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
         damage, misdated = target.with_store(partial(_find_faults, target))
-        unplaced = target.with_store(_find_rows_without_partition)
+        unplaced = () if damage else target.with_store(_find_rows_without_partition)
         contents = {} if copy is None or damage else target.with_store(partial(_find_contents, target))
     faults = (*damage, *misdated)
     if as_json:
@@ -269,9 +269,9 @@ async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, ob
 
 
 async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[str], Sequence[str]]:
-    """Return a sentence for each damage, and for each time that a wrong clock wrote."""
+    """Return a sentence for each damage, and for each time that a wrong clock wrote, unless there is damage."""
     await store.check()
-    damage = await store.integrity_errors() if isinstance(store, _IntegrityCheckedStore) else ()
-    if not damage:
-        await check_master_key(store, target.settings.keys.master_key_file, now=target.clock().now())
-    return damage, (await _find_clock_errors(store, target.clock())).sentences()
+    if isinstance(store, _IntegrityCheckedStore) and (damage := await store.integrity_errors()):
+        return damage, ()
+    await check_master_key(store, target.settings.keys.master_key_file, now=target.clock().now())
+    return (), (await _find_clock_errors(store, target.clock())).sentences()

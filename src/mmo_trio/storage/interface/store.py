@@ -44,6 +44,10 @@ class OutcomeUnknown(Exception):
 class StoreCorrupt(Exception):
     """Stored data is damaged; nothing was made of it, and repeating the request does not help."""
 
+    def __init__(self, damage: str, remedy: str = "restore a backup, or run `mmo db check`") -> None:
+        super().__init__(f"{damage}: {remedy}")
+        self.damage = damage
+
 
 class StoreUnusable(Exception):
     """The store can't be opened as it is; the message says why and names the remedy."""

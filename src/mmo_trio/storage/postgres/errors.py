@@ -155,7 +155,7 @@ def translate_error(error: Exception) -> Exception:
         case PostgresErrorKind.UNCONFIRMED:
             return OutcomeUnknown(f"PostgreSQL: {line}")
         case PostgresErrorKind.CORRUPT:
-            return StoreCorrupt(f"PostgreSQL: {line}: restore a backup, or run `mmo db check`")
+            return StoreCorrupt(f"PostgreSQL: {line}")
         case PostgresErrorKind.UNUSABLE if remedy is not None:
             return StoreUnusable(f"PostgreSQL: {line}")
         case PostgresErrorKind.UNUSABLE:

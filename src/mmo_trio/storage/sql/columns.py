@@ -101,4 +101,4 @@ def transaction_row_error(row: Sequence[Any]) -> str | None:
             return None
         return f"transaction {row[0]}: its columns or its object differ from it"
     except (StoreCorrupt, ValueError, TypeError, LookupError) as error:
-        return f"transaction {row[0]}: {error}"
+        return f"transaction {row[0]}: {error.damage if isinstance(error, StoreCorrupt) else error}"

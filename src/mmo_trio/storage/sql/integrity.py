@@ -33,19 +33,19 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
         try:
             parse_brand(brand)
         except StoreCorrupt as error:
-            found.append(f"brand {id}: {error}")
+            found.append(f"brand {id}: {error.damage}")
     for brand, breaker in (
         yield from execute(f"SELECT brand, breaker FROM {schema.breaker_table} WHERE breaker IS NOT NULL")
     ):
         try:
             parse_breaker(breaker)
         except StoreCorrupt as error:
-            found.append(f"breaker of brand {brand}: {error}")
+            found.append(f"breaker of brand {brand}: {error.damage}")
     for provider, receipt, claim in (yield from execute("SELECT provider, receipt, claim FROM deposit_claims")):
         try:
             parse_claim(claim)
         except StoreCorrupt as error:
-            found.append(f"claim {receipt} of provider {provider}: {error}")
+            found.append(f"claim {receipt} of provider {provider}: {error.damage}")
     for description, rows_from in _violations(schema).items():
         [(count,)] = yield from execute(f"SELECT count(*) FROM {rows_from}")
         if count:

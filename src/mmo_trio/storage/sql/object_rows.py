@@ -56,7 +56,7 @@ def parse_object(row: bytes) -> bytes:
     try:
         return zlib.decompressobj(_WINDOW_BITS, _DICTIONARY).decompress(without_checksum(row))
     except zlib.error as error:
-        raise StoreCorrupt("a stored transaction object can't be read: run `mmo db check`") from error
+        raise StoreCorrupt("a stored transaction object can't be read") from error
 
 
 def object_of_row(row: Sequence[bytes | None]) -> bytes:

@@ -35,7 +35,7 @@ def without_checksum(row: bytes) -> bytes:
     """Return the content of a row; raises StoreCorrupt when it isn't what was written."""
     content = row[CHECKSUM_BYTES:]
     if row[:CHECKSUM_BYTES] != b"%08x" % crc32(content):
-        raise StoreCorrupt("a stored row is damaged: restore a backup, or run `mmo db check`")
+        raise StoreCorrupt("a stored row is damaged")
     return content
 
 
@@ -340,7 +340,7 @@ def parse_brand(row: str) -> model.Brand:
             appearance=_parse_appearance(*fields["appearance"]),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise StoreCorrupt("a stored brand can't be read: run `mmo brands apply` again") from error
+        raise StoreCorrupt("a stored brand can't be read", "run `mmo brands apply` again") from error
 
 
 def _serialize_appearance(look: model.PageAppearance) -> tuple[str | None, str | None, str | None, str | None]:

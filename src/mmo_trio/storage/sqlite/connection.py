@@ -95,7 +95,7 @@ def raise_translated(error: sqlite3.Error) -> NoReturn:
     if code in _TRANSIENT_CODES or code in _RECONNECT_CODES:
         raise StoreUnavailable(f"SQLite: {error}") from error
     if code in _CORRUPTION_CODES:
-        raise StoreCorrupt(f"SQLite: {error}: restore a backup, or run `mmo db check`") from error
+        raise StoreCorrupt(f"SQLite: {error}") from error
     raise error
 
 

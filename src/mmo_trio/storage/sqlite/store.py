@@ -246,7 +246,12 @@ class SqliteStore(SqlStore):
                 pages = [row[0] for row in connection.execute("PRAGMA integrity_check")]
                 found = [] if pages == ["ok"] else [f"SQLite finds: {each}" for each in pages]
                 run = partial(run_statement, connection)
-                return [*found, *run_query(integrity_errors(SQLITE_SCHEMA), run)]
+                try:
+                    return [*found, *run_query(integrity_errors(SQLITE_SCHEMA), run)]
+                except sqlite3.DatabaseError:
+                    if not found:
+                        raise
+                    return found  # Behind a damaged page there may be no row to name.
             finally:
                 connection.close()
 
