@@ -1,8 +1,8 @@
 """Decides which API key a callback or QR code carries, and when nothing may be sent (A4).
 
-A delivery carries the brand's oldest key in use, as it is at that moment. The maker of the payment chose where the
-delivery goes; so nothing is sent for a payment of a key that is known to somebody else, as it would bring the thief the
-next key.
+A delivery carries the key that made the payment while that is in use, else the brand's oldest one in use, as they are
+at that moment. The maker of the payment chose where the delivery goes; so nothing is sent for a payment of a key that
+is known to somebody else, as it would bring the thief the next key.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def select_delivery_key(record: BrandRecord | None, order: Order, url: str) -> S
         return NO_API_KEY
     if order.flow is Flow.PUSH:  # Nobody requested it; it goes to the URL of the brand's configuration.
         return in_use[0]
-    return _maker_refusal(record.keys, order) or _host_refusal(record.brand, url) or in_use[0]
+    maker = next((key for key in in_use if str(key.id) == order.api_key_id), in_use[0])
+    return _maker_refusal(record.keys, order) or _host_refusal(record.brand, url) or maker
 
 
 def _host_refusal(brand: Brand, url: str) -> DeliveryRefused | None:
@@ -71,10 +72,11 @@ def _maker_refusal(keys: Sequence[StoredApiKey], order: Order) -> DeliveryRefuse
 
 def keys_disclosed_through(leaked: StoredApiKey, keys: Sequence[StoredApiKey], *, now: Instant) -> list[StoredApiKey]:
     """Return the keys that may have been sent to the thief of the leaked one: those that were the brand's oldest key in
-    use at some time since the leaked one was added, as callbacks of its payments carried them.
+    use at some time since the leaked one was retired, as callbacks of its payments carried them. While it was in use
+    they carried itself.
 
     `keys` are all keys of the brand, the oldest first; keys that are themselves marked as leaked are left out."""
-    disclosed, none_older_since = [], leaked.added_at
+    disclosed, none_older_since = [], now if leaked.retired_at is None else leaked.retired_at
     for key in keys:
         in_use_until = now if key.retired_at is None else key.retired_at
         was_oldest = max(none_older_since, key.added_at) < in_use_until

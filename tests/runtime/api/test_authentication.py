@@ -187,18 +187,26 @@ def order_of(of: str = "acme", key_id: str | None = None, **members: Any) -> Ord
 
 
 @pytest.mark.spec("A4")
-async def test_a_callback_carries_the_oldest_key_not_retired_as_it_is_now(store: MemoryStore) -> None:
+async def test_a_callback_carries_the_key_of_its_payment_while_that_is_in_use_else_the_oldest(
+    store: MemoryStore,
+) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
-    assert await authenticator.delivery_key(order_of(), URL) == SECRET.encode()
-    newer = await create_key(store, RING, "acme", now=Instant(2))
+    first, second = SECRET.encode(), (await create_key(store, RING, "acme", now=Instant(2))).encode()
+    third = (await create_key(store, RING, "acme", now=Instant(2))).encode()
     keys = [key.id for key in await keys_of(store, "acme")]
-    for maker in (None, *map(str, keys)):
-        assert await authenticator.delivery_key(order_of(key_id=maker), URL) == SECRET.encode()
+
+    async def carried() -> list[object]:
+        """The keys of callbacks of payments that no key on record, and each of the three, has made, and of a push."""
+        orders = [order_of(key_id=maker) for maker in (None, *map(str, keys))]
+        return [await authenticator.delivery_key(each, URL) for each in (*orders, order_of(flow=Flow.PUSH))]
+
+    assert await carried() == [first, first, second, third, first]
     assert await store.admin.retire_key("acme", keys[0], now=Instant(3))
-    for maker in (None, *map(str, keys)):
-        assert await authenticator.delivery_key(order_of(key_id=maker), URL) == newer.encode()
-    assert await store.admin.retire_key("acme", keys[1], now=Instant(4))
-    assert await authenticator.delivery_key(order_of(), URL) is NO_API_KEY
+    assert await carried() == [second, second, second, third, second]
+    assert await store.admin.retire_key("acme", keys[2], now=Instant(4))
+    assert await carried() == [second, second, second, second, second]
+    assert await store.admin.retire_key("acme", keys[1], now=Instant(5))
+    assert await carried() == [NO_API_KEY] * 5
     assert await authenticator.delivery_key(order_of("nobody"), URL) is NO_API_KEY
 
 
@@ -240,11 +248,13 @@ def test_the_keys_that_callbacks_brought_to_the_owner_of_a_leaked_one() -> None:
 
     assert disclosed(1, key(1, 0)) == []
     assert disclosed(1, key(1, 0), key(2, 10)) == [], "callbacks carried the leaked key itself"
-    assert disclosed(2, key(1, 0), key(2, 10)) == [1]
-    assert disclosed(2, key(1, 0, retired=5), key(2, 10)) == [], "it was retired before the leaked one was made"
+    assert disclosed(2, key(1, 0), key(2, 10)) == []
+    assert disclosed(2, key(1, 0), key(2, 10, retired=20)) == [1], "the plain retirement brought the oldest one"
+    assert disclosed(2, key(1, 0, retired=15), key(2, 10, retired=20)) == [], "it was retired before"
     assert disclosed(1, key(1, 0, retired=20), key(2, 10)) == [2], "the plain retirement brought the next one"
     assert disclosed(1, key(1, 0, retired=20, leaked=90), key(2, 10, retired=30), key(3, 15)) == [2, 3]
-    assert disclosed(3, key(1, 0, leaked=50, retired=50), key(2, 10), key(3, 15)) == [2]
+    assert disclosed(3, key(1, 0, leaked=50, retired=50), key(2, 10), key(3, 15)) == []
+    assert disclosed(3, key(1, 0, leaked=50, retired=50), key(2, 10), key(3, 15, retired=20)) == [2]
 
 
 @pytest.mark.spec("C8")

@@ -198,13 +198,14 @@ def test_a_key_is_retired_as_leaked_and_the_keys_that_it_disclosed_are_named(dat
     done = mmo("brands", "key", "retire", "acme", second, "--leaked", "--data", data)
     assert done.exit_code == 0
     assert "Nothing more is sent for payments that were made with it" in done.stderr
-    assert f"may have carried these keys: {first}. Retire them as leaked, too." in done.stderr
+    assert "may have carried" not in done.stderr, "while it was in use they carried itself"
     again = mmo("brands", "key", "retire", "acme", second, "--leaked", "--data", data)
     assert again.exit_code == 1
     assert f"not yet marked as leaked are: {first}, {third}" in again.stderr
     assert mmo("brands", "key", "retire", "acme", first, "--data", data).exit_code == 0
     late = mmo("brands", "key", "retire", "acme", first, "--leaked", "--data", data)
     assert late.exit_code == 0, "also when it is retired already"
+    assert f"may have carried these keys: {third}. Retire them as leaked, too." in late.stderr
     keys = as_json("brands", "show", "acme", "--data", data)["keys"]
     assert [each["leakedAt"] is not None for each in keys] == [True, True, False]
     assert [each["retiredAt"] is not None for each in keys] == [True, True, False]

@@ -114,7 +114,7 @@ async def test_a_retired_key_is_refused_within_sixty_seconds(sandbox: Running) -
 
 
 @pytest.mark.spec("A4", "K1")
-async def test_keys_rotate_with_overlap_and_callbacks_carry_the_oldest_in_use(sandbox: Running) -> None:
+async def test_keys_rotate_with_overlap_and_callbacks_carry_the_key_of_their_payment(sandbox: Running) -> None:
     merchant, new_key = sandbox.merchant, "the-key-that-comes-after"
     received: list[ReceivedRequest] = []
     async with trio.open_nursery() as nursery:
@@ -135,15 +135,16 @@ async def test_keys_rotate_with_overlap_and_callbacks_carry_the_oldest_in_use(sa
         assert_problem(await renewed.create(), 401, "unauthorized")
         async with brand_admin(sandbox) as administration:
             await administration.add_key("demo", new_key)
-            overlap = (await renewed.accepted(resultUrl=merchant.result_url))["gatewayReference"]
-            await merchant.accepted()
-            await sandbox.callback_for(overlap)  # This receiver believes the old key only.
+            overlap = (await renewed.accepted())["gatewayReference"]
+            before = (await merchant.accepted())["gatewayReference"]
+            await sandbox.callback_for(before)  # Each receiver believes one of the keys only.
+            assert (await sandbox.outcome_of(overlap))["outcome"] == "delivered"
             assert sandbox.refused == []
             await administration.retire_key("demo", merchant.key)
 
         after = (await renewed.accepted())["gatewayReference"]
         assert (await sandbox.outcome_of(after))["outcome"] == "delivered"
-        assert [each.gateway_reference for each in received] == [after]
+        assert [each.gateway_reference for each in received] == [overlap, after]
         nursery.cancel_scope.cancel()
 
 

@@ -183,7 +183,7 @@ def key() -> None:
 @target_options
 @json_option
 def add(brand: str, target: CommandTarget, as_json: bool) -> None:
-    """Make another key, which is shown this once. Callbacks carry the oldest key in use."""
+    """Make another key, which is shown this once. Callbacks carry the key that made their payment."""
     now = target.clock().now()
 
     async def create(store: Store) -> str:
@@ -197,7 +197,7 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
         print_json({"brand": brand, "apiKey": api_key})
     else:
         click.echo(api_key)
-    print_status("It is not shown again. Callbacks carry the oldest key in use until that is retired.")
+    print_status("It is not shown again. Callbacks of payments that are made with it carry it: accept both keys first.")
 
 
 @key.command()
@@ -211,7 +211,7 @@ def retire(brand: str, key: str, leaked: bool, target: CommandTarget) -> None:
     """Retire a key, given by its number (`mmo brands show`) or by itself.
 
     When the command ends, every process rejects it. Payments that were made with it go on, and their callbacks carry
-    the next key: if somebody else knows the key, --leaked ends them, also for a key that is retired already.
+    the oldest key in use: if somebody else knows the key, --leaked ends them, also for a key that is retired already.
     """
     digests = [] if key.isdecimal() else target.keyring().digests(key.encode())
     now = target.clock().now()
