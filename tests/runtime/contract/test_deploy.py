@@ -115,6 +115,7 @@ def test_what_shall_wake_somebody_is_there() -> None:
     for placed in re.findall(r"mmo [a-z]+ [a-z]+", str(rules())):
         assert placed in {
             "mmo tx list",
+            "mmo db restored",
             "mmo providers check",
             "mmo providers disable",
             "mmo providers list",
