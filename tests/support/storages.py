@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from attrs import Factory, define
@@ -12,7 +13,9 @@ from attrs import Factory, define
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.storage.open_store import open_store
-from tests.support.postgres_server import DatabaseServer
+
+if TYPE_CHECKING:  # Its libraries change asyncio's event loop, which the browser's tests use.
+    from tests.support.postgres_server import DatabaseServer
 
 
 @define(eq=False)
