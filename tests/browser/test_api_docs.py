@@ -182,7 +182,7 @@ def test_what_search_and_trial_look_like(page: Page, sandbox: Sandbox) -> None:
     screenshot(page, "api-docs-search")
     show(page, sandbox, "/docs/try/createDirectPayin", height=640)
     body = page.locator("textarea").input_value()
-    page.locator("textarea").fill(body.replace("254700000007", "0712"))
+    page.locator("textarea").fill(body.replace("254700000007", "2547"))
     page.get_by_label("method").fill("mpesa_kee")
     page.get_by_role("button", name="Send the request").click()
     expect(page.get_by_role("status")).to_contain_text("Answer 400")

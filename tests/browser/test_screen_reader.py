@@ -111,7 +111,7 @@ def test_a_listener_proposes_a_change_and_another_applies_it(browser: Browser, o
         assert wrong.properties["invalid"] == "true"
         assert wrong.description == 'It must be a decimal number such as 150.00. Write it like "10.50".'
         ann.check()
-        ann.write("Max KES", "100", within="group:mpesa_ke")
+        ann.write("Max KES", "200000", within="group:mpesa_ke")
         ann.press("button", "Propose the change")
         ann.expect("Change", "Proposed", "ann", "Reason", "fewer large payments", "Another user has to apply it.")
         ann.check()
@@ -124,6 +124,7 @@ def test_a_listener_proposes_a_change_and_another_applies_it(browser: Browser, o
         abe.press("button", "Apply the change")
         abe.expect(f"Change {number} of Demo", "applied", "Applied", "abe")
         abe.check()
+        abe.write("Why", "the campaign is over")
         abe.press("button", "Go back to the version before")
         abe.expect(f"Change {number} of Demo", "reverted", "Reverted", "abe")
         abe.check()
