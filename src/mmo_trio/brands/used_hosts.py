@@ -10,9 +10,10 @@ from attrs import Factory, define
 
 from mmo_sansio.http.egress_rules import parse_url
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import Status, Transaction
+from mmo_trio.brands.delivery_key import keys_to_vouch
 from mmo_trio.storage.interface.admin import AdminStore
-from mmo_trio.storage.interface.admin_types import PaymentFilter
+from mmo_trio.storage.interface.admin_types import BrandRecord, PaymentFilter, StoredApiKey
 
 PAYMENTS_READ_MAX = 5_000
 """The newest payments of a brand that count; so many are read at most."""
@@ -40,6 +41,23 @@ class UsedHosts:
                 read_at, known = self._monotonic(), keys_by_host(await _newest_payments(self._store, brand))
                 self._known[brand] = known, read_at
         return bool(keys & known.get(host, set()))
+
+
+async def open_hosts(store: AdminStore, record: BrandRecord, maker: StoredApiKey) -> Mapping[str, bool]:
+    """Return the hosts to which results of payments that this key made are still to go, each with whether they are held
+    back once the key is retired."""
+    brand, newest = record.brand.id, await _newest_payments(store, record.brand.id)
+    recorded = await store.callbacks(brand=brand, limit=2 * PAYMENTS_READ_MAX)
+    concluded = {each.gateway_reference for each in recorded}
+    pending = await store.find_transactions(brand=brand, status=Status.PENDING, limit=PAYMENTS_READ_MAX)
+    ended = (each for each in newest if each.status is not Status.PENDING and each.reference not in concluded)
+    is_open = keys_by_host([*pending, *ended])
+    used, vouching = keys_by_host(newest), keys_to_vouch(record, maker)
+    return {
+        host: vouching is not None and not vouching & used.get(host, set())
+        for host, keys in sorted(is_open.items())
+        if str(maker.id) in keys
+    }
 
 
 def keys_by_host(payments: Iterable[Transaction]) -> Mapping[str, Set[str]]:
