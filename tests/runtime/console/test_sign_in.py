@@ -10,6 +10,8 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.console.passwords import hash_password
 from mmo_trio.console.sign_in_limit import FAILURES_PER_NETWORK_MAX, FAILURES_PER_PAIR_MAX
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
+from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
 from tests.support.sandbox_gateway import Running, Serve
@@ -113,6 +115,22 @@ async def test_too_many_tries_have_to_wait_whoever_is_tried(person: ConsoleBrows
         assert refused.status == 429
         assert int(refused.headers["retry-after"]) > 0
     assert (await person.sign_in("ann")).status == 303
+
+
+@pytest.mark.finding("audit-8")
+@pytest.mark.parametrize("method", ["sign_in_attempts", "record_sign_in_attempt", "forget_sign_in_attempts"])
+async def test_nobody_signs_in_while_attempts_can_not_be_counted(
+    person: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailable("The store does not answer.")
+
+    monkeypatch.setattr(SqlAdminStore, method, fail)
+    answer = await person.sign_in("ada")
+    assert (answer.status, answer.headers["retry-after"]) == (503, "2")
+    assert (await person.get("/")).status == 303
+    monkeypatch.undo()
+    assert (await person.sign_in("ada")).status == 303
 
 
 async def test_the_addresses_of_one_ipv6_subscriber_share_a_limit(
