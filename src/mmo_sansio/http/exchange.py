@@ -32,8 +32,8 @@ class DeliveryOutcome(StrEnum):
     BREAKER_OPEN = "breaker_open"
     """The merchant's breaker was open; nothing was connected."""
     KEY_REVOKED = "key_revoked"
-    """The API key that made the payment was retired as leaked, or removed; nothing was connected (A4). The breaker does
-    not count it."""
+    """The API key that made the payment was retired as leaked, or removed, or was retired and no other key has used the
+    host; nothing was connected (A4). The breaker does not count it."""
 
 
 @frozen

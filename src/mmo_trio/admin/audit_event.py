@@ -18,9 +18,9 @@ def audit_event(at: Instant, actor: str, action: str, about: str = "", **detail:
         for name, value in detail.items()
         if value is not None
     }
-    return AuditEvent(at, _replace_unprintable(actor), action, _replace_unprintable(about), json.dumps(members))
+    return AuditEvent(at, replace_unprintable(actor), action, replace_unprintable(about), json.dumps(members))
 
 
-def _replace_unprintable(text: str) -> str:
+def replace_unprintable(text: str) -> str:
     """Replace control characters and characters that a store can't store."""
     return "".join(each if each.isprintable() else "?" for each in text[:300])

@@ -11,9 +11,16 @@ from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
 from mmo_trio.api.wrong_key_budget import WrongKeyBudget
-from mmo_trio.brands.delivery_key import DeliveryRefused, select_delivery_key
+from mmo_trio.brands.delivery_key import (
+    HOST_NOT_VOUCHED_FOR,
+    DeliveryRefused,
+    keys_to_vouch,
+    maker_of,
+    select_delivery_key,
+)
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing, SealError
+from mmo_trio.brands.used_hosts import UsedHosts
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import Store
@@ -63,6 +70,7 @@ class Authenticator:
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
         self._reload_master_keys = reload_master_keys
         self._wrong_keys = WrongKeyBudget()
+        self._used_hosts = UsedHosts(store.admin, monotonic)
         self._verified: dict[bytes, VerifiedKey] = {}
 
     async def verify(self, key: bytes, find_address: Callable[[], str]) -> VerifiedKey | None:
@@ -103,9 +111,16 @@ class Authenticator:
         sent (A4). It is never cached.
 
         Raises StoreUnavailable, and SealError when the key was sealed with another master key."""
-        selected = select_delivery_key(await self._store.brand_record(order.brand), order, url)
+        record = await self._store.brand_record(order.brand)
+        selected = select_delivery_key(record, order, url)
         if isinstance(selected, DeliveryRefused):
             return selected
+        assert record is not None, "it has the selected key"
+        maker = maker_of(order, record.keys)
+        if maker is not None and maker.retired_at is not None:
+            vouching = keys_to_vouch(record, maker)
+            if vouching is not None and not await self._used_hosts.is_used(order.brand, url, vouching):
+                return HOST_NOT_VOUCHED_FOR
         try:
             return self._keyring.unseal(order.brand, selected.sealed)
         except SealError:

@@ -2,12 +2,13 @@
 
 A delivery carries the key that made the payment while that is in use, else the brand's oldest one in use, as they are
 at that moment. The maker of the payment chose where the delivery goes; so nothing is sent for a payment of a key that
-is known to somebody else, as it would bring the thief the next key.
+is known to somebody else, as it would bring the thief the next key. For a payment of a key that was just retired,
+nothing is sent to hosts that no other key has used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from attrs import frozen
 
@@ -38,6 +39,10 @@ KEY_MAY_BE_LEAKED = DeliveryRefused(
 KEY_REMOVED = DeliveryRefused(
     DeliveryOutcome.KEY_REVOKED, "Nothing was sent for this payment, as its key was removed together with the brand."
 )
+HOST_NOT_VOUCHED_FOR = DeliveryRefused(
+    DeliveryOutcome.KEY_REVOKED,
+    "Nothing was sent for this payment: its key was retired, and no payment of another key goes to this host.",
+)
 
 
 def select_delivery_key(record: BrandRecord | None, order: Order, url: str) -> StoredApiKey | DeliveryRefused:
@@ -49,8 +54,21 @@ def select_delivery_key(record: BrandRecord | None, order: Order, url: str) -> S
         return NO_API_KEY
     if order.flow is Flow.PUSH:  # Nobody requested it; it goes to the URL of the brand's configuration.
         return in_use[0]
-    maker = next((key for key in in_use if str(key.id) == order.api_key_id), in_use[0])
+    maker = maker_of(order, in_use) or in_use[0]
     return _maker_refusal(record.keys, order) or _host_refusal(record.brand, url) or maker
+
+
+def maker_of(order: Order, keys: Iterable[StoredApiKey]) -> StoredApiKey | None:
+    """Return the one of these keys that made this payment; None when none did, as for a payment nobody requested."""
+    return next((key for key in keys if str(key.id) == order.api_key_id), None)
+
+
+def keys_to_vouch(record: BrandRecord, maker: StoredApiKey) -> Set[str] | None:
+    """Return the ids of the keys that vouch for hosts by payments of their own, once the maker of a payment is retired;
+    None if nobody has to, as the brand's configuration names the hosts."""
+    if record.brand.result_hosts:
+        return None
+    return {str(key.id) for key in record.keys if key.leaked_at is None and key.id != maker.id}
 
 
 def _host_refusal(brand: Brand, url: str) -> DeliveryRefused | None:
@@ -64,7 +82,7 @@ def _maker_refusal(keys: Sequence[StoredApiKey], order: Order) -> DeliveryRefuse
     if order.api_key_id is None:
         leaked = (key for key in keys if key.leaked_at is not None)
         return KEY_MAY_BE_LEAKED if any(key.added_at <= order.created_at for key in leaked) else None
-    maker = next((key for key in keys if str(key.id) == order.api_key_id), None)
+    maker = maker_of(order, keys)
     if maker is None:
         return KEY_REMOVED
     return None if maker.leaked_at is None else KEY_LEAKED

@@ -16,7 +16,6 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.auditing import AuditLog, SecretKeys
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.passwords import PasswordVerifier
-from mmo_trio.console.sign_in_limit import SignInLimiter
 from mmo_trio.engine.engine import Submit
 from mmo_trio.settings import ConsoleSection
 from mmo_trio.storage.interface.store import Store
@@ -81,7 +80,6 @@ class ConsoleContext:
     """Names under which the console may be reached, besides `localhost` and addresses."""
     is_sandbox: bool = False
     """Whether the gateway is a sandbox, which every page says."""
-    sign_in_limiter: SignInLimiter = Factory(SignInLimiter)
     live_streams: OpenStreams = Factory(lambda: OpenStreams(limit=100, limit_per_user=5))
     """Event streams; pages without one stay as they are."""
     exports: OpenStreams = Factory(lambda: OpenStreams(limit=2, limit_per_user=1))

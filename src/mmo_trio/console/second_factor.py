@@ -15,6 +15,7 @@ from mmo_trio.console import totp
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.sessions import client_address, current_user, record_action
+from mmo_trio.console.sign_in_limit import admit_attempt, forgive_failures
 from mmo_trio.storage.interface.admin_types import SecondFactor
 
 ISSUER = "Mobile money gateway"
@@ -107,14 +108,14 @@ async def confirm() -> Response:
     factor = await context.store.admin.second_factor(user.name)
     if factor is None or factor.pending is None:
         raise Conflict("There is no second factor to confirm: begin again.")
-    _check_limit(user.name, now)
+    await _check_limit(user.name, now)
     secret = context.keys.unseal_secret(second_factor_owner(user.name), factor.pending)
     step = totp.matching_step(secret, code, now)
     if step is None:
         await record_action("second_factor_failed", user.actor, address=client_address())
         page = await render_template("enrol.html", qr_code=None, secret=None, fault=WRONG_CODE_TEXT)
         return Response(page, 403)
-    context.sign_in_limiter.record_success(user.name, client_address())
+    await forgive_failures(context.store.admin, user.name, client_address())
     await record_action("second_factor_enrolled", user.actor)
     codes = totp.generate_recovery_codes()
     confirmed = await context.store.admin.confirm_second_factor(
@@ -167,7 +168,7 @@ async def _attempt_to_prove() -> str | None:
     """Check the code that the user sent, or the password of a user without a second factor, so that a session that was
     left open changes nothing. Return what is wrong; None when nothing is. Raises BadRequest, TooManyRequests."""
     user, context = current_user(), console()
-    _check_limit(user.name, context.now())
+    await _check_limit(user.name, context.now())
     factor = await active_factor(user.name)
     if factor is None:
         password = await form_field("password", length_max=256)
@@ -179,18 +180,16 @@ async def _attempt_to_prove() -> str | None:
         if kind is CodeKind.RECOVERY_CODE:
             await record_action("recovery_code_used", user.actor, left=factor.recovery_codes - 1)
     if is_right:
-        context.sign_in_limiter.record_success(user.name, client_address())
+        await forgive_failures(context.store.admin, user.name, client_address())
         return None
     await record_action("second_factor_failed", user.actor, address=client_address())
     return WRONG_PASSWORD_TEXT if factor is None else WRONG_CODE_TEXT
 
 
-def _check_limit(name: str, now: Instant) -> None:
+async def _check_limit(name: str, now: Instant) -> None:
     """Count an attempt as a failure until it succeeds. Raises TooManyRequests."""
-    limiter, address = console().sign_in_limiter, client_address()
-    if wait := limiter.retry_after(name, address, now):
+    if wait := await admit_attempt(console().store.admin, name, client_address(), now):
         raise TooManyRequests(TOO_MANY_ATTEMPTS_TEXT, retry_after=wait // SECOND + 1)
-    limiter.record_failure(name, address, now)
 
 
 async def _render_state(fault: str | None = None) -> str:

@@ -7,10 +7,12 @@ import secrets
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.values.clock import SECOND
+from mmo_trio.admin.audit_event import replace_unprintable
 from mmo_trio.console import second_factor, sessions
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.second_factor import CodeKind
+from mmo_trio.console.sign_in_limit import admit_attempt, forgive_failures
 from mmo_trio.storage.interface.admin_types import ConsoleUser
 
 NAME_CHARACTERS_MAX = 64
@@ -29,15 +31,15 @@ async def show_form() -> Response:
 async def sign_in() -> Response:
     """Begin a session for the right name, password and code of the second factor."""
     await sessions.check_form_token(sessions.derive_form_token(_form_secret()))
-    form, limiter = await request.form, console().sign_in_limiter
-    name = form.get("name", "").strip()[:NAME_CHARACTERS_MAX]
+    form, store = await request.form, console().store.admin
+    # No user's name has unprintable characters, and no store returns all of them as they were.
+    name = replace_unprintable(form.get("name", "").strip()[:NAME_CHARACTERS_MAX])
     address, now = sessions.client_address(), console().now()
-    if wait := limiter.retry_after(name, address, now):
+    # Counted before the check, so that concurrent attempts are limited as well.
+    if wait := await admit_attempt(store, name, address, now):
         response = await _render_form(second_factor.TOO_MANY_ATTEMPTS_TEXT, 429)
         response.headers["Retry-After"] = str(wait // SECOND + 1)
         return response
-    # Counted before the check, so that concurrent attempts are limited as well.
-    limiter.record_failure(name, address, now)
     user = await _find_user(name, form.get("password", ""))
     factor = await second_factor.active_factor(name)
     audit_log = console().audit_log
@@ -52,7 +54,7 @@ async def sign_in() -> Response:
             return await _render_form(WRONG_CREDENTIALS_TEXT, 403)
         if kind is CodeKind.RECOVERY_CODE:
             await audit_log.record(actor, "recovery_code_used", actor, left=factor.recovery_codes - 1)
-    limiter.record_success(name, address)
+    await forgive_failures(store, name, address)
     await audit_log.record(actor, "signed_in", actor, address=address, secondFactor=kind)
     response = redirect_to("overview.show")
     await sessions.begin_session(user, response)

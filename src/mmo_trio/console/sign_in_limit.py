@@ -1,52 +1,51 @@
-"""Limits attempts to sign in for each name and each address (IPv6: each /64), in memory."""
+"""Limits failed attempts to sign in, counted in the store for all processes, by name and network together first."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
-from attrs import Factory, define
+from collections.abc import Sequence
 
 from mmo_sansio.http.ip_rules import subscriber_network
-from mmo_sansio.values.clock import MINUTE, Instant, Span
+from mmo_sansio.values.clock import MINUTE, Instant, Span, earlier
+from mmo_trio.storage.interface.admin import AdminStore
+from mmo_trio.storage.interface.admin_types import SignInAttempt
 
 WINDOW = Span(15 * MINUTE)
-FAILURES_PER_NAME_MAX = 10
-FAILURES_PER_ADDRESS_MAX = 50
-"""Limits of failures within the window. Many users may share one address."""
-
-_KEYS_MAX = 10_000
-
-
-@define
-class SignInLimiter:
-    """Remembers the failures within the window."""
-
-    _failures: OrderedDict[str, list[Instant]] = Factory(OrderedDict)
-
-    def retry_after(self, name: str, address: str, now: Instant) -> Span:
-        """Return the time until this name may be tried from this address; 0 when it may be now."""
-        limits = zip(_keys(name, address), (FAILURES_PER_NAME_MAX, FAILURES_PER_ADDRESS_MAX), strict=True)
-        return max(self._retry_after(key, most, now) for key, most in limits)
-
-    def _retry_after(self, key: str, failures_max: int, now: Instant) -> Span:
-        recent = [at for at in self._failures.get(key, ()) if now - WINDOW < at <= now]
-        return Span(recent[-failures_max] + WINDOW - now if len(recent) >= failures_max else 0)
-
-    def record_failure(self, name: str, address: str, now: Instant) -> None:
-        """Record a failure, or an attempt whose result is not known yet."""
-        for key in _keys(name, address):
-            earlier = self._failures.pop(key, [])
-            self._failures[key] = [at for at in earlier if now - WINDOW < at <= now] + [now]
-        while len(self._failures) > _KEYS_MAX:
-            self._failures.popitem(last=False)
-
-    def record_success(self, name: str, address: str) -> None:
-        """Forget the failures of a name after a success, and one failure of its address."""
-        of_name, of_address = _keys(name, address)
-        self._failures.pop(of_name, None)
-        if failures := self._failures.get(of_address):
-            failures.pop()
+FAILURES_PER_PAIR_MAX = 10
+FAILURES_PER_NAME_MAX = 50
+FAILURES_PER_NETWORK_MAX = 50
+"""Limits of failures within the window: with one name from one network, with one name from anywhere, and from one
+network with any names. Strangers elsewhere have to fail more often to lock a user out; users may share a network."""
 
 
-def _keys(name: str, address: str) -> tuple[str, str]:
-    return f"name:{name}", f"address:{subscriber_network(address)}"
+def retry_after(attempt: SignInAttempt, failures: Sequence[SignInAttempt]) -> Span:
+    """Return the time until this attempt may be made; 0 when it may be now.
+
+    `failures` are the other attempts with its name or from its network, in the order of time."""
+    # The clock of another process may be ahead; after a clock was far ahead nobody is locked for as long.
+    recent = [each for each in failures if abs(each.at - attempt.at) < WINDOW]
+    of_name = [each for each in recent if each.name == attempt.name]
+    of_network = [each for each in recent if each.network == attempt.network]
+    of_pair = [each for each in of_name if each.network == attempt.network]
+    limits = (
+        (of_pair, FAILURES_PER_PAIR_MAX),
+        (of_name, FAILURES_PER_NAME_MAX),
+        (of_network, FAILURES_PER_NETWORK_MAX),
+    )
+    return Span(max(found[-most].at + WINDOW - attempt.at if len(found) >= most else 0 for found, most in limits))
+
+
+async def admit_attempt(store: AdminStore, name: str, address: str, now: Instant) -> Span:
+    """Count an attempt as a failure until `forgive_failures`, and return 0; otherwise return the time to wait."""
+    attempt, since = SignInAttempt(name, subscriber_network(address), now), earlier(now, WINDOW)
+    if wait := retry_after(attempt, await store.sign_in_attempts(name, attempt.network, since=since)):
+        return wait
+    # Judged again once it is counted: of attempts at the same time, in whatever processes, the last one sees all.
+    await store.record_sign_in_attempt(attempt, expire_before=since)
+    others = list(await store.sign_in_attempts(name, attempt.network, since=since))
+    others.remove(attempt)
+    return retry_after(attempt, others)
+
+
+async def forgive_failures(store: AdminStore, name: str, address: str) -> None:
+    """Forget the failures of a name from the network of this address after a success; those of other networks stay."""
+    await store.forget_sign_in_attempts(name, subscriber_network(address))

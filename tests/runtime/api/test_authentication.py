@@ -19,6 +19,7 @@ from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.wrong_key_budget import WRONG_KEYS_BURST
 from mmo_trio.brands.apply import add_key, create_key
 from mmo_trio.brands.delivery_key import (
+    HOST_NOT_VOUCHED_FOR,
     KEY_LEAKED,
     KEY_MAY_BE_LEAKED,
     KEY_REMOVED,
@@ -28,6 +29,7 @@ from mmo_trio.brands.delivery_key import (
 )
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing
+from mmo_trio.brands.used_hosts import READ_AGAIN_AFTER
 from mmo_trio.storage.conformance.inputs import brand
 from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
 from mmo_trio.storage.memory.store import MemoryStore, open_memory
@@ -221,6 +223,41 @@ async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(sto
     assert await authenticator.delivery_key(order_of(key_id=other), URL) == newer.encode()
     assert await authenticator.delivery_key(order_of(flow=Flow.PUSH), URL) == newer.encode()
     assert await authenticator.delivery_key(order_of(key_id="77"), URL) is KEY_REMOVED
+
+
+@pytest.mark.spec("A4")
+async def test_after_a_plain_retirement_nothing_is_sent_to_hosts_that_no_other_key_has_used(store: MemoryStore) -> None:
+    now = Clock()
+    authenticator = Authenticator(store, RING, monotonic=now)
+    await store.admin.save_brands([evolve(brand("acme"), result_hosts=())])
+    newer = (await create_key(store, RING, "acme", now=Instant(20))).encode()
+    await create_key(store, RING, "acme", now=Instant(20))
+    retired, other, leaked = (str(key.id) for key in await keys_of(store, "acme"))
+    payments = (await store._open_state()).ledger.transactions
+
+    def pay(reference: str, **members: Any) -> None:
+        payments[reference] = a_transaction(gateway_reference=reference, brand="acme", **members)
+
+    async def carried(maker: str | None = retired, url: str = URL, **members: Any) -> object:
+        return await authenticator.delivery_key(order_of(key_id=maker, **members), url)
+
+    pay("its own", api_key_id=retired, result_url=URL)
+    pay("of a leaked key", api_key_id=leaked, result_url=URL)
+    pay("of nobody", api_key_id=None, result_url=URL)
+    pay("elsewhere", api_key_id=other, result_url="https://a.example/")
+    assert await carried() == SECRET.encode(), "it is in use"
+    assert await store.admin.mark_key_leaked("acme", int(leaked), now=Instant(30))
+    assert await store.admin.retire_key("acme", int(retired), now=Instant(30))
+    assert await carried() is HOST_NOT_VOUCHED_FOR
+    assert await carried(other) == newer
+    assert await carried(flow=Flow.PUSH, maker=None) == newer
+    assert await carried(url="https://a.example:8443/x") == newer
+    pay("the first with the next key", api_key_id=other, display_qr_url=URL)
+    now.now = later(now.now, READ_AGAIN_AFTER)
+    assert await carried() == newer
+    assert await carried(url="https://b.example/") is HOST_NOT_VOUCHED_FOR
+    await store.admin.save_brands([evolve(brand("acme"), result_hosts=("b.example",))])
+    assert await carried(url="https://b.example/") == newer, "staff have named the host"
 
 
 @pytest.mark.finding("security-2")

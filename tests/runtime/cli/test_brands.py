@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,14 +15,16 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 from click.testing import CliRunner, Result
 
-from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
+from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli import main
 from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.storage.conformance.driver import after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference
+from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.open_store import open_store
 from tests.support.mmo_process import FREE_PORTS
 from tests.support.time_limits import HANGS_AFTER_S
@@ -187,6 +190,64 @@ def test_a_key_is_added_shown_once_and_retired(data: Path) -> None:
     assert last.exit_code == 0
     assert "no key any more" in last.stderr
     assert mmo("brands", "key", "add", "nobody", "--data", data).exit_code == 1
+
+
+def paid_with_each_key(data: Path, *paid: tuple[int, str, bool]) -> None:
+    """Payments of acme, each made with a key, with results for a host, and told to the merchant or still pending."""
+
+    async def create() -> None:
+        async with open_store(f"sqlite:///{data / 'gateway.db'}", serving=False, create=False) as store:
+            for number, (key, host, is_told) in enumerate(paid):
+                made = creation(number)
+                draft = evolve(made.draft, result_url=f"https://{host}:8443/results?n={number}")
+                steps: list[Input] = [evolve(made, draft=draft, api_key_id=str(key))]
+                if is_told:
+                    attempt = DeliveryAttempt(DeliveryOutcome.DELIVERED, draft.result_url or "", 204)
+                    steps += [BeginSubmission(reference(number)), succeeded(number)]
+                    steps.append(CallbackConcluded(reference(number), attempt))
+                for each in steps:
+                    await submit_batch(store, (each, after_noon(number)))
+
+    trio.run(create)
+
+
+def retire_at_a_terminal(data: Path, key: int, answer: bytes, *options: str) -> tuple[int, str]:
+    """The exit code and what is shown; the answer is typed."""
+    terminal, end = os.openpty()
+    try:
+        os.write(terminal, answer)
+        words = [sys.executable, "-m", "mmo_trio.cli", "brands", "key", "retire", "acme", str(key), *options]
+        words += ["--data", str(data)]
+        done = subprocess.run(words, stdin=end, capture_output=True, timeout=HANGS_AFTER_S, check=False)
+    finally:
+        os.close(terminal)
+        os.close(end)
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.spec("A4")
+def test_a_retirement_lists_the_hosts_of_open_results_and_asks_whether_the_key_leaked(data: Path) -> None:
+    mmo("brands", "key", "add", "acme", "--data", data)
+    first, second = in_use(data, "acme")
+    paid_with_each_key(
+        data,
+        (first, "thief.example", False),
+        (first, "shop.example", False),
+        (first, "told.example", True),
+        (second, "shop.example", True),
+        (second, "other.example", False),
+    )
+    shown = ["Results to come: shop.example", "Results to come: thief.example, held back, as no other key has used it"]
+    code, said = retire_at_a_terminal(data, first, b"y\n")
+    assert code == 1
+    assert [line for line in said.splitlines() if line.startswith("Results")] == shown
+    assert "End the key with --leaked" in said
+    assert in_use(data, "acme") == [first, second], "nothing was changed"
+    code, said = retire_at_a_terminal(data, second, b"y\n", "--yes")
+    assert (code, "known to somebody else" in said) == (0, False)
+    done = mmo("brands", "key", "retire", "acme", first, "--data", data)
+    assert done.exit_code == 0, "nobody is asked where nobody can answer"
+    assert [line for line in done.stderr.splitlines() if line.startswith("Results")] == shown
 
 
 @pytest.mark.spec("A4")

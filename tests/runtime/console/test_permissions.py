@@ -1,10 +1,10 @@
-"""The console masks data, checks permissions, limits sign-ins, and draws charts."""
+"""The console masks data, checks permissions, and draws charts."""
 
 from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.values.model import Status
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.admin.timeline import HIDDEN_TEXT
@@ -12,7 +12,6 @@ from mmo_trio.console.charts import build_charts, format_latency, format_rate, s
 from mmo_trio.console.parameters import parse_phone_number
 from mmo_trio.console.passwords import UnusablePassword, hash_password, verify_password
 from mmo_trio.console.permissions import PERMISSIONS, Permission, PersonalDataMask, is_permitted
-from mmo_trio.console.sign_in_limit import FAILURES_PER_ADDRESS_MAX, FAILURES_PER_NAME_MAX, WINDOW, SignInLimiter
 from mmo_trio.storage.interface.admin_types import PaymentCount, Role
 from mmo_trio.storage.shared.payment_counts import latency_class
 from mmo_trio.system.masking import mask_text
@@ -61,37 +60,6 @@ def test_personal_data_is_masked_for_users_who_may_not_see_it() -> None:
 )
 def test_a_number_is_known_however_it_is_written(typed: str, digits: str | None) -> None:
     assert parse_phone_number(typed) == digits
-
-
-def test_the_addresses_of_one_subscriber_count_together() -> None:
-    attempts, now = SignInLimiter(), Instant(1_000 * HOUR)
-    for number in range(FAILURES_PER_ADDRESS_MAX):
-        address = f"2001:db8:0:7:{number:x}::1"
-        assert attempts.retry_after(f"user{number}", address, now) == 0
-        attempts.record_failure(f"user{number}", address, now)
-    assert attempts.retry_after("ada", "2001:db8:0:7:ffff::1", now) == WINDOW
-    assert attempts.retry_after("ada", "2001:db8:0:8::1", now) == 0
-    attempts.record_success("ada", "2001:db8:0:7::9")
-    assert attempts.retry_after("ada", "2001:db8:0:7:ffff::1", now) == 0
-
-
-def test_a_user_who_fails_too_often_waits_until_the_window_has_passed() -> None:
-    attempts, now = SignInLimiter(), Instant(1_000 * HOUR)
-    for number in range(FAILURES_PER_NAME_MAX):
-        assert attempts.retry_after("ada", "::1", later(now, Span(number))) == 0
-        attempts.record_failure("ada", "::1", later(now, Span(number)))
-    assert attempts.retry_after("ada", "::2", later(now, Span(20))) == WINDOW - 20
-    assert attempts.retry_after("bob", "::1", later(now, Span(20))) == 0
-    assert attempts.retry_after("ada", "::1", later(now, WINDOW)) == 0
-    attempts.record_success("ada", "::1")
-    assert attempts.retry_after("ada", "::1", later(now, Span(20))) == 0
-    for number in range(2 * FAILURES_PER_ADDRESS_MAX):
-        attempts.record_failure("bob", "::4", later(now, Span(number)))
-        attempts.record_success("bob", "::4")
-    assert attempts.retry_after("new", "::4", later(now, MINUTE)) == 0
-    for number in range(FAILURES_PER_ADDRESS_MAX):
-        attempts.record_failure(f"name-{number}", "::3", later(now, Span(number)))
-    assert attempts.retry_after("new", "::3", later(now, MINUTE)) > 0
 
 
 def test_a_password_is_kept_as_a_hash_that_only_it_fits() -> None:

@@ -15,7 +15,7 @@ from mmo_trio.admin.sealed_secrets import RESEAL, second_factor_owner
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.console import totp
-from mmo_trio.console.sign_in_limit import FAILURES_PER_NAME_MAX
+from mmo_trio.console.sign_in_limit import FAILURES_PER_PAIR_MAX
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.system.clock import GatewayClock, read_offset
@@ -118,7 +118,7 @@ async def test_each_recovery_code_stands_in_once(sandbox: Running, signed_in: Si
 async def test_wrong_codes_are_limited_like_wrong_passwords(sandbox: Running, signed_in: SignedIn) -> None:
     device, ada = Device(sandbox), await signed_in("ada")
     await device.enrol(ada)
-    for number in range(FAILURES_PER_NAME_MAX):
+    for number in range(FAILURES_PER_PAIR_MAX):
         path = "/second-factor/remove" if number % 2 else "/second-factor/enrol"
         assert (await ada.post(path, code="000000")).status == 403
     answer = await ada.post("/second-factor/remove", code=await next_code(sandbox, device))

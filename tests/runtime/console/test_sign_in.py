@@ -8,8 +8,10 @@ from attrs import evolve
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.console.passwords import hash_password
-from mmo_trio.console.sign_in_limit import FAILURES_PER_ADDRESS_MAX, FAILURES_PER_NAME_MAX
+from mmo_trio.console.sign_in_limit import FAILURES_PER_NETWORK_MAX, FAILURES_PER_PAIR_MAX
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
+from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
 from tests.support.sandbox_gateway import Running, Serve
@@ -107,7 +109,7 @@ async def test_unknown_disabled_and_wrong_are_told_the_same(sandbox: Running, pe
 
 async def test_too_many_tries_have_to_wait_whoever_is_tried(person: ConsoleBrowser) -> None:
     for name in ("ada", "nobody"):
-        for _ in range(FAILURES_PER_NAME_MAX):
+        for _ in range(FAILURES_PER_PAIR_MAX):
             assert (await person.sign_in(name, "wrong horse battery")).status == 403
         refused = await person.sign_in(name, PASSWORD)
         assert refused.status == 429
@@ -115,10 +117,26 @@ async def test_too_many_tries_have_to_wait_whoever_is_tried(person: ConsoleBrows
     assert (await person.sign_in("ann")).status == 303
 
 
+@pytest.mark.finding("audit-8")
+@pytest.mark.parametrize("method", ["sign_in_attempts", "record_sign_in_attempt", "forget_sign_in_attempts"])
+async def test_nobody_signs_in_while_attempts_can_not_be_counted(
+    person: ConsoleBrowser, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailable("The store does not answer.")
+
+    monkeypatch.setattr(SqlAdminStore, method, fail)
+    answer = await person.sign_in("ada")
+    assert (answer.status, answer.headers["retry-after"]) == (503, "2")
+    assert (await person.get("/")).status == 303
+    monkeypatch.undo()
+    assert (await person.sign_in("ada")).status == 303
+
+
 async def test_the_addresses_of_one_ipv6_subscriber_share_a_limit(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mmo_trio.console.sign_in_limit.FAILURES_PER_ADDRESS_MAX", 3)
+    monkeypatch.setattr("mmo_trio.console.sign_in_limit.FAILURES_PER_NETWORK_MAX", 3)
 
     async def attempt(running: Running, address: str) -> int:
         person = ConsoleBrowser(running.ready.console, headers={"X-Forwarded-For": f"203.0.113.9, {address}"})
@@ -191,8 +209,8 @@ async def test_a_forged_line_before_the_proxys_escapes_no_limit(serve: Serve) ->
     async with serve(environment={"MMO_LISTEN_PROXY_TRUSTED": "127.0.0.1/32"}) as running:
         await add_users(running.directory, ada="admin")
         statuses = []
-        for number in range(FAILURES_PER_ADDRESS_MAX + 1):
+        for number in range(FAILURES_PER_NETWORK_MAX + 1):
             lines = {"X-Forwarded-For": f"198.51.100.{number}", "x-forwarded-for": "203.0.113.9"}
             person = ConsoleBrowser(running.ready.console, headers=lines)
             statuses.append((await person.sign_in(f"guess{number}")).status)
-        assert statuses == [403] * FAILURES_PER_ADDRESS_MAX + [429]
+        assert statuses == [403] * FAILURES_PER_NETWORK_MAX + [429]

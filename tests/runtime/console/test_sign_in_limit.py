@@ -1,16 +1,34 @@
-"""Whatever is tried, and from whatever addresses: within the window no more attempts are let through than may fail."""
+"""Whatever is tried, from whatever addresses, at whatever process: no more attempts are let through than may fail."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mmo_sansio.http.ip_rules import subscriber_network
-from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later
-from mmo_trio.console.sign_in_limit import FAILURES_PER_ADDRESS_MAX, FAILURES_PER_NAME_MAX, WINDOW, SignInLimiter
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, later
+from mmo_trio.console.sign_in_limit import (
+    FAILURES_PER_NAME_MAX,
+    FAILURES_PER_NETWORK_MAX,
+    FAILURES_PER_PAIR_MAX,
+    WINDOW,
+    admit_attempt,
+    forgive_failures,
+    retry_after,
+)
+from mmo_trio.storage.interface.admin import AdminStore
+from mmo_trio.storage.interface.admin_types import SignInAttempt
+from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.storage.postgres import open_postgres
+from tests.support.time_limits import HANGS_AFTER_S
 
+pytestmark = pytest.mark.finding("audit-8")
+
+NOW = Instant(1_000 * HOUR)
 ADDRESSES = ["198.51.100.1", "198.51.100.2", *(f"2001:db8:0:{net}:{host:x}::1" for net in (7, 8) for host in range(9))]
 ATTEMPTS = st.lists(
     st.tuples(
@@ -22,32 +40,115 @@ ATTEMPTS = st.lists(
 )
 
 
+def failures(times: int, name: str, network: str, *, before: Span) -> list[SignInAttempt]:
+    """So many failures, a second apart, the last one this long ago."""
+    ages = [before + number * SECOND for number in range(times)]
+    return [SignInAttempt(name, network, Instant(NOW - age)) for age in reversed(ages)]
+
+
+def spread(times: int, *, names: int, networks: int) -> list[SignInAttempt]:
+    """Failures just now, of "ada" and of the network "N" where there is one of these."""
+    return [
+        SignInAttempt(
+            "ada" if names == 1 else f"name {number % names}", "N" if networks == 1 else f"{number % networks}", NOW
+        )
+        for number in range(times)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("earlier_failures", "wait"),
+    [
+        ([], 0),
+        (failures(FAILURES_PER_PAIR_MAX - 1, "ada", "N", before=Span(0)), 0),
+        (failures(FAILURES_PER_PAIR_MAX, "ada", "N", before=Span(0)), WINDOW - 9 * SECOND),
+        (failures(FAILURES_PER_PAIR_MAX + 1, "ada", "N", before=Span(0)), WINDOW - 9 * SECOND),
+        (failures(FAILURES_PER_PAIR_MAX, "ada", "N", before=Span(WINDOW - 9 * SECOND)), 0),
+        (failures(FAILURES_PER_PAIR_MAX, "ada", "N", before=Span(-SECOND)), WINDOW - 8 * SECOND),
+        (failures(FAILURES_PER_PAIR_MAX, "ada", "N", before=Span(-WINDOW - 10 * SECOND)), 0),
+        (failures(FAILURES_PER_PAIR_MAX, "ada", "M", before=Span(0)), 0),
+        (failures(FAILURES_PER_PAIR_MAX, "bob", "N", before=Span(0)), 0),
+        (spread(FAILURES_PER_NAME_MAX - 1, names=1, networks=49), 0),
+        (spread(FAILURES_PER_NAME_MAX, names=1, networks=50), WINDOW),
+        (spread(FAILURES_PER_NETWORK_MAX - 1, names=49, networks=1), 0),
+        (spread(FAILURES_PER_NETWORK_MAX, names=50, networks=1), WINDOW),
+    ],
+)
+def test_name_and_network_are_limited_together_first(earlier_failures: Sequence[SignInAttempt], wait: int) -> None:
+    assert retry_after(SignInAttempt("ada", "N", NOW), earlier_failures) == wait
+
+
 @given(attempts=ATTEMPTS)
 def test_no_window_holds_more_failures_than_it_may(attempts: Sequence[tuple[int, str, str]]) -> None:
-    limiter, now = SignInLimiter(), Instant(0)
-    admitted: list[tuple[Instant, str, str]] = []
+    now, admitted = NOW, list[SignInAttempt]()
     for pause, name, address in attempts:
         now = later(now, Span(pause))
-        wait = limiter.retry_after(name, address, now)
+        attempt = SignInAttempt(name, subscriber_network(address), now)
+        wait = retry_after(attempt, admitted)
         assert 0 <= wait <= WINDOW
         if wait:
-            assert limiter.retry_after(name, address, later(now, wait)) == 0
+            assert retry_after(SignInAttempt(name, attempt.network, later(now, wait)), admitted) == 0
             continue
-        limiter.record_failure(name, address, now)
-        admitted.append((now, name, subscriber_network(address)))
-    for at, name, network in admitted:
-        recent = [each for each in admitted if at - WINDOW < each[0] <= at]
-        assert sum(each[1] == name for each in recent) <= FAILURES_PER_NAME_MAX
-        assert sum(each[2] == network for each in recent) <= FAILURES_PER_ADDRESS_MAX
+        admitted.append(attempt)
+    for last in admitted:
+        recent = [each for each in admitted if last.at - WINDOW < each.at <= last.at]
+        of_name = [each for each in recent if each.name == last.name]
+        assert len(of_name) <= FAILURES_PER_NAME_MAX
+        assert sum(each.network == last.network for each in of_name) <= FAILURES_PER_PAIR_MAX
+        assert sum(each.network == last.network for each in recent) <= FAILURES_PER_NETWORK_MAX
 
 
-@given(pause=st.integers(0, 60 * SECOND), hosts=st.sets(st.integers(0, 2**64 - 1), min_size=60, max_size=80))
-def test_a_subscriber_gains_nothing_by_other_addresses(pause: int, hosts: set[int]) -> None:
-    limiter, now, admitted = SignInLimiter(), Instant(0), 0
-    for host in hosts:
-        address = f"2001:db8:0:7:{host >> 48:x}:{host >> 32 & 0xFFFF:x}:{host >> 16 & 0xFFFF:x}:{host & 0xFFFF:x}"
-        if now < WINDOW and not limiter.retry_after(f"user{host}", address, now):
-            limiter.record_failure(f"user{host}", address, now)
-            admitted += 1
-        now = later(now, Span(pause))
-    assert admitted <= FAILURES_PER_ADDRESS_MAX
+async def fail_until_locked(store: AdminStore, name: str, addresses: Sequence[str]) -> int:
+    """How many attempts are let through, from each of these addresses in turn."""
+    for number in range(1_000):
+        if await admit_attempt(store, name, addresses[number % len(addresses)], NOW):
+            return number
+    raise AssertionError("They are never locked.")
+
+
+async def test_a_success_forgives_what_came_from_its_own_network_only() -> None:
+    store = MemoryStore(MemoryState()).admin
+    assert await fail_until_locked(store, "ada", ["2001:db8:0:7::1", "2001:db8:0:7::2"]) == FAILURES_PER_PAIR_MAX
+    assert await admit_attempt(store, "ada", "2001:db8:0:8::1", NOW) == 0
+    await forgive_failures(store, "ada", "2001:db8:0:8::1")
+    assert await admit_attempt(store, "ada", "2001:db8:0:7::3", NOW) == WINDOW
+    assert await admit_attempt(store, "bob", "2001:db8:0:7::3", NOW) == 0
+    await forgive_failures(store, "ada", "2001:db8:0:7::9")
+    assert await admit_attempt(store, "ada", "2001:db8:0:7::3", NOW) == 0
+
+
+async def test_a_name_is_locked_from_everywhere_in_the_end() -> None:
+    store = MemoryStore(MemoryState()).admin
+    elsewhere = [f"203.0.113.{number}" for number in range(20)]
+    assert await fail_until_locked(store, "ada", elsewhere) == FAILURES_PER_NAME_MAX
+    assert await admit_attempt(store, "ada", "198.51.100.1", NOW) == WINDOW
+    assert await admit_attempt(store, "ada", "198.51.100.1", later(NOW, WINDOW)) == 0
+
+
+async def test_two_processes_count_together(migrated_database: str) -> None:
+    with trio.fail_after(HANGS_AFTER_S):
+        async with (
+            open_postgres(migrated_database, serving=True) as one,
+            open_postgres(migrated_database, serving=True) as other,
+        ):
+            stores = [one.admin, other.admin]
+            waits = [await admit_attempt(stores[number % 2], "ada", "::1", NOW) for number in range(12)]
+            assert waits == [0] * FAILURES_PER_PAIR_MAX + [WINDOW] * 2
+
+
+async def test_of_attempts_at_once_no_more_are_let_through_than_may_fail(migrated_database: str) -> None:
+    waits: list[Span] = []
+
+    async def attempt(store: AdminStore, at: Instant) -> None:
+        waits.append(await admit_attempt(store, "ada", "::1", at))
+
+    with trio.fail_after(HANGS_AFTER_S):
+        async with (
+            open_postgres(migrated_database, serving=True) as one,
+            open_postgres(migrated_database, serving=True) as other,
+            trio.open_nursery() as nursery,
+        ):
+            for number in range(30):
+                nursery.start_soon(attempt, (one, other)[number % 2].admin, later(NOW, Span(number)))
+    assert len(waits) == 30
+    assert waits.count(Span(0)) <= FAILURES_PER_PAIR_MAX

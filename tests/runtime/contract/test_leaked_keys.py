@@ -78,6 +78,33 @@ async def test_the_next_key_is_sent_to_nobody_when_payments_of_a_leaked_key_end(
 
 
 @pytest.mark.own_store
+@pytest.mark.spec("A4", "K3")
+@pytest.mark.parametrize("is_used", [False, True], ids=["only-its-own", "another-key-s"])
+async def test_results_of_a_retired_key_go_only_to_hosts_that_another_key_has_used(
+    sandbox: Running, tmp_path: Path, is_used: bool
+) -> None:
+    async with receiver(tmp_path) as found:
+        url = url_of(found)
+        first = (await sandbox.merchant.accepted(resultUrl=url, scenario="never"))["gatewayReference"]
+        made = await cli(sandbox, "brands", "key", "add", "demo", "--json")
+        merchant = Merchant(sandbox.ready.api, made["apiKey"], sandbox.merchant.result_url)
+        if is_used:
+            await merchant.accepted(resultUrl=url)
+            await wait_for_requests(found)
+        before = len(calls_to(found))
+        await cli(sandbox, "brands", "key", "retire", "demo", "1")
+        await sandbox.advance("4d")
+        outcome = await sandbox.outcome_of(first)
+        sent = [(call.headers["x-api-key"], call.transaction["gatewayReference"]) for call in calls_to(found)[before:]]
+        if is_used:
+            assert (outcome["outcome"], sent) == ("delivered", [(made["apiKey"], first)])
+        else:
+            assert (outcome["outcome"], sent) == ("key_revoked", [])
+            explained = json.dumps(await cli(sandbox, "explain", first, "--json"))
+            assert "no payment of another key goes to this host" in explained
+
+
+@pytest.mark.own_store
 @pytest.mark.spec("A4", "Q1")
 @pytest.mark.finding("security-2")
 async def test_a_code_is_not_shown_for_a_payment_of_a_leaked_key(sandbox: Running, tmp_path: Path) -> None:

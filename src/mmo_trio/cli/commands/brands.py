@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, check_removed, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, read_brands_file
+from mmo_trio.brands.used_hosts import open_hosts
 from mmo_trio.cli.support.brand_json import brand_keys_to_json, brand_to_json
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.force_report import report_in_force
@@ -206,29 +208,40 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
 @click.option(
     "--leaked", is_flag=True, help="Somebody else knows the key: send nothing more for payments made with it."
 )
+@click.option("--yes", is_flag=True, help="Nobody else knows the key: don't ask.")
 @target_options
-def retire(brand: str, key: str, leaked: bool, target: CommandTarget) -> None:
+def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget) -> None:
     """Retire a key, given by its number (`mmo brands show`) or by itself.
 
     When the command ends, every process rejects it. Payments that were made with it go on, and their callbacks carry
-    the oldest key in use: if somebody else knows the key, --leaked ends them, also for a key that is retired already.
+    the oldest key in use, but none goes to a host that no other key's payments use: these hosts are listed. If somebody
+    else knows the key, --leaked ends all its callbacks, also for a key that is retired already.
     """
     digests = [] if key.isdecimal() else target.keyring().digests(key.encode())
     now = target.clock().now()
 
-    async def retire_it(store: Store) -> tuple[BrandRecord, StoredApiKey]:
-        record = await find_brand(store, brand)
+    def select_key(record: BrandRecord) -> StoredApiKey:
         candidates = [each for each in record.keys if _may_be_retired(each, leaked=leaked)]
         for each in candidates:
             if each.digest in digests or (not digests and each.id == int(key)):
-                await target.record(store, "key_retired", f"brand:{brand}", key=each.id, leaked=leaked)
-                mark = store.admin.mark_key_leaked if leaked else store.admin.retire_key
-                await mark(brand, each.id, now=now)
-                return await find_brand(store, brand), each
+                return each
         ids = _format_ids([each.id for each in candidates])
         kind = "not yet marked as leaked" if leaked else "in use"
         raise NegativeAnswer(f"{brand} has no such key {kind}; {kind} are: {ids}.")
 
+    async def find_open_hosts(store: Store) -> Mapping[str, bool]:
+        record = await find_brand(store, brand)
+        return await open_hosts(store.admin, record, select_key(record))
+
+    async def retire_it(store: Store) -> tuple[BrandRecord, StoredApiKey]:
+        selected = select_key(await find_brand(store, brand))
+        await target.record(store, "key_retired", f"brand:{brand}", key=selected.id, leaked=leaked)
+        mark = store.admin.mark_key_leaked if leaked else store.admin.retire_key
+        await mark(brand, selected.id, now=now)
+        return await find_brand(store, brand), selected
+
+    if not leaked:
+        _confirm_hosts(target.with_store(find_open_hosts), is_asked=not yes and sys.stdin.isatty())
     record, retired = target.with_store(retire_it)
     left = [each.id for each in record.keys if each.retired_at is None]
     print_status(f"The key is retired. In use: {_format_ids(left)}.")
@@ -241,6 +254,15 @@ def retire(brand: str, key: str, leaked: bool, target: CommandTarget) -> None:
     if not left:
         print_status(f"{brand} has no key any more: its requests are refused, and callbacks are not sent.")
     report_in_force(target)
+
+
+def _confirm_hosts(hosts: Mapping[str, bool], *, is_asked: bool) -> None:
+    """List to which hosts results of the key's payments are still to go, and whether these are held back; ask whether
+    the key has leaked. Raises NegativeAnswer when it has."""
+    for host, is_held in hosts.items():
+        print_status(f"Results to come: {host}{', held back, as no other key has used it' if is_held else ''}")
+    if is_asked and click.confirm("Is the key known to somebody else?", err=True):
+        raise NegativeAnswer("Nothing was changed. End the key with --leaked.")
 
 
 def _may_be_retired(key: StoredApiKey, *, leaked: bool) -> bool:

@@ -40,6 +40,7 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentPage,
     Role,
     SecondFactor,
+    SignInAttempt,
 )
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.shared.payment_index import position_of
@@ -162,6 +163,26 @@ async def check_users_and_sessions(open_store: OpenStore) -> None:
         assert await admin.user("eve") is None
         assert await admin.session(b"2") is None
         await admin.end_session(b"2")
+
+
+async def check_sign_in_attempts(open_store: OpenStore) -> None:
+    """Attempts are found by name or network, whatever the name, until they are forgotten or too old."""
+    first, elsewhere, later, other = (
+        SignInAttempt(name, network, after_noon(at))
+        for at, (name, network) in enumerate([("ada", "N"), ("ada", "M"), ("ada", "N"), ("'ü%", "N")])
+    )
+    async with open_store() as store:
+        for attempt in (elsewhere, other, first, later):
+            await store.admin.record_sign_in_attempt(attempt, expire_before=NOON)
+    async with open_store() as store:
+        admin = store.admin
+        assert list(await admin.sign_in_attempts("ada", "N", since=NOON)) == [first, elsewhere, later, other]
+        assert list(await admin.sign_in_attempts("ada", "X", since=later.at)) == [later]
+        assert list(await admin.sign_in_attempts("'ü%", "X", since=NOON)) == [other]
+        await admin.forget_sign_in_attempts("ada", "N")
+        assert list(await admin.sign_in_attempts("ada", "N", since=NOON)) == [elsewhere, other]
+        await admin.record_sign_in_attempt(first, expire_before=after_noon(2))
+        assert list(await admin.sign_in_attempts("ada", "N", since=NOON)) == [first, other]
 
 
 async def check_second_factors(open_store: OpenStore) -> None:

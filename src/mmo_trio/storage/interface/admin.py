@@ -33,6 +33,7 @@ from mmo_trio.storage.interface.admin_types import (
     ProposalState,
     ProviderNote,
     SecondFactor,
+    SignInAttempt,
     StoredMasterKey,
     SuspenseEntry,
 )
@@ -287,6 +288,18 @@ class AdminStore(Protocol):
 
     async def end_session(self, digest: bytes) -> None:
         """End a session, if it is there."""
+        ...
+
+    async def record_sign_in_attempt(self, attempt: SignInAttempt, *, expire_before: Instant) -> None:
+        """Record an attempt, and delete those before a time."""
+        ...
+
+    async def sign_in_attempts(self, name: str, network: str, *, since: Instant) -> Sequence[SignInAttempt]:
+        """Return the attempts since a time with this name or from this network, in the order of time."""
+        ...
+
+    async def forget_sign_in_attempts(self, name: str, network: str) -> None:
+        """Delete the attempts with this name from this network."""
         ...
 
     # Second factors

@@ -69,6 +69,17 @@ class ConsoleSession:
 
 
 @frozen
+class SignInAttempt:
+    """An attempt to sign in, or to prove a second factor, that has failed or whose end is not known yet."""
+
+    name: str
+    """The name that was given, whether or not there is such a user."""
+    network: str
+    """The subscriber's network of the address (`mmo_sansio.http.ip_rules.subscriber_network`)."""
+    at: Instant
+
+
+@frozen
 class SecondFactor:
     """The second factor of a console user: a secret from which the user's device makes codes (TOTP, RFC 6238)."""
 

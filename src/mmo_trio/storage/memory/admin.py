@@ -285,6 +285,21 @@ class MemoryAdminStore(MemoryConfigurationChanges):
     async def end_session(self, digest: bytes) -> None:
         (await self._state()).sessions.pop(digest, None)
 
+    async def record_sign_in_attempt(self, attempt: admin_types.SignInAttempt, *, expire_before: Instant) -> None:
+        state = await self._state()
+        state.sign_in_attempts = [each for each in state.sign_in_attempts if each.at >= expire_before] + [attempt]
+
+    async def sign_in_attempts(self, name: str, network: str, *, since: Instant) -> Sequence[admin_types.SignInAttempt]:
+        found = (await self._state()).sign_in_attempts
+        about = [each for each in found if each.at >= since and (each.name == name or each.network == network)]
+        return sorted(about, key=lambda each: each.at)
+
+    async def forget_sign_in_attempts(self, name: str, network: str) -> None:
+        state = await self._state()
+        state.sign_in_attempts = [
+            each for each in state.sign_in_attempts if (each.name, each.network) != (name, network)
+        ]
+
     async def add_proposal(self, proposal: admin_types.Proposal) -> int | None:
         stored = (await self._state()).proposals
         about = [each.state for each in stored if each.gateway_reference == proposal.gateway_reference]

@@ -40,6 +40,7 @@ from mmo_trio.storage.interface.admin_types import (
     ProviderNote,
     SecondFactor,
     ServingProcess,
+    SignInAttempt,
     StoredApiKey,
     StoredMasterKey,
     SuspenseEntry,
@@ -56,6 +57,7 @@ class MemoryAdminState:
     operators: dict[str, ConsoleUser] = Factory(dict)
     master_keys: list[StoredMasterKey] = Factory(list)
     sessions: dict[bytes, ConsoleSession] = Factory(dict)
+    sign_in_attempts: list[SignInAttempt] = Factory(list)
     second_factors: dict[str, SecondFactor] = Factory(dict)
     recovery_codes: dict[str, set[bytes]] = Factory(dict)
     proposals: list[Proposal] = Factory(list)

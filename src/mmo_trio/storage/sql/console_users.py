@@ -1,4 +1,4 @@
-"""Stores console users, their sessions and proposals in SQL."""
+"""Stores console users, their sessions, attempts to sign in, and proposals in SQL."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mmo_trio.storage.interface.admin_types import (
     Proposal,
     ProposalState,
     Role,
+    SignInAttempt,
 )
 from mmo_trio.storage.sql.audit_log import append_audit
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select
@@ -82,6 +83,30 @@ def touch_session(digest: bytes, at: Instant) -> SqlQuery[None]:
 def end_session(digest: bytes) -> SqlQuery[None]:
     """End a session."""
     yield from execute("DELETE FROM sessions WHERE digest = ?", digest)
+
+
+def record_sign_in_attempt(attempt: SignInAttempt, *, expire_before: Instant) -> SqlQuery[None]:
+    """Record an attempt, and delete old ones."""
+    yield from execute("DELETE FROM sign_in_attempts WHERE at < ?", expire_before)
+    yield from execute(
+        "INSERT INTO sign_in_attempts (name, network, at) VALUES (?, ?, ?)", attempt.name, attempt.network, attempt.at
+    )
+
+
+def sign_in_attempts(name: str, network: str, *, since: Instant) -> SqlQuery[Sequence[SignInAttempt]]:
+    """Return the attempts with this name or from this network, in the order of time."""
+    return select(
+        lambda row: SignInAttempt(*row),
+        "SELECT name, network, at FROM sign_in_attempts WHERE at >= ? AND (name = ? OR network = ?) ORDER BY at",
+        since,
+        name,
+        network,
+    )
+
+
+def forget_sign_in_attempts(name: str, network: str) -> SqlQuery[None]:
+    """Delete the attempts with this name from this network."""
+    yield from execute("DELETE FROM sign_in_attempts WHERE name = ? AND network = ?", name, network)
 
 
 PROPOSAL_COLUMNS = (

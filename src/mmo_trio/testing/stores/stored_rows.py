@@ -65,6 +65,7 @@ READS = frozenset(
         "second_factor",
         "second_factors",
         "session",
+        "sign_in_attempts",
         "stored_payments",
         "stuck_transactions",
         "suspense",

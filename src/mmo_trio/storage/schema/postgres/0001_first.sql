@@ -282,6 +282,14 @@ CREATE TABLE sessions (
     digest bytea PRIMARY KEY, operator text NOT NULL, began_at bigint NOT NULL, seen_at bigint NOT NULL
 );
 
+-- Attempts to sign in of the last minutes that have failed, or whose end is not known yet, by the name that was given and
+-- the network of the address.
+CREATE TABLE sign_in_attempts (name text NOT NULL, network text NOT NULL, at bigint NOT NULL);
+
+CREATE INDEX sign_in_attempts_by_name ON sign_in_attempts (name, at);
+CREATE INDEX sign_in_attempts_by_network ON sign_in_attempts (network, at);
+CREATE INDEX sign_in_attempts_by_time ON sign_in_attempts (at);
+
 -- The second factors of console users. `sealed` is the secret in use, `pending` one that is not confirmed yet;
 -- `last_step` is the last accepted step of time. A recovery code is removed when it is used.
 CREATE TABLE second_factors (
