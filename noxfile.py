@@ -53,6 +53,7 @@ LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
 LIGHTHOUSE = "lighthouse@12"
+PROXIES = ["nginx", "haproxy"]
 CHROMIUMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
 
 _began_at = time.monotonic()
@@ -305,6 +306,19 @@ def clients(session: nox.Session) -> None:
     """Pay with the usual HTTP clients of Java, Go, Node, PHP, Ruby, .NET, Python and curl; a missing one fails."""
     install(session, "clients")
     session.run("pytest", *ON_ALL_PROCESSORS, "tests/clients", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def proxies(session: nox.Session) -> None:
+    """Run the shipped configurations of nginx and HAProxy before two gateways; it has no shorter form."""
+    missing = [
+        each for each in PROXIES if shutil.which(each, path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin") is None
+    ]
+    if missing:
+        message = f"there is no {' and no '.join(missing)}. Install them (Debian: apt install nginx-light haproxy)."
+        session.error(message) if "CI" in os.environ else session.skip(message)
+    install(session, "test")
+    session.run("pytest", "tests/proxies", *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)

@@ -14,7 +14,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.console.passwords import hash_password
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from mmo_trio.storage.interface.store import Store
-from tests.support.merchant import Answer, ask
+from tests.support.merchant import Answer, Connect, ask, connect_in_the_clear
 from tests.support.password_hasher import CHEAP_HASHER
 from tests.support.storages import storages
 
@@ -32,6 +32,7 @@ class ConsoleBrowser:
     form_token: str = ""
     headers: dict[str, str] = Factory(dict)
     last: Answer | None = None
+    connect: Connect = connect_in_the_clear
 
     async def get(self, path: str) -> Answer:
         """Follow a link."""
@@ -56,7 +57,7 @@ class ConsoleBrowser:
             headers["Cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
         if body is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
-        answer = await ask(f"{self.console}{path}", method=method, headers=headers, body=body)
+        answer = await ask(f"{self.console}{path}", method=method, headers=headers, body=body, connect=self.connect)
         for name, morsel in SimpleCookie(answer.headers.get("set-cookie", "")).items():
             self.cookies[name] = morsel.value
         if (found := _TOKEN.search(answer.body.decode("utf-8", "replace"))) is not None:

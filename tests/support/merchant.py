@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
-from typing import Any
-from urllib.parse import quote, urlsplit
+from typing import Any, TypeAlias
+from urllib.parse import SplitResult, quote, urlsplit
 
 import h11
 import trio
@@ -40,8 +40,22 @@ class Answer:
         return str(self.json["type"]).rsplit("/", 1)[1]
 
 
+Connect: TypeAlias = Callable[[SplitResult], Awaitable[trio.abc.Stream]]
+"""Opens a connection for a URL."""
+
+
+async def connect_in_the_clear(url: SplitResult) -> trio.abc.Stream:
+    """Connect to the host that the URL names."""
+    return await trio.open_tcp_stream(url.hostname or "", url.port or 80)
+
+
 async def ask(
-    url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes | None = None
+    url: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    connect: Connect = connect_in_the_clear,
 ) -> Answer:
     """One request on a connection of its own; the target goes out exactly as it stands in the
     URL."""
@@ -54,8 +68,7 @@ async def ask(
         all_headers["Content-Length"] = str(len(body))
     lines = [(name.encode(), value.encode("latin-1")) for name, value in all_headers.items()]
     with trio.fail_after(TIMEOUT_S):
-        stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 80)
-        async with stream:
+        async with await connect(parts) as stream:
             connection = h11.Connection(h11.CLIENT)
             request = h11.Request(method=method, target=target, headers=lines)
             await stream.send_all(connection.send(request) or b"")
@@ -65,13 +78,13 @@ async def ask(
             return await _read(stream, connection)
 
 
-async def _read(stream: trio.SocketStream, connection: h11.Connection) -> Answer:
+async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Answer:
     head: h11.Response | None = None
     body = bytearray()
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
-            connection.receive_data(await stream.receive_some())
+            connection.receive_data(bytes(await stream.receive_some()))
         elif isinstance(event, h11.Response):
             head = event
         elif isinstance(event, h11.Data):
@@ -101,6 +114,7 @@ class Merchant:
     method: str = "mpesa_ke"
     extra: dict[str, str] = Factory(dict)
     """Headers that every request carries."""
+    connect: Connect = connect_in_the_clear
 
     def body(self, operation: str = "direct/payin", **changes: Any) -> dict[str, Any]:
         """A good request for this operation; a change to None leaves the member out."""
@@ -130,7 +144,7 @@ class Merchant:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         lines = {"X-Api-Key": self.key, "Content-Type": "application/json"} | self.extra
         target = f"{self.api}{ROOT}/{operation}/{quote(method or self.method, safe='')}"
-        answer = await ask(target, method="POST", headers=lines | dict(headers or {}), body=raw)
+        answer = await ask(target, method="POST", headers=lines | dict(headers or {}), body=raw, connect=self.connect)
         check_creation(operation, raw, answer.status, answer.headers, answer.body)
         return answer
 
@@ -150,7 +164,7 @@ class Merchant:
     async def get(self, path: str, **headers: str) -> Answer:
         """GET a path below the root of the merchant API, exactly as it stands."""
         lines = {"X-Api-Key": self.key} | self.extra | headers
-        answer = await ask(f"{self.api}{ROOT}/{path}", headers=lines)
+        answer = await ask(f"{self.api}{ROOT}/{path}", headers=lines, connect=self.connect)
         check_look_up(path, answer.status, answer.headers, answer.body)
         return answer
 

@@ -22,7 +22,7 @@ class ListenerLimits:
     have given its request up."""
     handshake_timeout_s: float = 10.0
     """From the accepted connection to the end of the TLS handshake."""
-    idle_timeout_s: float = 30.0
+    idle_timeout_s: float = 75.0
     """From a connection's start, or the end of its last response, to a request's first byte."""
     short_idle_timeout_s: float = 5.0
     """The idle timeout while descriptors or connections run short."""

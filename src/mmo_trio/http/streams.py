@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 import trio
@@ -163,7 +166,7 @@ class LingeringStream(PlainStream):
     client has not read yet. So `aclose` ends the sending direction, then discards what still arrives until the client
     closes too. It may wait; cancelled, it closes at once."""
 
-    def __init__(self, accepted: trio.socket.SocketType) -> None:
+    def __init__(self, accepted: trio.socket.SocketType | socket.socket) -> None:
         family, kind, protocol = accepted.family, accepted.type, accepted.proto
         super().__init__(socket.socket(family, kind, protocol, fileno=accepted.detach()))
 
@@ -186,3 +189,13 @@ ConnectionListener: TypeAlias = trio.abc.Listener[trio.SocketStream] | trio.abc.
 def accepted_stream(accepted: trio.SocketStream | TransportStream) -> TransportStream:
     """Return the server's end of a connection that a listener has accepted."""
     return accepted if isinstance(accepted, TransportStream) else LingeringStream(accepted.socket)
+
+
+def accept_waiting(listener: ConnectionListener) -> Iterator[TransportStream]:
+    """Accept the connections that wait already: closing the listener would reset them, with the requests that they may
+    have brought."""
+    if isinstance(listener, trio.SocketListener):
+        with suppress(OSError), socket.socket(fileno=os.dup(listener.socket.fileno())) as same_socket:
+            same_socket.setblocking(False)
+            while True:
+                yield LingeringStream(same_socket.accept()[0])

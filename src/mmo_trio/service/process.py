@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from typing import Final
 
 import structlog
 import trio
@@ -32,10 +33,14 @@ from mmo_trio.service.sockets import (
 from mmo_trio.service.stop_signals import STOP_SIGNALS, ignore_repeated_stops
 from mmo_trio.service.store_recognition import recognise_store
 from mmo_trio.service.wiring import Resources, assemble, build_resources, prepare_store
-from mmo_trio.settings import SettingsError, to_seconds
+from mmo_trio.settings import Settings, SettingsError, to_seconds
 from mmo_trio.settings.service import RUNNING_FILE, ServiceAddresses, ServiceConfig
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.logs import sandbox_time_in_logs
+
+PROXY_GRACE_S: Final = 2.0
+"""The longest time that a stop leaves idle connections of a trusted proxy: those in use have their last request within
+it, and no request is likely to meet the end of the others."""
 
 logger = structlog.get_logger(__name__)
 
@@ -59,8 +64,8 @@ async def run_service(
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
-    shutdown = Shutdown(trio.Event() if drain is None else drain)
     settings = config.settings
+    shutdown = Shutdown(trio.Event() if drain is None else drain, _idle_grace_s(settings))
     certificates = open_certificates(settings.listen)
     with ignore_repeated_stops(shutdown.requested) if drain is None else nullcontext():
         async with open_store(settings.database.url, serving=True) as store, trio.open_nursery() as signals:
@@ -128,6 +133,12 @@ async def run_components(
         await components.audit_head_logger.log_last_head()
         engine.cancel_scope.cancel()
     logger.info("service_stopped")
+
+
+def _idle_grace_s(settings: Settings) -> float:
+    """Return the seconds that a stop leaves idle connections: proxies repeat no POST that finds its connection closed,
+    and learn by the next response that it was the last one."""
+    return min(PROXY_GRACE_S, to_seconds(settings.limits.drain_timeout) / 2) if settings.listen.proxy_trusted else 0.0
 
 
 def listener_urls(config: ServiceConfig, listening_sockets: Mapping[str, socket.socket]) -> ServiceAddresses:

@@ -23,7 +23,7 @@ from mmo_trio.http.server.accept_rules import AcceptRules
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_table import ConnectionTable
 from mmo_trio.http.server.deadline_timer import DeadlineTimer
-from mmo_trio.http.streams import ConnectionListener, TransportStream, accepted_stream
+from mmo_trio.http.streams import ConnectionListener, TransportStream, accept_waiting, accepted_stream
 from mmo_trio.system.log_limit import LogRateLimit
 
 logger = structlog.get_logger(__name__)
@@ -113,19 +113,26 @@ class _Acceptor:
     async def accept_from(self, listener: ConnectionListener) -> None:
         """Accept until cancelled, then close the listener; a lack of descriptors only pauses accepting."""
         async with listener:
-            while True:
-                try:
-                    transport = accepted_stream(await listener.accept())
-                except OSError as error:
-                    if error.errno not in OUT_OF_RESOURCES:
-                        raise
-                    await self._pause(errno.errorcode[error.errno])
-                    continue
-                if self.rules.has_descriptor(transport.descriptor):
+            try:
+                await self._accept_for_ever(listener)
+            finally:
+                for transport in accept_waiting(listener):
                     self._accept(transport)
-                else:
-                    transport.close()
-                    await self._pause("reserve")
+
+    async def _accept_for_ever(self, listener: ConnectionListener) -> None:
+        while True:
+            try:
+                transport = accepted_stream(await listener.accept())
+            except OSError as error:
+                if error.errno not in OUT_OF_RESOURCES:
+                    raise
+                await self._pause(errno.errorcode[error.errno])
+                continue
+            if self.rules.has_descriptor(transport.descriptor):
+                self._accept(transport)
+            else:
+                transport.close()
+                await self._pause("reserve")
 
     async def _pause(self, cause: str) -> None:
         if self.pause_log.acquire(trio.current_time()) is not None:

@@ -87,7 +87,7 @@ def supervise(
         stop_timeout_s = to_seconds(config.settings.limits.drain_timeout) + WORK_DRAIN_TIMEOUT_S
         state = SupervisorState(workers, helpers, stop_timeout_s)
         on_all_serving = partial(on_ready, addresses)
-        return Supervisor(jobs, state, on_all_serving, processes.reload_settings).run()
+        return Supervisor(jobs, state, on_all_serving, processes.reload_settings, processes.close_listeners).run()
 
 
 @define(eq=False)
@@ -107,6 +107,11 @@ class _ProcessJobs:
     @property
     def journal_path(self) -> Path:
         return operator_journal_file(self.config).absolute()
+
+    def close_listeners(self) -> None:
+        """Close this process's copies of the listening sockets; a second call does nothing."""
+        for each in self.listening_sockets.values():
+            each.close()
 
     def reload_settings(self) -> bool:
         """Read the settings for the next workers; False, and no change, if they can't be used."""
@@ -141,8 +146,7 @@ class _ProcessJobs:
 
     def run_sandbox_operator(self, link: SupervisorLink) -> int:
         """Run as the simulated operator, and return its exit code."""
-        for each in self.listening_sockets.values():
-            each.close()
+        self.close_listeners()
         os.umask(0o077)
         operator = OperatorProcess(self.journal_path, GatewayClock().now)
 

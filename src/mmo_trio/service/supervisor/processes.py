@@ -77,6 +77,8 @@ class Supervisor:
     """Called once, when all workers serve."""
     prepare_restart: Callable[[], bool]
     """Called before workers are replaced, to read the settings; False cancels the replacement."""
+    close_listeners: Callable[[], None]
+    """Called when the service stops, so that workers that accept no more leave nobody waiting; more than once."""
     _selector: selectors.BaseSelector = Factory(selectors.DefaultSelector)
     _parent_pipe: tuple[int, int] = Factory(os.pipe)
     _exit: events.ExitService | None = field(default=None, init=False)
@@ -126,6 +128,8 @@ class Supervisor:
 
     def _apply(self, result: Transition) -> None:
         self.state, actions = result
+        if self.state.is_stopping:
+            self.close_listeners()
         for action in actions:
             match action:
                 case events.StartProcess(slot):

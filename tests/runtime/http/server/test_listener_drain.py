@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 import trio
 
@@ -49,6 +51,22 @@ async def test_a_patient_listener_leaves_the_idle_one_last_request() -> None:
             assert answer.status == 200
             assert answer.is_last
             assert await client.is_closed()
+            await client.stream.aclose()
+        await here.ended.wait()
+
+
+async def test_connections_that_wait_when_a_patient_listener_closes_are_answered() -> None:
+    async with listening(LIMITS) as here:
+        here.patience_s = 9
+        waiting = [socket.create_connection(("127.0.0.1", here.port)) for _ in range(3)]
+        for each in waiting:
+            each.sendall(get())
+        here.drain.set()  # Nothing has accepted them yet.
+        for each in waiting:
+            client = Client(trio.SocketStream(trio.socket.from_stdlib_socket(each)))
+            answer = await client.answer()
+            assert answer.status == 200
+            assert answer.is_last
             await client.stream.aclose()
         await here.ended.wait()
 

@@ -57,7 +57,7 @@ def test_the_limits_are_those_of_the_design() -> None:
     assert limits.head_timeout_s == 5
     assert limits.body_timeout_s == 10
     assert limits.write_timeout_s == 30
-    assert limits.idle_timeout_s == 30
+    assert limits.idle_timeout_s == 75
     assert limits.short_idle_timeout_s == 5
     assert limits.handshake_timeout_s == 10
     assert limits.head.target_bytes >= 8192 + len("/gateway/mmo/v2/status/mref/")
