@@ -406,7 +406,7 @@ async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved() -
     assert (await case.resolutions.reject(ANN, 1, "sam has left")).state is REJECTED
 
 
-@pytest.mark.finding("rules-10")
+@pytest.mark.finding("rules-10", "audit-11")
 async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_faster() -> None:
     case = Case()
     await case.begin()
@@ -426,7 +426,7 @@ async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_fa
     assert [each.id for each in case.memory.admin.proposals] == [1]
 
 
-@pytest.mark.finding("rules-10")
+@pytest.mark.finding("rules-10", "audit-11")
 async def test_a_proposal_is_not_done_by_the_resolution_of_another_one() -> None:
     """Of the same two users, with the opposite outcome."""
     case = Case()
