@@ -25,6 +25,7 @@ page, the first address that it prints for pages, shows the same table.
 The last three digits of the payer's or payee's phone number choose what happens to a payment.
 `254700000101`, for example, does not have enough money. The header `X-Sandbox-Scenario` of the
 request chooses it by name, whatever the number is; a tax payout has no number, so it needs the header.
+`mmo serve` with a provider of kind `sandbox` knows the numbers, and ignores the header.
 
 | Digits | `X-Sandbox-Scenario` | The payment |
 |---|---|---|
