@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mmo_sansio.messages.inputs import BeginSubmission, CreatePayment, ProviderNeverReceived, TransactionWoke
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CreatePayment,
+    ProviderAccepted,
+    ProviderNeverReceived,
+    TransactionWoke,
+)
 from mmo_sansio.values.model import Flow, Source, Stage, Status, Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState
 from mmo_trio.testing.simulated_world import SimulatedWorld
@@ -77,9 +83,11 @@ def a_submission_on_record_is_begun(world: SimulatedWorld, books: WorldBooks) ->
 
 
 def a_counted_poll_is_made(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
-    """S6: a process polls what is on record as polled, unless it ended or did not learn of the record."""
+    """S6: a process polls what is on record as polled, unless it ended or did not learn of the record. Where the report
+    of an earlier conversation still waits for the store, that tells as much."""
     for reference, stages in world.commits.stages.items():
         begun_s = [at_s for at_s, _ in world.commits.conversations.get(reference, ())]
+        reported_s = [each.at_s for each in stages if each.input_name == ProviderAccepted.__name__]
         for each in stages:
             if each.input_name != TransactionWoke.__name__ or each.stage not in (
                 Stage.SUBMITTING,
@@ -87,6 +95,7 @@ def a_counted_poll_is_made(world: SimulatedWorld, books: WorldBooks) -> Iterator
             ):
                 continue
             is_made = any(-CONVERSATION_S <= at_s - each.at_s <= BEGUN_WITHIN_S for at_s in begun_s)
+            is_made |= any(0 <= at_s - each.at_s <= BEGUN_WITHIN_S for at_s in reported_s)
             if not is_made and not _was_ended(world, each) and not _was_in_doubt(world, each):
                 yield f"{reference} is on record as polled at {each.at_s:.3f}, and nobody did it"
 

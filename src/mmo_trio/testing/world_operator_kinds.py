@@ -213,7 +213,7 @@ def _mpesa_with_result(request: HttpRequest, is_success: bool, reference: str | 
         return None  # Its own names of payments are not known to others.
 
     def change(document: Any) -> None:
-        document["Result"]["ResultCode"] = 0 if is_success else 2001
+        document["Result"]["ResultCode"] = 0 if is_success else 1
 
     return _altered(request, change)
 
