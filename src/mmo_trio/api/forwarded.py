@@ -17,6 +17,7 @@ from attrs import frozen
 
 from mmo_sansio.http.ip_rules import Address, unmap_ipv4
 from mmo_sansio.http.messages import RequestHead
+from mmo_trio.settings.sections import ListenSection
 from mmo_trio.settings.values import Network
 
 ADDRESS_LENGTH_MAX: Final = 64
@@ -30,6 +31,11 @@ class TrustedProxies:
     networks: Sequence[Network] = ()
     write_host: bool = False
     """Whether they write `X-Forwarded-Host` and `X-Forwarded-Proto` themselves, or remove a client's own."""
+
+    @classmethod
+    def of(cls, listen: ListenSection) -> TrustedProxies:
+        """Return the proxies that these settings name."""
+        return cls(listen.proxy_trusted, listen.proxy_host)
 
     def is_trusted(self, peer: str) -> bool:
         """Return whether this address, as the connection shows it, belongs to a trusted proxy."""

@@ -143,7 +143,7 @@ class Listeners:
 
     def _host(self, app: WebApp, share: float) -> AsgiHost:
         """Return the handler of a listener for people, who share one event loop with the merchants."""
-        proxies = TrustedProxies(self.settings.listen.proxy_trusted, self.settings.listen.proxy_host)
+        proxies = TrustedProxies.of(self.settings.listen)
 
         def find_client(head: RequestHead, context: RequestContext) -> str:
             forwarded = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
@@ -164,7 +164,7 @@ class Listeners:
     ) -> None:
         listen = self.settings.listen
         rules = AcceptRules(
-            TrustedProxies(listen.proxy_trusted).is_trusted,
+            TrustedProxies.of(listen).is_trusted,
             only_from_proxies=certificates is None and bool(listen.proxy_trusted) and not listen.allow_clear,
             descriptors_max=descriptors_max,
         )

@@ -122,8 +122,7 @@ def _api_handler(
     sandbox_scenarios: Mapping[str, str] | None,
 ) -> ApiHandler:
     """Build the handler of the API listener."""
-    listen = resources.settings.listen
-    trusted_proxies = TrustedProxies(listen.proxy_trusted, listen.proxy_host)
+    trusted_proxies = TrustedProxies.of(resources.settings.listen)
     endpoints = {each.webhook_name: each.webhook_endpoint for each in accounts.operator_accounts.values()}
     merchant_api = MerchantApi(
         settings=ApiSettings(
@@ -217,7 +216,7 @@ def _console_context(
         resources.settings.console,
         resources.provider_titles,
         lambda: {name: each.breaker.state for name, each in accounts.provider_accounts.items()},
-        TrustedProxies(resources.settings.listen.proxy_trusted, resources.settings.listen.proxy_host),
+        TrustedProxies.of(resources.settings.listen),
         PasswordVerifier(resources.password_hasher),
         frozenset((*resources.settings.console.hosts, resources.settings.listen.console.host.lower())),
         is_sandbox=resources.config.is_sandbox,
