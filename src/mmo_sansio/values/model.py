@@ -408,6 +408,11 @@ class Progress:
     """The name of the attempt that has begun the latest submission; None where its caller does not repeat it."""
 
     @property
+    def is_unpolled(self) -> bool:
+        """Tell whether nobody has polled since the submission on record began: its own response may still come."""
+        return self.stage is Stage.SUBMITTING and self.polls == 0
+
+    @property
     def is_resubmission(self) -> bool:
         """Tell whether the submission on record follows an earlier one that may have arrived, though the provider has
         said that it never received it."""

@@ -250,8 +250,7 @@ def _is_paid_by(receipt: str, named: Transaction) -> bool:
         return False
     if progress.evidence is not None:
         return progress.evidence.receipt == receipt
-    may_be_answered = progress.stage is Stage.SUBMITTING and progress.polls == 0
-    return progress.provider_reference is None and progress.hint is None and not may_be_answered
+    return progress.provider_reference is None and progress.hint is None and not progress.is_unpolled
 
 
 def _settle_payment(ledger: Ledger, claim: DepositClaim, named: Transaction, *, now: Moment) -> Decision:

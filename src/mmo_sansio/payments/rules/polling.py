@@ -50,7 +50,7 @@ def apply_hint(ledger: Ledger, input_: ProviderHinted, *, now: Moment) -> Decisi
     is_anothers = key is not None and receipt_owner(ledger, key, before.reference) is not None
     claims = () if is_anothers else claim_receipt(ledger, key, before, now=now)
     known = _merge_hint(before, input_, is_anothers=is_anothers, now=now)
-    if not is_sent_again and (_is_submission_in_flight(before) or (wake_at <= soon and wake_at < expires_at)):
+    if not is_sent_again and (before.progress.is_unpolled or (wake_at <= soon and wake_at < expires_at)):
         return _store_hint(before, input_, known, claims)
     to = Stage.AWAITING_RESULT if is_sent_again else stage
     after = advance(before, input_, to, wake_at=min(soon, expires_at), **known)
@@ -121,8 +121,3 @@ def _poll_after_completion(before: Transaction, input_: ProviderHinted, *, now: 
     is_late = progress.completion_source is Source.EXPIRY
     reason = SuspenseReason.LATE_RESULT if is_late else SuspenseReason.CONFLICTING_RESULT
     return Decision(Applied(before), (suspense_entry(input_, reason, before, now=now),), (poll,))
-
-
-def _is_submission_in_flight(before: Transaction) -> bool:
-    """Tell whether there was no poll since the submission began: a response now could miss the submission."""
-    return before.progress.stage is Stage.SUBMITTING and before.progress.polls == 0

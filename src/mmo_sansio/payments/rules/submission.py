@@ -195,7 +195,7 @@ def _poll_at(before: Transaction, after: Span, *, now: Moment) -> Instant:
     """Return the time of the next poll: after this span, but soon where a notification came while the submission was
     open, because the result may have come with it."""
     progress = before.progress
-    was_told = progress.stage is Stage.SUBMITTING and progress.polls == 0 and progress.hint is not None
+    was_told = progress.is_unpolled and progress.hint is not None
     return next_poll_at(before.order, min(after, POLL_INTERVAL_MIN) if was_told else after, now=now)
 
 
