@@ -84,7 +84,7 @@ POSTGRES_SCHEMA = SqlSchema(
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
     receipts_table="receipts",
     clock_record_age="(extract(epoch FROM clock_timestamp() - saved_at) * 1000000)::bigint",
-    now="(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+    now=lambda: SqlStatement("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
     clock_query=_READ_CLOCK,
     touch_clock_record=", saved_at = clock_timestamp()",
     takes_arrays=True,

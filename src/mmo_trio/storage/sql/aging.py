@@ -27,12 +27,15 @@ _ARCHIVE: Final = "archive"
 
 def take_lease(schema: SqlSchema, holder: str, duration: Span) -> SqlQuery[bool]:
     """Begin or renew the lease, by the database's clock."""
+    now = schema.now()
     return returns_row(
-        f"UPDATE retention_lease SET holder = ?, held_until = {schema.now} + ?"
-        f" WHERE holder = ? OR held_until < {schema.now} RETURNING 1",
+        f"UPDATE retention_lease SET holder = ?, held_until = {now.text} + ?"
+        f" WHERE holder = ? OR held_until < {now.text} RETURNING 1",
         holder,
+        *now.values,
         duration,
         holder,
+        *now.values,
     )
 
 

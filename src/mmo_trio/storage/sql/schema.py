@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from mmo_trio.storage.sql.statements import SqlStatement
+
 ReportMigration: TypeAlias = Callable[[int, int], None]
 """Learns the number of the migration that is applied next, and the number of the last one."""
 
@@ -29,8 +31,9 @@ class SqlSchema:
     """The table of providers' receipts of payments; None where the payment itself holds its receipt."""
     clock_record_age: str
     """The expression for the microseconds since a clock record was saved, by the database's own clock."""
-    now: str
-    """The expression for the present in microseconds, by the database's own clock."""
+    now: Callable[[], SqlStatement]
+    """Returns the expression for the present in microseconds, by the database's own clock where it has one, with its
+    values."""
     clock_query: str
     """The query that returns the database's own time and how many recent clock records of another start than the bound
     one agree with it, and how many differ; empty where the database has no clock of its own."""

@@ -17,9 +17,6 @@ T = TypeVar("T")
 SqliteCall: TypeAlias = Callable[[sqlite3.Connection], T]
 """Synchronous code that runs in a thread, inside one transaction."""
 
-NOW = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
-"""The expression for the present in microseconds."""
-
 BUSY_TIMEOUT_S = 2.0
 """Seconds to wait for another process's write, e.g. a command's, before the caller has to retry."""
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
-from mmo_trio.storage.sqlite.connection import connect, translate_errors
+from mmo_trio.storage.sqlite.connection import translate_errors
 from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, create_file, real_path, require_one_name
 from mmo_trio.storage.sqlite.migrations import migrate, scripts, stored_version
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
+from mmo_trio.storage.sqlite.system import SqliteSystem
 
 
 @asynccontextmanager
@@ -23,6 +25,7 @@ async def open_sqlite(
     serving: bool,
     timeout_s: float = STORE_TIMEOUT_S,
     report_migration: ReportMigration = report_nothing,
+    system: SqliteSystem | None = None,
 ) -> AsyncIterator[SqliteStore]:
     """Open the file, and make it when it isn't there.
 
@@ -31,7 +34,10 @@ async def open_sqlite(
     same time: the serving process claims the durable intents that it writes. Raises StoreUnusable when another process
     serves the file, its schema isn't ours or it has several names, StoreUnavailable when it can't be opened.
     """
-    store = await trio.to_thread.run_sync(_open_in_thread, Path(path), serving, timeout_s, report_migration)
+    system = system or SqliteSystem()
+    opening = partial(_open_in_thread, system, Path(path), serving, timeout_s, report_migration)
+    with trio.CancelScope(shield=True):  # Whoever gave up would leave the file locked.
+        store = await system.make_readers().run(opening)
     try:
         yield store
     finally:
@@ -39,7 +45,9 @@ async def open_sqlite(
             await store.aclose()
 
 
-def _open_in_thread(path: Path, serving: bool, timeout_s: float, report: ReportMigration) -> SqliteStore:
+def _open_in_thread(
+    system: SqliteSystem, path: Path, serving: bool, timeout_s: float, report: ReportMigration
+) -> SqliteStore:
     path = real_path(path)
     with translate_errors(), ExitStack() as undo:
         create_file(path)
@@ -49,7 +57,7 @@ def _open_in_thread(path: Path, serving: bool, timeout_s: float, report: ReportM
             undo.callback(lock.release)
         require_one_name(path)
         files = OpenFiles(path)
-        writer = connect(path)
+        writer = system.connect(path)
         undo.callback(writer.close)
         version = stored_version(writer)
         if not serving and 0 < version < max(scripts()):
@@ -61,4 +69,4 @@ def _open_in_thread(path: Path, serving: bool, timeout_s: float, report: ReportM
             writer.execute("UPDATE intents SET is_held = 0 WHERE is_held = 1")
         files.record()
         undo.pop_all()
-    return SqliteStore(path, writer, files, lock, timeout_s)
+    return SqliteStore(system, path, writer, files, lock, timeout_s)

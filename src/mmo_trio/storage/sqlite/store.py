@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,46 +14,26 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.store_mark import StoreMark
-from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, Instant
+from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, SECOND, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.shared.net_effect import NetEffect, net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, run_query
+from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, execute, run_query
 from mmo_trio.storage.sql.store import SqlStore
 from mmo_trio.storage.sqlite import queries
 from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch
-from mmo_trio.storage.sqlite.connection import NOW, SqliteCall, connect, run_statement, translate_errors
+from mmo_trio.storage.sqlite.connection import SqliteCall, run_statement, translate_errors
 from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, ServingProbe, require_space
+from mmo_trio.storage.sqlite.system import SqliteSystem
 from mmo_trio.storage.sqlite.writer import SqliteWriter, WriteAttempt
+from mmo_trio.system.clock import GatewayClock
 
 T = TypeVar("T")
 
-SQLITE_SCHEMA = SqlSchema(
-    transaction_key=("gateway_reference",),
-    held_until=(("clock_records", "served_until"), ("latest_stamp", "at")),
-    reference_suffix="substr(gateway_reference, -12)",
-    breaker_table="breakers",
-    clear_breaker="DELETE FROM breakers WHERE brand = ?",
-    receipts_table=None,
-    clock_record_age="NULL",
-    clock_query="",
-    now=NOW,
-    touch_clock_record="",
-    takes_arrays=False,
-    invariant_violations={
-        "transactions that are final and still wake, or pending and never do": (
-            "transactions WHERE (status = 'pending') = (wake_at IS NULL)"
-        )
-    },
-)
-
 STORE_TIMEOUT_S = 10.0
 """Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5)."""
-
-READERS_MAX = 4
-"""Reads at once; a commit never waits for them."""
 
 _PROGRESS_HANDLER_STEPS = 50_000
 
@@ -70,21 +49,23 @@ class SqliteStore(SqlStore):
 
     def __init__(
         self,
+        system: SqliteSystem,
         path: Path,
         writer: sqlite3.Connection,
         files: OpenFiles,
         serving_lock: ServingLock | None,
         timeout_s: float,
     ) -> None:
-        super().__init__(SQLITE_SCHEMA, self._read_query, self._write_query, self._forget_payments)
+        super().__init__(sqlite_schema(system.clock), self._read_query, self._write_query, self._forget_payments)
+        self._system = system
         self._path = path
         self._files = files
         self._timeout_s = timeout_s
         self._serving_lock = serving_lock
         self._serving_probe = ServingProbe(path)
-        self._writer = SqliteWriter(path, files, writer, timeout_s, serves=serving_lock is not None)
+        self._writer = SqliteWriter(system, path, files, writer, timeout_s, serves=serving_lock is not None)
         self._idle_readers: list[sqlite3.Connection] = []
-        self._read_limiter = trio.CapacityLimiter(READERS_MAX)
+        self._readers = system.make_readers()
         self._is_closed = False
         self._used_generation: int | None = None
         """The generation of the configuration that was recorded last."""
@@ -167,7 +148,7 @@ class SqliteStore(SqlStore):
 
     async def integrity_errors(self) -> Sequence[str]:
         """Return a sentence for each error in the file. Reads all of it."""
-        return await trio.to_thread.run_sync(self._check_integrity, limiter=self._read_limiter)
+        return await self._readers.run(self._check_integrity)
 
     async def aclose(self) -> None:
         """Close the file and release the serving lock, once the current write has ended. A write that hangs lasts until
@@ -178,6 +159,7 @@ class SqliteStore(SqlStore):
         self._writer.stop_accepting()
         with trio.move_on_after(self._timeout_s):
             await self._writer.finish(self._close)
+        self._readers.end()
 
     # Threads
 
@@ -201,9 +183,7 @@ class SqliteStore(SqlStore):
 
     async def _read(self, call: SqliteCall[T]) -> T:
         with trio.move_on_after(self._timeout_s):
-            return await trio.to_thread.run_sync(
-                self._read_in_thread, call, limiter=self._read_limiter, abandon_on_cancel=True
-            )
+            return await self._readers.run(partial(self._read_in_thread, call))
         raise StoreUnavailable(f"the store didn't answer within {self._timeout_s:g} s")
 
     def _read_in_thread(self, call: SqliteCall[T]) -> T:
@@ -211,11 +191,12 @@ class SqliteStore(SqlStore):
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
         self._files.require_in_place()
-        deadline = time.monotonic() + self._timeout_s
+        clock = self._system.clock
+        deadline = clock.monotonic() + self._timeout_s * SECOND
         with translate_errors():
             connection = self._acquire_reader()
             try:
-                connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_HANDLER_STEPS)
+                connection.set_progress_handler(lambda: clock.monotonic() > deadline, _PROGRESS_HANDLER_STEPS)
                 connection.execute("BEGIN")
                 result = call(connection)
                 connection.execute("COMMIT")
@@ -232,7 +213,7 @@ class SqliteStore(SqlStore):
             return self._idle_readers.pop()
         except IndexError:
             self._files.verify()
-            return connect(self._path, query_only=True)
+            return self._system.connect(self._path, query_only=True)
 
     def _check_files(self) -> None:
         self._files.verify()
@@ -240,14 +221,14 @@ class SqliteStore(SqlStore):
 
     def _check_integrity(self) -> Sequence[str]:
         with translate_errors():
-            connection = connect(self._path, query_only=True)
+            connection = self._system.connect(self._path, query_only=True)
             try:
                 connection.execute("BEGIN")  # One snapshot, while the gateway may go on writing.
                 pages = [row[0] for row in connection.execute("PRAGMA integrity_check")]
                 found = [] if pages == ["ok"] else [f"SQLite finds: {each}" for each in pages]
                 run = partial(run_statement, connection)
                 try:
-                    return [*found, *run_query(integrity_errors(SQLITE_SCHEMA), run)]
+                    return [*found, *run_query(integrity_errors(self._schema), run)]
                 except sqlite3.DatabaseError:
                     if not found:
                         raise
@@ -265,6 +246,28 @@ class SqliteStore(SqlStore):
     def _close_readers(self) -> None:
         while self._idle_readers:
             self._idle_readers.pop().close()
+
+
+def sqlite_schema(clock: GatewayClock) -> SqlSchema:
+    """Return the schema, whose present is that of this wall clock."""
+    return SqlSchema(
+        transaction_key=("gateway_reference",),
+        held_until=(("clock_records", "served_until"), ("latest_stamp", "at")),
+        reference_suffix="substr(gateway_reference, -12)",
+        breaker_table="breakers",
+        clear_breaker="DELETE FROM breakers WHERE brand = ?",
+        receipts_table=None,
+        clock_record_age="NULL",
+        clock_query="",
+        now=lambda: SqlStatement("?", (clock.wall(),)),
+        touch_clock_record="",
+        takes_arrays=False,
+        invariant_violations={
+            "transactions that are final and still wake, or pending and never do": (
+                "transactions WHERE (status = 'pending') = (wake_at IS NULL)"
+            )
+        },
+    )
 
 
 def _first_date(batch: NetEffect) -> Instant:

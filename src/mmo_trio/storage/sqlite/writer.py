@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,45 +15,46 @@ import trio
 
 from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.resilience.store_mark import StoreMark
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.store import EPOCH_INTERVAL_S, OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.sqlite.connection import (
-    NOW,
-    SqliteCall,
-    connect,
-    must_reconnect_after,
-    primary_code,
-    raise_translated,
-)
+from mmo_trio.storage.sqlite.connection import SqliteCall, must_reconnect_after, primary_code, raise_translated
 from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
-from mmo_trio.system.call_thread import CallThread
+from mmo_trio.storage.sqlite.system import SqliteSystem
 
 T = TypeVar("T")
 
-_RAISE_EPOCH = f"UPDATE store_state SET epoch = epoch + 1, raised_at = {NOW} RETURNING id, epoch, raised_at"
+_RAISE_EPOCH = "UPDATE store_state SET epoch = epoch + 1, raised_at = ? RETURNING id, epoch, raised_at"
 
 
 class SqliteWriter:
     """Owns the one connection that writes."""
 
     def __init__(
-        self, path: Path, files: OpenFiles, connection: sqlite3.Connection, timeout_s: float, *, serves: bool
+        self,
+        system: SqliteSystem,
+        path: Path,
+        files: OpenFiles,
+        connection: sqlite3.Connection,
+        timeout_s: float,
+        *,
+        serves: bool,
     ) -> None:
+        self._system = system
         self._path = path
         self._files = files
         self._is_closed = False
         self.connection: sqlite3.Connection | None = connection
         """None after an error, until the next write opens another."""
         self.timeout_s = timeout_s
-        self._thread = CallThread("SQLite writer")
+        self._calls = system.make_writer()
         self.recent = RecentTransactions()
         self.in_doubt: list[WriteAttempt] = []
         """Attempts whose caller doesn't know their outcome, and so can't do what they scheduled."""
         self.raised_mark: StoreMark | None = None
         """How far the store had come when a commit of this process raised its epoch last; None while none has."""
         self._raise_epoch_at = -math.inf if serves else math.inf
-        """When the next commit raises the epoch, by the monotonic clock; a command, which keeps no mark, never does."""
+        """When the next commit raises the epoch, by the boot clock; a command, which keeps no mark, never does."""
         self._active: WriteAttempt | None = None
         """The one that the thread works at."""
 
@@ -66,7 +66,7 @@ class SqliteWriter:
         in_doubt = True
         with trio.move_on_after(self.timeout_s):
             try:
-                result = await self._thread.run(write)
+                result = await self._calls.run(write)
                 in_doubt = False
                 return result
             except OutcomeUnknown:
@@ -89,7 +89,7 @@ class SqliteWriter:
         if active is None or active.creates_from >= before:
             return
         with trio.move_on_after(self.timeout_s):
-            await self._thread.run(_do_nothing)
+            await self._calls.run(_do_nothing)
             return
         raise StoreUnavailable(f"a commit has been going on for more than {self.timeout_s:g} s")
 
@@ -101,9 +101,9 @@ class SqliteWriter:
         """Call `close` in the thread after all writes, then end the thread. A caller that is cancelled goes on; what a
         write that hangs leaves to do is done when it has ended."""
         try:
-            await self._thread.run(close)
+            await self._calls.run(close)
         finally:
-            self._thread.end()
+            self._calls.end()
 
     def close(self) -> None:
         """Close the file. Only to be called while no write is active."""
@@ -135,11 +135,12 @@ class SqliteWriter:
 
     def _raise_epoch(self, connection: sqlite3.Connection) -> StoreMark | None:
         """Raise the epoch of the store, a second after it was raised last; return how far the store has come then."""
-        now = time.monotonic()
+        clock = self._system.clock
+        now = clock.monotonic()
         if now < self._raise_epoch_at:
             return self.raised_mark
-        self._raise_epoch_at = now + EPOCH_INTERVAL_S
-        (row,) = connection.execute(_RAISE_EPOCH).fetchall()
+        self._raise_epoch_at = now + EPOCH_INTERVAL_S * SECOND
+        (row,) = connection.execute(_RAISE_EPOCH, (clock.wall(),)).fetchall()
         return StoreMark(*row)
 
     def _commit(self, connection: sqlite3.Connection) -> None:
@@ -173,7 +174,7 @@ class SqliteWriter:
         return self.connection
 
     def _reconnect(self) -> sqlite3.Connection:
-        connection = connect(self._path)
+        connection = self._system.connect(self._path)
         try:
             connection.execute("SELECT 1 FROM sqlite_schema").fetchone()  # Opens the log.
             self._files.record()
