@@ -109,7 +109,7 @@ def deferred_input_forgotten() -> AbstractContextManager[object]:
 
 def commit_without_conditions() -> AbstractContextManager[object]:
     """A batch is stored although what it was decided from has changed."""
-    return patch.object(ServerTransaction, "conflict", lambda self, memory, effect, horizon: None)
+    return patch.object(ServerTransaction, "conflict", lambda self, rows, effect, horizon: None)
 
 
 def commit_in_doubt_forgotten() -> AbstractContextManager[object]:

@@ -3,9 +3,9 @@ what the first has done."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import trio
 from attrs import define
@@ -13,8 +13,7 @@ from attrs import define
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
-from mmo_trio.storage.memory.ownership import MemoryChannelOwnership
-from tests.simulation.stores.machine import StoreCall, run_at_once
+from tests.simulation.stores.machine import StoreCall
 from tests.simulation.stores.shared_server import ConnectionLost, SimulatedServer, StatementRefused
 
 T = TypeVar("T")
@@ -33,7 +32,6 @@ class SimulatedChannelOwnership:
 
     server: SimulatedServer
     process: str
-    rows: MemoryChannelOwnership
     lease_number: int
     """The number of the lease, as far as this process knows."""
     is_open: bool = True
@@ -41,21 +39,18 @@ class SimulatedChannelOwnership:
 
     async def renew_lease(self) -> int:
         number = None if self._has_ended_lease else self.lease_number
-        memory = self.server.memory
-
-        def renew() -> int:
-            return memory.ownership.renew(number, now=memory.clock())
-
-        self.lease_number = await self._call_once("renew_lease", renew)
+        rows = self.server.rows
+        self.lease_number = await self._call_once("renew_lease", lambda: rows.ownership.renew(number, now=rows.clock()))
         self._has_ended_lease = False
         return self.lease_number
 
     async def end_lease(self) -> None:
         self._has_ended_lease = True
-        await self._call_rows("end_lease", self.rows.end_lease)
+        await self._call_once("end_lease", partial(self.server.rows.ownership.end_lease, self.lease_number))
 
     async def counts(self) -> OwnershipCounts:
-        return await self._call_rows("counts", self.rows.counts)
+        rows = self.server.rows
+        return await self._call_once("counts", lambda: rows.ownership.counts(now=rows.clock()))
 
     async def claim(
         self,
@@ -65,13 +60,15 @@ class SimulatedChannelOwnership:
         waiting: Collection[str] | None = None,
         end_leases: bool = False,
     ) -> Sequence[Channel]:
-        async def claim() -> Sequence[Channel]:
-            channels = await self.rows.claim(excluding=excluding, known=known, waiting=waiting, end_leases=end_leases)
+        holder, rows = self.lease_number, self.server.rows
+
+        def claim() -> Sequence[Channel]:
+            channels = rows.claim_channels(holder, excluding=excluding, known=known, end_leases=end_leases)
             for each in channels:
                 self.server.draws.trace(CHANNEL_CLAIMED, process=self.process, brand=each.brand)
             return channels
 
-        return await self._call_rows("claim", claim)
+        return await self._call_once("claim", claim)
 
     async def find_callbacks(
         self,
@@ -81,21 +78,12 @@ class SimulatedChannelOwnership:
         taken: Mapping[str, Collection[str]] | None = None,
         afresh: Collection[str] = (),
     ) -> Sequence[WorkItem]:
-        find = partial(self.rows.find_callbacks, room, known=known, taken=taken, afresh=afresh)
-        return await self._call_rows("find_callbacks", find)
+        find = partial(self.server.rows.find_callbacks, self.lease_number, room, known=known, taken=taken)
+        return await self._call_once("find_callbacks", find)
 
     async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
-        await self._call_rows("release", partial(self.rows.release, fences, breakers))
-
-    async def _call_rows(self, name: str, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Call under the lease that this process has now, whenever the statement arrives."""
-        holder = self.lease_number
-
-        def statement() -> T:
-            self.rows.lease_number = holder
-            return run_at_once(call())
-
-        return await self._call_once(name, statement)
+        release = partial(self.server.rows.release_channels, self.lease_number, fences, breakers)
+        await self._call_once("release", release)
 
     async def _call_once(self, name: str, statement: Callable[[], T]) -> T:
         if not self.is_open:

@@ -14,13 +14,12 @@ from attrs import Factory, define, field
 from mmo_sansio.messages.queries import Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
-from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX, StoreClock
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
-from mmo_trio.storage.interface.store import CLOCK_RECORDS_RECENT_FOR, StoreUnavailable
-from mmo_trio.storage.memory.state import MemoryState, store_time
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, later
+from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.shared.net_effect import NetEffect, net_effect
 from tests.simulation.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
 from tests.simulation.stores.machine import StoreCall, StoreMachine, tick_after
+from tests.simulation.stores.shared_rows import SharedRows
 from tests.simulation.stores.transactions import IDLE_SESSION_S, ServerTransaction, TransactionStage, keys_of
 
 T = TypeVar("T")
@@ -64,13 +63,13 @@ class SimulatedServer:
     is_reachable: Callable[[str], bool] = lambda _: True
     """Tells whether a process, by its name, and the server reach each other now."""
     machine: StoreMachine = Factory(StoreMachine)
-    memory: MemoryState = field(init=False)
+    observe: Callable[[Sequence[Decision]], None] = lambda _: None
+    """Is told of each batch that is stored."""
+    rows: SharedRows = field(init=False)
     horizon: Instant = Instant(0)
     """No commit that isn't visible yet creates anything below it (R7)."""
     clock_offset: Span = Span(0)
     """How far the server's own clock is ahead of true time."""
-    saved_at: dict[str, Instant] = Factory(dict)
-    """When each record of the clocks was saved, by the server's own clock."""
     _complete_until: Instant = Instant(0)
     """Records up to here are complete."""
     _down_until: float = 0.0
@@ -87,26 +86,15 @@ class SimulatedServer:
     """Whether a transaction that has ended was committed; what is false here never will be."""
 
     def __attrs_post_init__(self) -> None:
-        self.memory = MemoryState(is_shared=True, clock=self.clock)
+        self.rows = SharedRows(self.clock, self.wall)
 
     def clock(self) -> MonotonicInstant:
         """Return the time of the server's own clock, by which leases last."""
-        return later(store_time(), self.clock_offset)
+        return later(MonotonicInstant(round(trio.current_time() * SECOND)), self.clock_offset)
 
     def wall(self) -> Instant:
         """Return the wall time of the server's own clock."""
         return later(self.epoch, Span(self.clock()))
-
-    def read_clock(self, boot_id: str) -> StoreClock:
-        """Return the server's time, and how many machines other than the one of this start lately agreed with it."""
-        since = self.wall() - CLOCK_RECORDS_RECENT_FOR
-        recent = [
-            abs(each.utc - self.saved_at[id])
-            for id, each in self.memory.clock_records.items()
-            if id != boot_id and self.saved_at[id] > since
-        ]
-        agreeing = sum(ahead <= DIFFERENCE_MAX for ahead in recent)
-        return StoreClock(self.wall(), agreeing, len(recent) - agreeing)
 
     # Calls of processes
 
@@ -203,21 +191,19 @@ class SimulatedServer:
             call.reply(outcome.Error(StatementRefused("the disk is full")))
         else:
             self._committed[transaction.number] = True
-            if call.name == "hold_brand":
-                self._reply_after(list(self._open.values()), call, outcome.capture(statement))
-            else:
-                self.do(call, statement)
+            self.do(call, statement)
 
-    def _reply_after(
-        self, awaited: Sequence[ServerTransaction], call: StoreCall[T], result: outcome.Outcome[T]
-    ) -> None:
-        """Reply once the commits in progress have ended, which may begin submissions of a brand that is on hold now."""
+    def wait_for_commits(self, call: StoreCall[None]) -> None:
+        """Reply once the commits in progress have ended."""
+        self._reply_after(list(self._open.values()), call)
+
+    def _reply_after(self, awaited: Sequence[ServerTransaction], call: StoreCall[None]) -> None:
         left = [each for each in awaited if each.stage is TransactionStage.COMMITTING]
         if left:
             self._answer_at_deadline(call)
-            left[0].at_end.append(partial(self._reply_after, left, call, result))
+            left[0].at_end.append(partial(self._reply_after, left, call))
         else:
-            call.reply(result)
+            call.reply(outcome.Value(None))
 
     def begin_transaction(self, process: str, holder: int, *, is_writer: bool) -> ServerTransaction:
         """Begin a transaction; with `is_writer` readers of records wait for its end from now on."""
@@ -231,7 +217,7 @@ class SimulatedServer:
         if transaction.stage is not TransactionStage.OPEN:
             raise ConnectionLost("the session has ended")
         self._end_idle_sessions()
-        ledger = transaction.load(self.memory, reads, self._locks)
+        ledger = transaction.load(self.rows, reads, self._locks)
         ledger.not_before = self.horizon
         self._locks.update((each, transaction) for each in sorted(transaction.locked))
         self._open[transaction.number] = transaction
@@ -284,7 +270,7 @@ class SimulatedServer:
             return StatementRefused("the disk is full")
         if self.draws.happens("conflict", self.faults.conflict, process=transaction.process):
             return CommitConflict("another transaction was quicker")
-        if found := transaction.conflict(self.memory, effect, self.horizon):
+        if found := transaction.conflict(self.rows, effect, self.horizon):
             self.draws.trace("store_conflict", process=transaction.process, about=found)
             return CommitConflict(f"another transaction was quicker: {found}")
         return None
@@ -293,7 +279,7 @@ class SimulatedServer:
         transaction.stage = TransactionStage.COMMITTING
         transaction.is_writer = transaction.is_writer or bool(effect.created)
         transaction.keys, transaction.concluded = keys, frozenset(effect.concluded)
-        self.memory.locked_intents |= transaction.concluded
+        self.rows.locked_intents |= transaction.concluded
         self._open[transaction.number] = transaction
 
     def _finish_commit(self, transaction: ServerTransaction, call: StoreCall[Sequence[Decision]]) -> None:
@@ -305,7 +291,8 @@ class SimulatedServer:
             call.reply(outcome.Value(transaction.decisions))
 
     def _apply(self, transaction: ServerTransaction) -> None:
-        self.memory.apply(transaction.decisions, transaction.holder)
+        self.rows.write(net_effect(transaction.decisions), transaction.holder)
+        self.observe(transaction.decisions)
         self.draws.trace("store_commit", process=transaction.process, number=transaction.number)
         self._end(transaction, TransactionStage.COMMITTED)
 
@@ -398,7 +385,7 @@ class SimulatedServer:
         for each in sorted(transaction.locked):
             if self._locks.get(each) is transaction:
                 del self._locks[each]
-        self.memory.locked_intents -= transaction.concluded
+        self.rows.locked_intents -= transaction.concluded
         waiting, transaction.at_end = transaction.at_end, []
         for action in waiting:
             action()

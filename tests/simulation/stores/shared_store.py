@@ -3,35 +3,39 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
-from attrs import define, evolve
+from attrs import define, frozen
 
-from mmo_sansio.messages.intents import IntentKey, IntentKind, PollProvider
-from mmo_sansio.messages.queries import ListRecords, Records
+from mmo_sansio.messages.intents import IntentKey, PollProvider
+from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked
-from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.resilience.store_clock import StoreClock
-from mmo_sansio.values.clock import Instant, elapsed
+from mmo_sansio.resilience.store_mark import StoreMark
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant
+from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import (
     CHECK_TIMEOUT_S,
     DecideBatch,
     OutcomeUnknown,
-    StoredClockRecord,
     StoreLost,
     StoreUnavailable,
     WorkItem,
 )
-from mmo_trio.storage.memory.store import MemoryStore
 from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.storage.sql.admin_store import SqlAdminStore
+from mmo_trio.storage.sql.records_page import list_records
+from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
+from mmo_trio.storage.sql.store import SqlStore
+from mmo_trio.storage.sqlite import queries
 from mmo_trio.system.parking import run_to_end
-from tests.simulation.stores.machine import StoreCall, no_pause, run_at_once
+from tests.simulation.stores.machine import StoreCall
 from tests.simulation.stores.shared_ownership import SimulatedChannelOwnership
+from tests.simulation.stores.shared_rows import SHARED_SCHEMA
 from tests.simulation.stores.shared_server import (
     Begin,
     CommitConflict,
@@ -39,7 +43,6 @@ from tests.simulation.stores.shared_server import (
     SimulatedServer,
     StatementRefused,
 )
-from tests.simulation.stores.stored_rows import StatementStore
 from tests.simulation.stores.transactions import ServerTransaction
 
 T = TypeVar("T")
@@ -97,19 +100,34 @@ class UnresolvedCommit(OutcomeUnknown):
         self.number = number
 
 
-class SimulatedSharedStore(StatementStore):
+@frozen
+class SimulatedAdminStore(SqlAdminStore):
+    """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
+
+    wait_for_commits: Callable[[], Awaitable[None]]
+
+    async def hold_brand(self, hold: BrandHold) -> bool:
+        """Wait for the commits in progress, which may begin to submit payments of the brand."""
+        is_new = await SqlAdminStore.hold_brand(self, hold)
+        await self.wait_for_commits()
+        return is_new
+
+
+class SimulatedSharedStore(SqlStore):
     """See :class:`mmo_trio.storage.interface.store.Store`; made by :func:`open_shared_store`."""
 
     batches_in_flight = 3
     """While some commit, the next one is loaded and decided."""
 
-    def __init__(self, server: SimulatedServer, process: str, rows: MemoryStore) -> None:
-        super().__init__(rows)
+    def __init__(self, server: SimulatedServer, process: str, lease_number: int) -> None:
+        super().__init__(SHARED_SCHEMA, self._read_query, self._write_query)
+        self.admin = SimulatedAdminStore(
+            self._read_query, self._write_query, SHARED_SCHEMA.clear_breaker, self._wait_for_commits
+        )
         self._server = server
+        self._rows = server.rows
         self.process = process
-        assert rows.ownership is not None, "the state is shared"
-        self.ownership = SimulatedChannelOwnership(server, process, rows.ownership, rows.ownership.lease_number)
-        self._rows_ownership = rows.ownership
+        self.ownership = SimulatedChannelOwnership(server, process, lease_number)
         self._is_open = True
         self._used_configuration = (0, 0)
         """The lease and the generation that were recorded last."""
@@ -192,9 +210,10 @@ class SimulatedSharedStore(StatementStore):
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         """Claim also what this process itself has scheduled, or claimed, in commits that were in doubt."""
         resolved, claimed = await self._resolve_doubts(), list[WorkItem]()
+        holder = self.ownership.lease_number
 
         def claim() -> Sequence[WorkItem]:
-            claimed[:] = run_at_once(self.rows.claim_abandoned(limit=limit))
+            claimed[:] = self._rows.claim_abandoned(holder, limit)
             return tuple(claimed)
 
         try:
@@ -218,50 +237,44 @@ class SimulatedSharedStore(StatementStore):
             try:
                 resolve = partial(self._server.resolve, doubt.number)
                 if await self._call("resolve", deadline, resolve, is_shielded=False):
-                    found += await self.read("open_intents", partial(self._open_intents, doubt.scheduled))
+                    found += await self.read("open_intents", partial(self._rows.open_intents, doubt.scheduled))
             except (ConnectionLost, StatementRefused, StoreUnavailable):
                 break
             self._doubts.remove(doubt)
         return found
 
-    def _open_intents(self, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
-        ledger = self._server.memory.ledger
-        mine = (key for key in keys if key in ledger.intents and key[1] is not IntentKind.CALLBACK)
-        return [WorkItem(ledger.intents[key], ledger.transactions[key[0]]) for key in mine]
+    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
+        return await self.read("next_wake", partial(self._rows.next_wake, after, self.ownership.lease_number))
+
+    async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
+        return await self.read("due", partial(self._rows.due, now, self.ownership.lease_number, limit))
 
     async def list_records(self, query: ListRecords) -> Records:
-        read = partial(self.rows.list_records, query)
-        return await self._read(
-            "list_records", partial(self._server.list_records, query.end, lambda: run_at_once(read())), STORE_TIMEOUT_S
-        )
+        read = partial(self._rows.query, partial(list_records, query))
+        return await self._read("list_records", partial(self._server.list_records, query.end, read), STORE_TIMEOUT_S)
+
+    async def held_until(self) -> Instant:
+        return max(await super().held_until(), self._server.horizon)
 
     async def release_held(self, now: Instant) -> None:
         await super().release_held(now)
         self._server.release_horizon(now)
 
-    async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
-        found = await super().clock_record(boot_id)
-        return found and evolve(found, age=elapsed(self._server.saved_at[found.record.boot_id], self._server.wall()))
-
-    async def save_clock_record(self, record: ClockRecord) -> None:
-        def save() -> None:
-            run_at_once(self.rows.save_clock_record(record))
-            self._server.saved_at[record.boot_id] = self._server.wall()
-
-        await self.write("save_clock_record", save)
-
-    async def read_clock(self, boot_id: str) -> StoreClock | None:
-        return await self.read("read_clock", partial(self._server.read_clock, boot_id))
-
     async def use_configuration(self, generation: int, *, process: str) -> None:
         wanted = self.ownership.lease_number, generation
         if wanted != self._used_configuration:
-            await super().use_configuration(generation, process=process)
+            await self.write("use_configuration", partial(self._rows.use_configuration, *wanted, process))
             self._used_configuration = wanted
 
+    async def serving_processes(self) -> Sequence[ServingProcess]:
+        return await self.read("serving_processes", self._rows.serving_processes)
+
+    @property
+    def raised_mark(self) -> StoreMark | None:
+        return self._rows.raised_mark
+
     async def check(self) -> None:
-        check = partial(self._server.do, statement=lambda: run_at_once(self.rows.check()))
-        await self._read("check", check, CHECK_TIMEOUT_S)
+        await self._read("check", partial(self._server.do, statement=lambda: None), CHECK_TIMEOUT_S)
 
     async def aclose(self) -> None:
         """Let others claim at once what this process holds; later calls raise StoreUnavailable."""
@@ -269,6 +282,25 @@ class SimulatedSharedStore(StatementStore):
             with suppress(StoreUnavailable, OutcomeUnknown):
                 await run_to_end(self.ownership.end_lease)
             self._is_open = self.ownership.is_open = False
+
+    async def _wait_for_commits(self) -> None:
+        await self._read("wait_for_commits", self._server.wait_for_commits, STORE_TIMEOUT_S)
+
+    async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:
+        return parse(await self._read_query(lambda: execute(statement, *values)))
+
+    async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
+        return await self.read("look_up", partial(queries.look_up, self._rows.connection, look_ups))
+
+    async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
+        find = partial(queries.find_brand, self._rows.connection)
+        return await self.read("find_brands", lambda: [find(brand) for brand in brands])
+
+    async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
+        return await self.read(_name_of(make_query), partial(self._rows.query, make_query))
+
+    async def _write_query(self, make_query: Callable[[], SqlQuery[T]], /, stamp: Instant = Instant(0)) -> T:
+        return await self.write(_name_of(make_query), partial(self._rows.change, make_query, stamp))
 
     async def read(self, name: str, statement: Callable[[], T]) -> T:
         return await self._read(name, partial(self._server.do, statement=statement), STORE_TIMEOUT_S)
@@ -323,10 +355,10 @@ class SimulatedSharedStore(StatementStore):
     async def _call(
         self, name: str, deadline: float, begin: Begin[T], *, waits_while_lost: bool = False, is_shielded: bool = True
     ) -> T:
-        """Send a statement under the lease that this process has now; while the server is lost, fail at once, or try
-        all the same where the caller `waits_while_lost`. See `StoreCall.result` for `is_shielded`."""
+        """Send a statement; while the server is lost, fail at once, or try all the same where the caller
+        `waits_while_lost`. See `StoreCall.result` for `is_shielded`."""
         self._require_open()
-        server, process, holder = self._server, self.process, self.ownership.lease_number
+        server, process = self._server, self.process
         now = trio.current_time()
         if (
             not waits_while_lost
@@ -340,12 +372,8 @@ class SimulatedSharedStore(StatementStore):
                 await trio.lowlevel.checkpoint()
             raise StoreLost("the server can't be reached")
 
-        def begin_as_holder(call: StoreCall[T]) -> None:
-            self._rows_ownership.lease_number = holder
-            begin(call)
-
         try:
-            result = await server.call(process, name, deadline, begin_as_holder, is_shielded=is_shielded)
+            result = await server.call(process, name, deadline, begin, is_shielded=is_shielded)
         except ConnectionLost:
             self._silent_since = self._silent_since or now
             raise
@@ -357,6 +385,12 @@ class SimulatedSharedStore(StatementStore):
             raise StoreUnavailable("the store is closed")
 
 
+def _name_of(make_query: Callable[[], SqlQuery[Any]]) -> str:
+    """Return the name of a conversation, for the trace."""
+    name: str = make_query().__name__  # type: ignore[attr-defined]
+    return name
+
+
 def _scheduled(decisions: Sequence[Decision]) -> Sequence[IntentKey]:
     return tuple(net_effect(decisions).scheduled)
 
@@ -366,17 +400,19 @@ async def open_shared_store(server: SimulatedServer, process: str) -> AsyncItera
     """Open the store as one serving process, by a name that no other process has at the same time. Raises
     StoreUnavailable."""
 
-    def begin(call: StoreCall[MemoryStore]) -> None:
-        server.do(call, lambda: MemoryStore(server.memory, no_pause))
+    rows = server.rows
+
+    def begin(call: StoreCall[int]) -> None:
+        server.do(call, lambda: rows.ownership.renew(None, now=rows.clock()))
 
     deadline = trio.current_time() + STORE_TIMEOUT_S
-    backoff, rows = _Backoff(server, deadline), None
-    while rows is None:
+    backoff, number = _Backoff(server, deadline), None
+    while number is None:
         try:
-            rows = await server.call(process, "open", deadline, begin)
+            number = await server.call(process, "open", deadline, begin)
         except (ConnectionLost, StatementRefused) as error:
             await backoff.wait(error)
-    store = SimulatedSharedStore(server, process, rows)
+    store = SimulatedSharedStore(server, process, number)
     try:
         yield store
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Never
 
@@ -15,14 +15,22 @@ from mmo_sansio.messages.replies import Accepted, Rejected
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import MINUTE, SECOND, Instant, MonotonicInstant, Span
+from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreLost, StoreUnavailable
 from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import creation, failed, reference
 from tests.simulation.stores.faults import NO_FAULTS, StoreFaults
+from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import SimulatedSharedStore, open_shared_store
 from tests.simulation.stores.simulated_run import a_server, outcome_of, run
+from tests.support.stored_ledger import stored_ledger
 
 SLOW = StoreFaults(latency_s=(0.1, 0.2), commit_s=(0.0, 0.1))
+
+
+def stored_payments(server: SimulatedServer) -> Mapping[str, Transaction]:
+    """Return the payments on record, by gatewayReference."""
+    return stored_ledger(server.rows.connection).transactions
 
 
 def test_what_a_dead_process_has_sent_arrives_whole_or_not_at_all() -> None:
@@ -36,9 +44,9 @@ def test_what_a_dead_process_has_sent_arrives_whole_or_not_at_all() -> None:
                 one.kill()
                 with pytest.raises(StoreUnavailable):
                     await one.next_wake()
-            assert not server.memory.ledger.transactions
+            assert not stored_payments(server)
             await trio.sleep(5)
-            found.add(tuple(server.memory.ledger.transactions))
+            found.add(tuple(stored_payments(server)))
 
     for seed in range(10):
         run(partial(main, seed))
@@ -52,7 +60,7 @@ def test_a_lost_reply_to_a_commit_is_found_out() -> None:
             for number in range(100):
                 await create_payments(one, [number])
             server.faults = NO_FAULTS
-            assert len(server.memory.ledger.transactions) == 100
+            assert len(stored_payments(server)) == 100
             assert server.draws.counts["lost_after"] > 20
 
     run(main)
@@ -85,7 +93,7 @@ def test_a_payment_is_moved_by_one_process_at_a_time() -> None:
                         for store in (one, two):
                             end = failed(number), after_noon(20 + number)
                             nursery.start_soon(outcome_of, partial(submit_batch, store, end), [])
-            stored = server.memory.ledger.transactions.values()
+            stored = stored_payments(server).values()
             assert {each.progress.version for each in stored} == {3}
 
     for seed in range(5):
@@ -106,7 +114,7 @@ def test_a_commit_in_doubt_is_settled_later() -> None:
             await trio.sleep(12)
             assert [issubclass(each, OutcomeUnknown) for each in outcomes if isinstance(each, type)] == [True]
             await trio.sleep(60)
-            assert list(server.memory.ledger.transactions) == [reference(1)]
+            assert list(stored_payments(server)) == [reference(1)]
             [work] = await one.claim_abandoned(limit=10)
             assert work.transaction.reference == reference(1)
             assert await one.claim_abandoned(limit=10) == ()
@@ -202,9 +210,9 @@ def test_a_standby_has_what_was_acknowledged() -> None:
                 nursery.start_soon(outcome_of, partial(create_payments, one, [2]), outcomes)
                 await trio.sleep(1)
                 server.fail_over(3.0, clock_step=Span(SECOND))
-                stored.add(tuple(server.memory.ledger.transactions))
+                stored.add(tuple(stored_payments(server)))
             assert outcomes == [None]
-            assert list(server.memory.ledger.transactions) == [reference(1), reference(2)]
+            assert list(stored_payments(server)) == [reference(1), reference(2)]
             assert server.wall() == server.clock() + NOON
 
     for seed in range(10):

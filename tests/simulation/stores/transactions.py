@@ -14,8 +14,8 @@ from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, IntentKe
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.memory.state import MemoryState
 from mmo_trio.storage.shared.net_effect import NetEffect
+from tests.simulation.stores.shared_rows import SharedRows
 
 IDLE_SESSION_S = 5.0
 """Seconds after which the server ends a session that has begun a transaction and says nothing more."""
@@ -63,21 +63,20 @@ class ServerTransaction:
         """Tell whether others may have to wait for it, or leave out what it has locked."""
         return self.is_writer or bool(self.locked)
 
-    def load(self, memory: MemoryState, reads: Reads, locks: Mapping[str, ServerTransaction]) -> Ledger:
+    def load(self, rows: SharedRows, reads: Reads, locks: Mapping[str, ServerTransaction]) -> Ledger:
         """Return the working set; lock what may move, as far as no other transaction has locked it."""
+        ledger = rows.load(reads)
         movable = reads.transactions.difference(reference for reference, _ in reads.intents)
-        stored = movable & memory.ledger.transactions.keys()
-        taken = frozenset(each for each in stored if each in locks)
-        self.locked = stored - taken
-        ledger = memory.ledger.working_set(reads)
-        ledger.locked = taken
+        stored = movable & ledger.transactions.keys()
+        ledger.locked = frozenset(each for each in stored if each in locks)
+        self.locked = stored - ledger.locked
         self.uses = dict(ledger.references)
         self.fences = {key: fence_of_intent(intent) for key, intent in ledger.intents.items()}
         return ledger
 
-    def conflict(self, memory: MemoryState, effect: NetEffect, horizon: Instant) -> str | None:
+    def conflict(self, rows: SharedRows, effect: NetEffect, horizon: Instant) -> str | None:
         """Return what has changed since the load; None when the batch can be stored."""
-        return next(self._conflicts(memory.ledger, effect, horizon), None)
+        return next(self._conflicts(rows.load(reads_of(effect)), effect, horizon), None)
 
     def _conflicts(self, ledger: Ledger, effect: NetEffect, horizon: Instant) -> Iterator[str]:
         if effect.created:
@@ -115,6 +114,19 @@ class ServerTransaction:
 def fence_of_intent(intent: DurableIntent) -> int:
     """Return the fence of the last claim of an intent; 0 where it has none."""
     return intent.fence if isinstance(intent, DeliverCallback) else 0
+
+
+def reads_of(effect: NetEffect) -> Reads:
+    """Return what has to be read to see whether a batch can still be stored."""
+    return Reads(
+        transactions=frozenset((*effect.created, *effect.advanced)),
+        references=frozenset((each.brand, each.merchant_reference) for each in effect.references),
+        deposits=frozenset((each.provider, each.provider_reference) for each in effect.deposits),
+        intents=frozenset(effect.concluded),
+        claims=frozenset(effect.claims),
+        usage=frozenset(effect.usage),
+        held_brands=True,
+    )
 
 
 def keys_of(effect: NetEffect) -> frozenset[Hashable]:

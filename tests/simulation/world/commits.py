@@ -13,6 +13,7 @@ from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
 from mmo_sansio.messages.intents import PollEnded
 from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.model import Stage
 from mmo_trio.storage.memory.state import MemoryState
 from tests.simulation.world.plan import FaultKind
@@ -62,6 +63,8 @@ class WorldCommits:
     """Records every commit; nobody in the world knows of it."""
 
     trace: SimulationTrace
+    ledger: Ledger = Factory(Ledger)
+    """What the rows must be: what all that was decided and stored comes to."""
     lasting: Collection[FaultKind] = ()
     """The kinds of the faults that last at present."""
     stages: dict[str, list[StoredStage]] = Factory(dict)
@@ -89,6 +92,7 @@ class WorldCommits:
     def observe(self, decisions: Sequence[Decision]) -> None:
         """Record what is stored now."""
         for decision in decisions:
+            self.ledger.apply(decision.changes, decision.intents)
             polls = (each for each in decision.intents if isinstance(each, PollEnded))
             self.ended_polls += [(trio.current_time(), each.gateway_reference) for each in polls]
             for change in decision.changes:

@@ -16,7 +16,6 @@ from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, earlier, to_dat
 from mmo_trio.service.components import Components
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
-from mmo_trio.storage.memory.store import open_memory
 from tests.simulation.network.machines import SimulatedMachine, SimulatedNetwork
 from tests.simulation.world.books import WorldBooks, read_books
 from tests.simulation.world.commits import WorldCommits
@@ -129,7 +128,7 @@ class SimulatedWorld:
                 self.left += self.store.what_is_left()
                 business.cancel_scope.cancel()
             parties.cancel_scope.cancel()
-        async with open_memory(self.store.memory) as store:
+        async with self.store.open_books() as store:
             self.books = await read_books(store, [each.brand for each in self.merchants])
         return self.books
 
@@ -162,7 +161,7 @@ class SimulatedWorld:
             name = merchant_name(number)
             party = self._party(name, f"41.0.2.{number + 1}", f"{name}.example")
             self.merchants.append(WorldMerchant(number, party, choices.of(name), self.trace, self.schedule))
-        self.staff = WorldStaff(self.gateways, self.operators, self.store.memory, choices.of("staff"), self.trace)
+        self.staff = WorldStaff(self.gateways, self.operators, self.store, choices.of("staff"), self.trace)
 
     def _party(self, name: str, address: str, host: str) -> WorldParty:
         process = SimulatedProcess(name, self._machine(name, address), self.simulation.tasks)
