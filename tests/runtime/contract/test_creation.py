@@ -134,12 +134,14 @@ BAD_DELIVERY_URLS = (
     "https:///nowhere",
     "/relative",
     "ftp://shop.example/",
+    HTTPS + "%zz",
     HTTPS + "x" * 2048,
     "https://169.254.169.254/latest/meta-data",
     "https://[fe80::1]/",
 )
 
 
+@pytest.mark.finding("specification-F6-11")
 @pytest.mark.spec("C8", "K7")
 async def test_result_urls_are_absolute_https_and_lead_nowhere_forbidden(sandbox: Running) -> None:
     for url in BAD_DELIVERY_URLS:
@@ -193,7 +195,7 @@ limits.KES = { min = "100", max = "200" }
 """
 
 
-@pytest.mark.finding("specification-A7")
+@pytest.mark.finding("specification-A7", "specification-F6-11")
 @pytest.mark.spec("C8", "W2")
 async def test_redirect_urls_may_be_web_addresses_or_a_scheme_of_the_brand(serve: Serve) -> None:
     async with serve(brands=BRAND) as sandbox:
@@ -207,6 +209,7 @@ async def test_redirect_urls_may_be_web_addresses_or_a_scheme_of_the_brand(serve
                 "file:///etc/passwd",
                 "otherapp://done",
                 "/relative",
+                "acmeapp://%zz",
                 "https://" + "x" * 2048,
             ):
                 answer = await sandbox.merchant.create("web/payin", **{name: url})
