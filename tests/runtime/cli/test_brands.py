@@ -226,6 +226,14 @@ def retire_at_a_terminal(data: Path, key: int, answer: bytes, *options: str) -> 
 
 
 @pytest.mark.spec("A4")
+@pytest.mark.finding("specification-F6-1")
+def test_who_adds_a_key_reads_first_what_to_tell_the_merchant(data: Path) -> None:
+    said = mmo("brands", "key", "add", "acme", "--data", data).stderr
+    assert said.startswith("For the merchant: accept both keys before you use this one.")
+    assert "the oldest in use once that is retired" in said
+
+
+@pytest.mark.spec("A4")
 def test_a_retirement_lists_the_hosts_of_open_results_and_asks_whether_the_key_leaked(data: Path) -> None:
     mmo("brands", "key", "add", "acme", "--data", data)
     first, second = in_use(data, "acme")
