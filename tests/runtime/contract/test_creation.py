@@ -296,6 +296,16 @@ async def test_what_is_missing_or_of_a_wrong_kind_is_named(sandbox: Running) -> 
         assert_field_refused(answer, *fields, note=(operation, changes))
 
 
+@pytest.mark.spec("C10", "L3")
+@pytest.mark.finding("specification-F6-7")
+@pytest.mark.parametrize("method", ["%zz", "%", "mpesa%00ke", "%FF"])
+async def test_a_method_that_is_no_text_is_a_404_as_any_such_path_is(sandbox: Running, method: str) -> None:
+    url = f"{sandbox.ready.api}{ROOT}/direct/payin/{method}"
+    headers = {"X-Api-Key": sandbox.merchant.key, "Content-Type": "application/json"}
+    answer = await ask(url, method="POST", headers=headers, body=json.dumps(sandbox.merchant.body()).encode())
+    assert_problem(answer, 404, "not_found")
+
+
 @pytest.mark.spec("C9", "P1", "P2", "P4")
 async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serve) -> None:
     shut = '[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["the-key-of-shut"]\n'
