@@ -175,6 +175,17 @@ def test_a_fault_in_the_file_is_named(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("A4", "A5")
+@pytest.mark.finding("specification-F7")
+def test_another_brands_number_is_no_key_of_this_one_and_its_own_are_named(data: Path) -> None:
+    (acme,), (zuri,) = in_use(data, "acme"), in_use(data, "zuri")
+    assert acme != zuri, "unique in the store"
+    refused = mmo("brands", "key", "retire", "zuri", acme, "--data", data)
+    assert refused.exit_code == 1
+    assert f"zuri has no such key in use; in use are: {zuri}." in refused.stderr
+    assert in_use(data, "acme") == [acme]
+
+
+@pytest.mark.spec("A4", "A5")
 def test_a_key_is_added_shown_once_and_retired(data: Path) -> None:
     made = mmo("brands", "key", "add", "acme", "--data", data)
     api_key = made.stdout.strip()

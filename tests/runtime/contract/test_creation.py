@@ -307,6 +307,7 @@ async def test_a_method_that_is_no_text_is_a_404_as_any_such_path_is(sandbox: Ru
 
 
 @pytest.mark.spec("C9", "P1", "P2", "P4")
+@pytest.mark.finding("specification-F6-8")
 async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serve) -> None:
     shut = '[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["the-key-of-shut"]\n'
     async with serve(brands=BRAND + shut) as sandbox:

@@ -41,6 +41,7 @@ async def _pay(merchant: Merchant, value: str, currency: str) -> Answer:
 
 
 @pytest.mark.spec("M1", "G6")
+@pytest.mark.finding("specification-F6-10")
 async def test_an_amount_is_taken_by_value_and_told_with_its_currencys_decimals(serve: Serve) -> None:
     async with serve(brands=BRAND) as sandbox:
         sandbox.merchant.key = KEY

@@ -200,9 +200,10 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
     else:
         click.echo(api_key)
     print_status(
-        "For the merchant: accept both keys before you use this one. A callback carries the key that made its payment, or"
-        " the oldest in use once that is retired; that of a deposit always carries the oldest.\nIt is not shown again."
+        "For the merchant: accept both keys before you use this one. A callback carries the key that made its payment,"
+        " or the oldest in use once that is retired; that of a deposit always carries the oldest."
     )
+    print_status("The key is not shown again.")
 
 
 @key.command()
