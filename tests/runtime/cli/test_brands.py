@@ -23,9 +23,9 @@ from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli import main
 from mmo_trio.cli.support.http_client import send_request
-from mmo_trio.storage.conformance.driver import after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.open_store import open_store
+from tests.conformance.driver import after_noon, submit_batch
+from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.mmo_process import FREE_PORTS
 from tests.support.time_limits import HANGS_AFTER_S
 
