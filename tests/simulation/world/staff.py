@@ -21,10 +21,10 @@ from mmo_trio.admin.brand_hold import stop_unsubmitted
 from mmo_trio.admin.resolution import ResolutionRefused, Resolutions, ResolutionUser
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.storage.interface.admin_types import BrandHold, ConsoleUser, Role
-from mmo_trio.storage.memory.state import MemoryState
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.world.gateway import WorldGateway
 from tests.simulation.world.operator import WorldOperator
+from tests.simulation.world.store import WorldStore
 from tests.simulation.world.trace import SimulationTrace
 
 Outcome: TypeAlias = tuple[ErrorCode | None, str | None]
@@ -54,7 +54,7 @@ class WorldStaff:
 
     gateways: Sequence[WorldGateway]
     operators: dict[str, WorldOperator]
-    memory: MemoryState
+    store: WorldStore
     random: Random
     trace: SimulationTrace
     holds: list[WorldHold] = Factory(list)
@@ -63,9 +63,11 @@ class WorldStaff:
     against_evidence: set[str] = Factory(set)
     """Payments that a tab called failed while evidence of their success was on record."""
 
-    def __attrs_post_init__(self) -> None:
-        for each in (PROPOSER, *APPROVERS):
-            self.memory.admin.operators[each.name] = ConsoleUser(each.name, Role.APPROVER, "", TRUE_TIME_AT_START)
+    async def sign_up(self) -> None:
+        """Make them users of the console."""
+        async with self.store.open_outside() as store:
+            for each in (PROPOSER, *APPROVERS):
+                await store.admin.add_user(ConsoleUser(each.name, Role.APPROVER, "", TRUE_TIME_AT_START))
 
     async def hold(self, brand: str) -> None:
         """Put this brand on hold."""
@@ -82,7 +84,8 @@ class WorldStaff:
         for hold in self.holds:
             hold.ended_s = min(hold.ended_s, trio.current_time() if hold.brand == brand else math.inf)
         await self._in_console(lambda console: console.store.admin.release_brand(brand))
-        return brand not in self.memory.brand_holds
+        async with self.store.open_outside() as store:
+            return all(each.brand != brand for each in await store.admin.brand_holds())
 
     async def end_payments(self) -> None:
         """Propose how some of the pending payments have ended, and decide on all that is proposed about these."""
@@ -110,7 +113,8 @@ class WorldStaff:
         """Return what each tab says of a payment."""
         reference, provider = payment.reference, payment.order.provider
         statement = self._statement(payment)
-        claims = [each for each in self.memory.ledger.claims.values() if each.payment == reference and each.wake_at]
+        known = self.store.commits.ledger.claims.values()
+        claims = [each for each in known if each.payment == reference and each.wake_at]
         receipts = [each.progress.provider_reference for each in others if each.order.provider == provider]
         match self.random.choice(("as the statement", "against evidence", "receipt", "two tabs")):
             case "against evidence" if payment.progress.evidence or any(each.is_confirmed for each in claims):

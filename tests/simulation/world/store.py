@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 from typing import Final
 
 import trio
 from attrs import Factory, define, evolve, field
 
-from mmo_sansio.values.clock import MINUTE, SECOND, Span
+from mmo_sansio.values.clock import MINUTE, Span
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.state import MemoryState
+from mmo_trio.storage.memory.store import open_memory
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.stores.faults import FaultDraws, StoreFaults
 from tests.simulation.stores.file_store import SimulatedFile, open_file_store
@@ -72,6 +72,10 @@ class WorldStore:
                 process.on_death.append(only.kill)
                 yield only
 
+    def open_outside(self) -> AbstractAsyncContextManager[Store]:
+        """Open the store for the world itself: no fault meets it, and what it asks takes no time."""
+        return open_memory(self.memory)
+
     def set_faults(self, faults: StoreFaults) -> None:
         """Let these faults occur from now on."""
         self.file.faults = self.server.faults = faults
@@ -102,10 +106,7 @@ class WorldStore:
     def next_work_at(self) -> float:
         """Return when a stored payment wakes next, in seconds after the beginning of the world; 0 while an intent is
         open, and infinity when there is nothing to do."""
-        memory = self.memory
-        if memory.ledger.intents:
-            return 0.0
-        return (memory.wakes[0][0] - TRUE_TIME_AT_START) / SECOND if memory.wakes else math.inf
+        return 0.0 if self.commits.ledger.intents else self.commits.next_wake_s()
 
     def what_is_left(self) -> Iterator[str]:
         """Yield sentences about what processes that have ended have left behind."""

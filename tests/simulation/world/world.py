@@ -16,7 +16,6 @@ from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, earlier, to_dat
 from mmo_trio.service.components import Components
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
-from mmo_trio.storage.memory.store import open_memory
 from tests.simulation.network.machines import SimulatedMachine, SimulatedNetwork
 from tests.simulation.world.books import WorldBooks, read_books
 from tests.simulation.world.commits import WorldCommits
@@ -100,6 +99,7 @@ class SimulatedWorld:
         """Run the plan from its beginning until everything is at rest, and return the gateway's books."""
         config = world_config([each.method for each in self.kinds.values()])
         self._build()
+        await self.staff.sign_up()
         async with trio.open_nursery() as parties:
             await parties.start(self.store.run)
             for operator in self.operators.values():
@@ -129,8 +129,8 @@ class SimulatedWorld:
                 self.left += self.store.what_is_left()
                 business.cancel_scope.cancel()
             parties.cancel_scope.cancel()
-        async with open_memory(self.store.memory) as store:
-            self.books = await read_books(store, [each.brand for each in self.merchants])
+        async with self.store.open_outside() as store:
+            self.books = await read_books(store, [each.brand for each in self.merchants], self.commits.ledger)
         return self.books
 
     def _what_is_left(self) -> Iterator[str]:
@@ -162,7 +162,7 @@ class SimulatedWorld:
             name = merchant_name(number)
             party = self._party(name, f"41.0.2.{number + 1}", f"{name}.example")
             self.merchants.append(WorldMerchant(number, party, choices.of(name), self.trace, self.schedule))
-        self.staff = WorldStaff(self.gateways, self.operators, self.store.memory, choices.of("staff"), self.trace)
+        self.staff = WorldStaff(self.gateways, self.operators, self.store, choices.of("staff"), self.trace)
 
     def _party(self, name: str, address: str, host: str) -> WorldParty:
         process = SimulatedProcess(name, self._machine(name, address), self.simulation.tasks)
