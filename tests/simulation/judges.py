@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, ProviderNeverReceived
 from mmo_sansio.values.clock import DAY, SECOND, from_datetime
@@ -54,6 +55,8 @@ DISTURBED_BEFORE_S, DISTURBED_AFTER_S = 600.0, 600.0
 """A payment counts as undisturbed when no fault lasts within so many seconds before and after its creation."""
 UNDISTURBED_S = 60.0
 """The longest that an undisturbed payment takes."""
+
+ABSENT = "absent"
 
 Judge = Callable[[SimulatedWorld, WorldBooks], Iterator[str]]
 
@@ -328,6 +331,30 @@ def nothing_is_left(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
         yield from (f"{merchant.brand} does not know the outcome of {each}" for each in sorted(merchant.unclear))
 
 
+def the_store_holds_what_was_decided(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
+    """P5: the rows are those that the commits have decided, and no others."""
+    decided, stored = world.commits.ledger, books.ledger
+    pairs: list[tuple[str, Mapping[Any, object], Mapping[Any, object]]] = [
+        ("payment", decided.transactions, stored.transactions),
+        ("use of", decided.references, stored.references),
+        ("deposit", decided.deposits, stored.deposits),
+        ("claim of", decided.claims, stored.claims),
+        ("counter", decided.usage, stored.usage),
+        ("intent", dict.fromkeys(decided.intents), dict.fromkeys(stored.intents)),
+        ("journal of", world.commits.journal, books.journal),
+    ]
+    if not world.plan.is_store_shared:  # Of several processes, only the owner of a channel saves its breaker.
+        pairs.append(("breaker of", world.commits.breakers, books.breakers))
+    for what, ours, theirs in pairs:
+        for key in sorted(ours.keys() | theirs.keys(), key=str):
+            if ours.get(key, ABSENT) != theirs.get(key, ABSENT):
+                yield f"the {what} {key} was decided as {ours.get(key, ABSENT)}, and is {theirs.get(key, ABSENT)}"
+    recorded = Counter((each.gateway_reference, each.attempt) for each in world.commits.callbacks)
+    kept = Counter((each.gateway_reference, each.attempt) for found in books.callbacks.values() for each in found)
+    for reference, attempt in (recorded - kept) + (kept - recorded):
+        yield f"the callback {attempt} of {reference} was recorded otherwise than decided"
+
+
 def no_part_has_a_fault(world: SimulatedWorld, books: WorldBooks) -> Iterator[str]:
     """No log line tells of an error of the program itself."""
     yield from (f"the log tells of a fault: {each}" for each in world.trace.faults)
@@ -355,6 +382,7 @@ JUDGES: Sequence[Judge] = (
     the_journal_explains_each_stage,
     records_list_each_payment_once,
     nothing_is_left,
+    the_store_holds_what_was_decided,
     no_part_has_a_fault,
 )
 

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
 from mmo_trio.engine import batch
 from mmo_trio.storage.sqlite import connection as sqlite_connection
-from mmo_trio.storage.sqlite import startup, store, writer
-from mmo_trio.storage.sqlite.store import SqliteStore
+from mmo_trio.storage.sqlite import startup
+from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
+from mmo_trio.storage.sqlite.system import SqliteSystem
 from tests.support.merchant import TIMEOUT_S, Answer, a_reference, ask
 from tests.support.rejections import assert_problem
 from tests.support.sandbox_gateway import Running, Serve
@@ -179,7 +181,7 @@ class Wires:
 
     def be_impatient(self) -> None:
         """From now on a second stands for the ten that the store waits for its disk (P5)."""
-        assert store.STORE_TIMEOUT_S == 10
+        assert STORE_TIMEOUT_S == 10
         self._grant(patience_s=1)
 
     def release(self) -> None:
@@ -211,9 +213,7 @@ def wires(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wires]:
         return wires.stores[-1]
 
     monkeypatch.setattr(startup, "SqliteStore", made)
-    monkeypatch.setattr(startup, "connect", connect)
-    monkeypatch.setattr(store, "connect", connect)
-    monkeypatch.setattr(writer, "connect", connect)
+    monkeypatch.setattr(startup, "SqliteSystem", partial(SqliteSystem, connect))
     yield wires
     wires.go_on.set()
 

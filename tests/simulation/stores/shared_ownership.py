@@ -26,7 +26,7 @@ CHANNEL_CLAIMED = "channel_claimed_on_server"
 """The event that names the process to which the server has given a channel, whether or not that learns of it."""
 
 
-@define(eq=False)
+@define(eq=False, slots=False)
 class SimulatedChannelOwnership:
     """See :class:`mmo_trio.storage.interface.store.ChannelOwnership`."""
 

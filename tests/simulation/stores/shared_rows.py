@@ -18,7 +18,7 @@ from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnaps
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel, OwnershipModel, is_in_wake_share
 from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
 from mmo_sansio.resilience.store_mark import StoreMark
-from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant, MonotonicInstant, earlier
+from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, earlier
 from mmo_trio.storage.interface.admin_types import ServingProcess
 from mmo_trio.storage.interface.store import CLOCK_RECORDS_RECENT_FOR, WorkItem
 from mmo_trio.storage.shared.net_effect import NetEffect
@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 ROWS_MAX: Final = 1_000_000
 """More rows than a test has."""
+NO_HOLDER: Final = 0
+"""The holder of who has no lease."""
 STORE_ID: Final = "simulated"
 """The store's name, which is random elsewhere."""
 _RAISE_EPOCH = """
@@ -165,16 +167,15 @@ class SharedRows:
         rows = self.connection.execute(
             "SELECT wake_at, gateway_reference FROM transactions WHERE wake_at > ? ORDER BY wake_at", (after,)
         )
-        alive = self.ownership.alive(now=self.clock())
-        return next((Instant(at) for at, each in rows.fetchall() if is_in_wake_share(each, holder, alive)), None)
+        is_in_share = self._share_of(holder)
+        return next((Instant(at) for at, each in rows.fetchall() if is_in_share(each)), None)
 
     def due(self, now: Instant, holder: int, limit: int) -> Sequence[str]:
         """Return gatewayReferences of payments that are due, the earliest first: those in this holder's share, and
         those that are long overdue."""
         overdue = queries.due(self.connection, earlier(now, OVERDUE_AFTER), ROWS_MAX)
         later = queries.due(self.connection, now, ROWS_MAX)[len(overdue) :]
-        alive = self.ownership.alive(now=self.clock())
-        return [*overdue, *(each for each in later if is_in_wake_share(each, holder, alive))][:limit]
+        return [*overdue, *filter(self._share_of(holder), later)][:limit]
 
     def claim_abandoned(self, holder: int, limit: int) -> Sequence[WorkItem]:
         """Claim durable intents that belong to no living process, oldest first; callbacks belong to channels."""
@@ -238,12 +239,6 @@ class SharedRows:
         unknown = ServingProcess("a process that has not said its name", None)
         return [self._configurations_in_use.get(each, unknown) for each in self.ownership.alive(now=self.clock())]
 
-    # What is stored, as nobody looks at it
-
-    def first_wake(self) -> Instant | None:
-        """Return when the next payment wakes, whoever does it; None when none is pending."""
-        return queries.next_wake(self.connection, FIRST_INSTANT)
-
     def _breaker(self, brand: str) -> BreakerSnapshot:
         rows = self.connection.execute("SELECT breaker FROM breakers WHERE brand = ?", (brand,))
         return next((parse_breaker(row) for (row,) in rows.fetchall()), INITIAL_SNAPSHOT)
@@ -257,6 +252,12 @@ class SharedRows:
         )
         found = (((reference, IntentKind(kind)), brand) for reference, kind, brand in rows.fetchall())
         return [each for each in found if each[0] not in self.locked_intents]
+
+    def _share_of(self, holder: int) -> Callable[[str], bool]:
+        """Return what tells whether this holder wakes a payment; without a lease all are in its share."""
+        if holder == NO_HOLDER:
+            return lambda _: True
+        return partial(is_in_wake_share, holder=holder, alive=self.ownership.alive(now=self.clock()))
 
     def _is_free(self, key: IntentKey) -> bool:
         return key not in self._holders or self.ownership.is_over(self._holders[key])

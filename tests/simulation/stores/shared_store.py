@@ -35,7 +35,7 @@ from mmo_trio.storage.sqlite import queries
 from mmo_trio.system.parking import run_to_end
 from tests.simulation.stores.machine import StoreCall
 from tests.simulation.stores.shared_ownership import SimulatedChannelOwnership
-from tests.simulation.stores.shared_rows import SHARED_SCHEMA
+from tests.simulation.stores.shared_rows import NO_HOLDER, SHARED_SCHEMA
 from tests.simulation.stores.shared_server import (
     Begin,
     CommitConflict,
@@ -417,3 +417,21 @@ async def open_shared_store(server: SimulatedServer, process: str) -> AsyncItera
         yield store
     finally:
         await store.aclose()
+
+
+class _OutsideStore(SimulatedSharedStore):
+    """Makes each statement at once."""
+
+    async def _call(
+        self, name: str, deadline: float, begin: Begin[T], *, waits_while_lost: bool = False, is_shielded: bool = True
+    ) -> T:
+        call: StoreCall[T] = StoreCall(self.process, name, deadline)
+        begin(call)
+        return await call.result()
+
+
+@asynccontextmanager
+async def open_outside(server: SimulatedServer) -> AsyncIterator[SimulatedSharedStore]:
+    """Open the store as nobody who shares it: no fault meets it, what it asks takes no time, and it has no lease."""
+    await trio.lowlevel.checkpoint()
+    yield _OutsideStore(server, "outside", NO_HOLDER)

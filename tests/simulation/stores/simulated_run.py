@@ -1,4 +1,4 @@
-"""Runs tests of the simulated stores in virtual time."""
+"""Runs tests of the simulated stores in virtual time, and gives other tests a store that several processes share."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.conformance.driver import NOON
 from tests.simulation.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
 from tests.simulation.stores.file_store import SimulatedFile
 from tests.simulation.stores.shared_server import SimulatedServer
+from tests.simulation.stores.shared_store import SimulatedSharedStore
 from tests.simulation.world.run import run_simulated
 
 
@@ -48,6 +49,16 @@ async def a_server(
         await nursery.start(server.machine.run)
         yield server
         nursery.cancel_scope.cancel()
+
+
+def quiet_server() -> SimulatedServer:
+    """Make an empty server at which every statement succeeds at once; it needs no task."""
+    return SimulatedServer(FaultDraws(Random(1)), NOON)
+
+
+def at_once(server: SimulatedServer, process: str = "gateway") -> SimulatedSharedStore:
+    """Open the store on a quiet server, without a wait."""
+    return SimulatedSharedStore(server, process, server.rows.ownership.renew(None, now=server.rows.clock()))
 
 
 async def outcome_of(work: Callable[[], Awaitable[object]], into: list[object]) -> None:

@@ -1,21 +1,33 @@
 """Observes what is committed to the store of a simulated world: at which true time each payment reached each stage and
-each callback was recorded, and which inputs were decided at which stage while which faults lasted."""
+each callback was recorded, and which inputs were decided at which stage while which faults lasted. What was decided is
+kept in a book of its own, whatever becomes of it in the store."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
+from heapq import heappop, heappush
 from typing import Final
 
 import trio
 from attrs import Factory, define, frozen
 
 from mmo_sansio.http.exchange import DeliveryAttempt
-from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry
+from mmo_sansio.messages.changes import (
+    BreakerSaved,
+    CallbackRecorded,
+    JournalEntry,
+    TransactionAdvanced,
+    TransactionCreated,
+)
 from mmo_sansio.messages.intents import PollEnded
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.values.model import Stage
+from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
+from mmo_sansio.values.clock import SECOND
+from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.storage.memory.state import MemoryState
+from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.world.plan import FaultKind
 from tests.simulation.world.trace import SimulationTrace
 
@@ -64,7 +76,11 @@ class WorldCommits:
 
     trace: SimulationTrace
     ledger: Ledger = Factory(Ledger)
-    """What the rows must be: what all that was decided and stored comes to."""
+    """What all commits have decided."""
+    journal: dict[str, list[JournalEntry]] = Factory(dict)
+    """By gatewayReference, in their order."""
+    breakers: dict[str, BreakerSnapshot] = Factory(dict)
+    """The last of each brand."""
     lasting: Collection[FaultKind] = ()
     """The kinds of the faults that last at present."""
     stages: dict[str, list[StoredStage]] = Factory(dict)
@@ -78,6 +94,8 @@ class WorldCommits:
     polled; by gatewayReference."""
     ended_polls: list[tuple[float, str]] = Factory(list)
     """When it was recorded that a payment which has ended is polled, with its gatewayReference."""
+    _wakes: list[tuple[int, str]] = Factory(list)
+    """A heap of the times at which payments wake, or would have."""
     _ended: trio.Event = Factory(trio.Event)
     """Set, and replaced, when a payment ends."""
 
@@ -96,20 +114,39 @@ class WorldCommits:
             polls = (each for each in decision.intents if isinstance(each, PollEnded))
             self.ended_polls += [(trio.current_time(), each.gateway_reference) for each in polls]
             for change in decision.changes:
-                if isinstance(change, JournalEntry):
-                    self._observe_entry(change)
-                elif isinstance(change, CallbackRecorded):
-                    reference, brand = change.gateway_reference, change.brand
-                    self.callbacks.append(StoredCallback(trio.current_time(), reference, brand, change.attempt))
+                match change:
+                    case JournalEntry():
+                        self._observe_entry(change)
+                    case CallbackRecorded(gateway_reference=reference, brand=brand, attempt=attempt):
+                        self.callbacks.append(StoredCallback(trio.current_time(), reference, brand, attempt))
+                    case TransactionCreated(transaction) | TransactionAdvanced(_, transaction):
+                        self._observe_wake(transaction)
+                    case BreakerSaved(brand=brand, breaker=breaker):
+                        self.breakers[brand] = breaker
+                    case _:
+                        pass
 
     def observe_conversation(self, gateway_reference: str, *, is_submission: bool) -> None:
         """Record that a process begins to submit or to poll a payment."""
         self.conversations.setdefault(gateway_reference, []).append((trio.current_time(), is_submission))
 
+    def next_wake_s(self) -> float:
+        """Return when a payment wakes next, in seconds after the beginning of the world; infinity when none does."""
+        wakes, transactions = self._wakes, self.ledger.transactions
+        while wakes and transactions[wakes[0][1]].progress.wake_at != wakes[0][0]:
+            heappop(wakes)
+        return (wakes[0][0] - TRUE_TIME_AT_START) / SECOND if wakes else math.inf
+
+    def _observe_wake(self, transaction: Transaction) -> None:
+        if transaction.progress.wake_at is not None:
+            heappush(self._wakes, (transaction.progress.wake_at, transaction.reference))
+
     def _observe_entry(self, entry: JournalEntry) -> None:
         counts, met = self.trace.counts, f"{entry.stage_before or '-'} {entry.input_name}"
         for kind in self.lasting or (NO_FAULT,):
             counts[f"{MET}{kind} {met}"] += 1
+        if entry.gateway_reference is not None:
+            self.journal.setdefault(entry.gateway_reference, []).append(entry)
         if entry.gateway_reference is not None and entry.stage_after is not None:
             stored = StoredStage(trio.current_time(), str(entry.stage_after), entry.input_name)
             self.stages.setdefault(entry.gateway_reference, []).append(stored)

@@ -63,9 +63,11 @@ class WorldStaff:
     against_evidence: set[str] = Factory(set)
     """Payments that a tab called failed while evidence of their success was on record."""
 
-    def __attrs_post_init__(self) -> None:
-        for each in (PROPOSER, *APPROVERS):
-            self.store.add_user(ConsoleUser(each.name, Role.APPROVER, "", TRUE_TIME_AT_START))
+    async def sign_up(self) -> None:
+        """Make them users of the console."""
+        async with self.store.open_outside() as store:
+            for each in (PROPOSER, *APPROVERS):
+                await store.admin.add_user(ConsoleUser(each.name, Role.APPROVER, "", TRUE_TIME_AT_START))
 
     async def hold(self, brand: str) -> None:
         """Put this brand on hold."""
@@ -82,7 +84,8 @@ class WorldStaff:
         for hold in self.holds:
             hold.ended_s = min(hold.ended_s, trio.current_time() if hold.brand == brand else math.inf)
         await self._in_console(lambda console: console.store.admin.release_brand(brand))
-        return brand not in self.store.held_brands()
+        async with self.store.open_outside() as store:
+            return all(each.brand != brand for each in await store.admin.brand_holds())
 
     async def end_payments(self) -> None:
         """Propose how some of the pending payments have ended, and decide on all that is proposed about these."""
@@ -110,9 +113,8 @@ class WorldStaff:
         """Return what each tab says of a payment."""
         reference, provider = payment.reference, payment.order.provider
         statement = self._statement(payment)
-        claims = [
-            each for each in self.store.commits.ledger.claims.values() if each.payment == reference and each.wake_at
-        ]
+        known = self.store.commits.ledger.claims.values()
+        claims = [each for each in known if each.payment == reference and each.wake_at]
         receipts = [each.progress.provider_reference for each in others if each.order.provider == provider]
         match self.random.choice(("as the statement", "against evidence", "receipt", "two tabs")):
             case "against evidence" if payment.progress.evidence or any(each.is_confirmed for each in claims):

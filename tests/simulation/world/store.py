@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 from typing import Final
 
 import trio
 from attrs import Factory, define, evolve, field
 
-from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.values.clock import MINUTE, SECOND, Span
-from mmo_trio.storage.interface.admin_types import ConsoleUser
+from mmo_sansio.values.clock import MINUTE, Span
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.store import open_memory
-from mmo_trio.storage.sql.console_users import add_user
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
-from tests.simulation.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
+from tests.simulation.stores.faults import FaultDraws, StoreFaults
 from tests.simulation.stores.file_store import SimulatedFile, open_file_store
 from tests.simulation.stores.shared_ownership import CHANNEL_CLAIMED
 from tests.simulation.stores.shared_server import SimulatedServer
-from tests.simulation.stores.shared_store import open_shared_store
+from tests.simulation.stores.shared_store import open_outside, open_shared_store
 from tests.simulation.world.commits import ObservedState, WorldCommits
 from tests.simulation.world.process import SimulatedProcess
 from tests.simulation.world.trace import SimulationTrace
-from tests.support.stored_ledger import differences, stored_ledger
 
 ORDINARY: Final = StoreFaults(latency_s=(0.0002, 0.002), commit_s=(0.001, 0.04))
 """A store at which nothing goes wrong takes its time."""
@@ -72,6 +66,10 @@ class WorldStore:
                 process.on_death.append(only.kill)
                 yield only
 
+    def open_outside(self) -> AbstractAsyncContextManager[Store]:
+        """Open the store for the world itself: no fault meets it, and what it asks takes no time."""
+        return open_outside(self.server) if self.is_shared else open_memory(self.file.memory)
+
     def set_faults(self, faults: StoreFaults) -> None:
         """Let these faults occur from now on."""
         self.file.faults = self.server.faults = faults
@@ -102,46 +100,15 @@ class WorldStore:
     def next_work_at(self) -> float:
         """Return when a stored payment wakes next, in seconds after the beginning of the world; 0 while an intent is
         open, and infinity when there is nothing to do."""
-        if self.commits.ledger.intents:
-            return 0.0
-        wake_at = (
-            self.server.rows.first_wake() if self.is_shared else min(self.file.memory.wakes, default=(None, ""))[0]
-        )
-        return math.inf if wake_at is None else (wake_at - TRUE_TIME_AT_START) / SECOND
-
-    def held_brands(self) -> Collection[str]:
-        """Return the brands on hold."""
-        if self.is_shared:
-            return self.server.rows.load(Reads(held_brands=True)).held_brands
-        return self.file.memory.brand_holds
-
-    def add_user(self, user: ConsoleUser) -> None:
-        """Add a user of the console, at the beginning."""
-        if self.is_shared:
-            self.server.rows.change(partial(add_user, user))
-        else:
-            self.file.memory.admin.operators[user.name] = user
-
-    @asynccontextmanager
-    async def open_books(self) -> AsyncIterator[Store]:
-        """Open what is stored, once every process has ended."""
-        if self.is_shared:
-            self.server.faults = NO_FAULTS
-            async with open_shared_store(self.server, "judges") as store:
-                yield store
-        else:
-            async with open_memory(self.file.memory) as store:
-                yield store
+        return 0.0 if self.commits.ledger.intents else self.commits.next_wake_s()
 
     def what_is_left(self) -> Iterator[str]:
         """Yield sentences about what processes that have ended have left behind."""
-        if self.is_shared:
-            rows = self.server.rows
-            if rows.locked_intents:
-                yield f"a commit of {len(rows.locked_intents)} intents has not ended"
-            if alive := rows.ownership.alive(now=rows.clock()):
-                yield f"{len(alive)} leases have not ended"
-            yield from differences(stored_ledger(rows.connection), self.commits.ledger)
+        rows = self.server.rows
+        if rows.locked_intents:
+            yield f"a commit of {len(rows.locked_intents)} intents has not ended"
+        if alive := rows.ownership.alive(now=rows.clock()):
+            yield f"{len(alive)} leases have not ended"
 
     def _is_reachable(self, process: str) -> bool:
         return not self.cut_off or process.partition(",")[0] not in self.cut_off

@@ -99,6 +99,7 @@ class SimulatedWorld:
         """Run the plan from its beginning until everything is at rest, and return the gateway's books."""
         config = world_config([each.method for each in self.kinds.values()])
         self._build()
+        await self.staff.sign_up()
         async with trio.open_nursery() as parties:
             await parties.start(self.store.run)
             for operator in self.operators.values():
@@ -128,8 +129,8 @@ class SimulatedWorld:
                 self.left += self.store.what_is_left()
                 business.cancel_scope.cancel()
             parties.cancel_scope.cancel()
-        async with self.store.open_books() as store:
-            self.books = await read_books(store, [each.brand for each in self.merchants])
+        async with self.store.open_outside() as store:
+            self.books = await read_books(store, [each.brand for each in self.merchants], self.commits.ledger)
         return self.books
 
     def _what_is_left(self) -> Iterator[str]:
