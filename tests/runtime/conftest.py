@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import structlog
 from pytest_trio.enable_trio_mode import *  # noqa: F403
 
 from mmo_trio.http.asgi.web_app import WebApp
+from mmo_trio.storage.sqlite import SqliteStore
 from tests.support.compiled_templates import CompiledTemplates
 from tests.support.postgres_programs import CHOICE, chosen
 from tests.support.postgres_server import DatabaseServer, postgres_server
+from tests.support.sqlite_store import StoreFile
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--store",
-        choices=("sqlite", "postgres", "memory"),
+        choices=("sqlite", "postgres"),
         default="sqlite",
         help="Where the gateways of the contract suite keep their payments.",
     )
@@ -61,6 +63,13 @@ def _log_settings() -> Iterator[None]:
     structlog.configure(**before)
     logging.root.handlers = handlers
     logging.root.setLevel(level)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[SqliteStore]:
+    """An empty store, whose calls are made at once."""
+    async with StoreFile().open() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from mmo_sansio.testing import a_create_payment, a_party, numbered_reference
 from mmo_sansio.values.clock import SECOND, Span, elapsed
 from mmo_sansio.values.model import Flow, Operation, Transaction, Type
 from mmo_trio.simulators.base import Fault, PlannedFault
-from mmo_trio.storage.memory.store import MemoryStore
+from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
 from mmo_trio.workers.providers.deposit_listing import DepositLister
@@ -68,7 +68,8 @@ class ScriptedWorld(World):
         return any(each["result"] == "success" for each in self.simulator.snapshot()["payments"])
 
     async def _run(self, payments: int, kills: int) -> None:
-        self.memory.brands["acme"] = self._brand()
+        async with self.file.open() as store:
+            await store.admin.save_brands([self._brand()])
         async with trio.open_nursery() as network:
             self.network, self.news = network, trio.Event()
             network.start_soon(self._run_lives)
@@ -91,7 +92,7 @@ class ScriptedWorld(World):
             await trio.sleep(LASTS / SECOND)
             network.cancel_scope.cancel()
 
-    async def _start(self, store: MemoryStore, life: trio.Nursery) -> None:
+    async def _start(self, store: Store, life: trio.Nursery) -> None:
         await super()._start(store, life)
         adapter = self.provider.adapter
         if isinstance(adapter, DarajaProvider) and adapter.account.pull_number is not None:

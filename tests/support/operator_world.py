@@ -38,8 +38,10 @@ from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.simulators.base import ANY_OPERATION, DroppedConnection, Fault, PlannedFault
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore, open_memory
+from mmo_trio.storage.interface.store import Store, StoreUnavailable, WorkItem
+from mmo_trio.storage.sql.payment_history import suspense
+from mmo_trio.storage.sql.statements import run_query
+from mmo_trio.storage.sqlite.connection import connect, run_statement
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
@@ -50,6 +52,8 @@ from mmo_trio.workers.scheduler import Scheduler
 from tests.support.operator_faults import FaultSource
 from tests.support.operator_forger import Forger
 from tests.support.operator_kinds import CONSUMER, KENYANS, Operator
+from tests.support.sqlite_store import StoreFile
+from tests.support.stored_ledger import stored_ledger
 
 ANSWER_WITHIN_S = 10.0
 LATE_BY = Span(25 * SECOND)
@@ -114,7 +118,8 @@ class World:
         )
         adapter, self.simulator = operator.open()
         self.provider = RecordingProvider(adapter)
-        self.memory = MemoryState()
+        self.file = StoreFile()
+        self.rows = connect(self.file.path, query_only=True)
         self.opening = self.balances()
         self.stuck: defaultdict[str, list[Instant]] = defaultdict(list)
         """The time at which each payment was first listed as stuck."""
@@ -131,12 +136,12 @@ class World:
     @property
     def transactions(self) -> Mapping[str, Transaction]:
         """Return the gateway's transactions by reference."""
-        return self.memory.ledger.transactions
+        return stored_ledger(self.rows).transactions
 
     @property
     def suspense(self) -> Sequence[SuspenseEntry]:
         """Return the suspense entries."""
-        return self.memory.suspense
+        return run_query(suspense(with_closed=True, limit=10_000), partial(run_statement, self.rows))
 
     @property
     def asked_at(self) -> Mapping[str, Instant]:
@@ -158,7 +163,8 @@ class World:
             trio.run(self._run, payments, kills, clock=MockClock(autojump_threshold=0))
 
     async def _run(self, payments: int, kills: int) -> None:
-        self.memory.brands["acme"] = self._brand()
+        async with self.file.open() as store:
+            await store.admin.save_brands([self._brand()])
         async with trio.open_nursery() as network:
             self.network = network
             self.news = trio.Event()
@@ -185,13 +191,13 @@ class World:
     async def _run_lives(self) -> None:
         """Run one gateway after the other on the same store."""
         while True:
-            async with open_memory(self.memory) as store, trio.open_nursery() as life:
+            async with self.file.open() as store, trio.open_nursery() as life:
                 await self._start(store, life)
                 self.life = life.cancel_scope
                 await trio.sleep_forever()
             await trio.sleep(self.random.randrange(2 * MINUTE) / SECOND)
 
-    async def _start(self, store: MemoryStore, life: trio.Nursery) -> None:
+    async def _start(self, store: Store, life: trio.Nursery) -> None:
         """Assemble and start a gateway without listeners."""
         clock = VirtualClock()
 
@@ -251,7 +257,7 @@ class World:
         while True:
             await trio.sleep(SAMPLED_EVERY / SECOND)
             self.looked.append(now())
-            async with open_memory(MemoryState(ledger=self.memory.ledger)) as store:
+            async with self.file.open(serving=False) as store:
                 for each in await store.admin.stuck_transactions(now(), limit=10_000):
                     self.stuck[each.reference].append(now())
 
@@ -273,7 +279,7 @@ class World:
 
     async def _ask_for_check(self) -> None:
         """Let staff ask whether the operator accepts the account, as the alarm makes them until it does."""
-        async with open_memory(self.memory) as store:
+        async with self.file.open(serving=False) as store:
             await store.admin.note_provider(evolve(check_note(self.provider.name), content=REQUESTED))
 
     def _change_accounts(self, members: Mapping[str, object]) -> None:

@@ -117,14 +117,13 @@ async def serving(
         ended = trio.Event()
 
         async def serve_until_drained() -> None:
-            with storage.opened_by_service():
-                await run_service(
-                    config,
-                    on_ready=send_ready.send_nowait,
-                    drain=drain,
-                    extra_listeners=extra_listeners,
-                    password_hasher=password_hasher,
-                )
+            await run_service(
+                config,
+                on_ready=send_ready.send_nowait,
+                drain=drain,
+                extra_listeners=extra_listeners,
+                password_hasher=password_hasher,
+            )
             ended.set()
 
         nursery.start_soon(serve_until_drained)

@@ -1,17 +1,14 @@
-"""Provides the stores of the tests' gateways: `--store=sqlite`, `postgres` or `memory`."""
+"""Provides the stores of the tests' gateways: `--store=sqlite` or `postgres`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from attrs import Factory, define
 
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.storage.open_store import open_store
 
 if TYPE_CHECKING:  # Its libraries change asyncio's event loop, which the browser's tests use.
@@ -22,58 +19,22 @@ if TYPE_CHECKING:  # Its libraries change asyncio's event loop, which the browse
 class Storage:
     """Holds the store of the gateways in one directory; it outlives each of them."""
 
-    url: str | None
-    """The database URL; None for memory."""
-    memory: MemoryState = Factory(MemoryState)
-    served: list[Store] = Factory(list)
-    """The store in memory that a gateway has open."""
+    url: str
+    """The database URL."""
 
     @property
     def presets(self) -> dict[str, str]:
         """Settings for gateways in the directory."""
-        return {} if self.url is None else {"database.url": self.url}
+        return {"database.url": self.url}
 
     @property
     def environment(self) -> dict[str, str]:
         """What tells a command in a process of its own where the store is."""
-        return {} if self.url is None else {"MMO_DATABASE_URL": self.url}
+        return {"MMO_DATABASE_URL": self.url}
 
-    @asynccontextmanager
-    async def open_for_admin(self) -> AsyncIterator[Store]:
+    def open_for_admin(self) -> AbstractAsyncContextManager[Store]:
         """Open the store for administration, even while a gateway serves it."""
-        if self.url is not None:
-            async with open_store(self.url, serving=False, create=False) as store:
-                yield store
-        elif self.served:
-            yield self.served[-1]
-        else:
-            async with open_memory(self.memory) as store:
-                yield store
-
-    @contextmanager
-    def opened_by_service(self) -> Iterator[None]:
-        """Within the block, a service that opens its store opens this one."""
-        if self.url is not None:
-            yield
-            return
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("mmo_trio.service.process.open_store", self._open)
-            yield
-
-    async def serve(self, service: Callable[[], Awaitable[None]]) -> None:
-        """Run this service on it."""
-        with self.opened_by_service():
-            await service()
-
-    def _open(self, url: str, **_: object) -> AbstractAsyncContextManager[Store]:
-        @asynccontextmanager
-        async def opened() -> AsyncIterator[Store]:
-            async with open_memory(self.memory) as store:
-                self.served.append(store)
-                yield store
-                self.served.remove(store)
-
-        return opened()
+        return open_store(self.url, serving=False, create=False)
 
 
 @define(eq=False)
@@ -81,7 +42,6 @@ class Storages:
     """The storages of this run, one for each directory."""
 
     postgres: DatabaseServer | None = None
-    is_memory: bool = False
     _known: dict[Path, Storage] = Factory(dict)
 
     def of(self, directory: Path) -> Storage:
@@ -94,13 +54,13 @@ class Storages:
         """Remove the stores of directories in this folder."""
         for directory in [each for each in self._known if each.is_relative_to(folder)]:
             url = self._known.pop(directory).url
-            if self.postgres is not None and url is not None:
+            if self.postgres is not None:
                 self.postgres.drop(url)
 
-    def _url(self, directory: Path) -> str | None:
+    def _url(self, directory: Path) -> str:
         if self.postgres is not None:
             return self.postgres.migrated()
-        return None if self.is_memory else f"sqlite:///{directory / 'gateway.db'}"
+        return f"sqlite:///{directory / 'gateway.db'}"
 
 
 storages = Storages()

@@ -1,12 +1,23 @@
-"""Reads all that an SQLite database holds as one ledger, so that it can be compared with another."""
+"""Reads all that an SQLite database holds as one ledger, which can be compared with another, and stores a ledger."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 
+from mmo_sansio.messages.changes import (
+    Change,
+    DepositClaimChanged,
+    DepositRecorded,
+    JournalEntry,
+    ReferenceConsumed,
+    TransactionCreated,
+)
 from mmo_sansio.messages.intents import IntentKind
+from mmo_sansio.messages.replies import Ignored
+from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.values.clock import Instant
+from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.sqlite.batches import load_batch
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 
@@ -32,10 +43,14 @@ def stored_ledger(connection: sqlite3.Connection) -> Ledger:
     return ledger
 
 
-def differences(found: Ledger, expected: Ledger) -> Iterator[str]:
-    """Yield a sentence for each key whose row is not what was decided."""
-    for name in ("transactions", "references", "deposits", "intents", "claims", "usage"):
-        rows, decided = getattr(found, name), getattr(expected, name)
-        for key in sorted(rows.keys() | decided.keys(), key=repr):
-            if rows.get(key) != decided.get(key):
-                yield f"{name} has {rows.get(key)} at {key}, and {decided.get(key)} was decided"
+async def store_ledger(store: Store, ledger: Ledger) -> None:
+    """Store everything that this ledger holds, in a store without it."""
+    changes: list[Change] = [
+        JournalEntry(Instant(0), "test", "test", None, None, None, None, "{}"),
+        *map(TransactionCreated, ledger.transactions.values()),
+        *(ReferenceConsumed(*key, use.gateway_reference, use.at) for key, use in ledger.references.items()),
+        *(DepositRecorded(*key, reference) for key, reference in ledger.deposits.items()),
+        *(DepositClaimChanged(None, claim) for claim in ledger.claims.values()),
+    ]
+    decision = Decision(Ignored("It is stored."), tuple(changes), tuple(ledger.intents.values()))
+    await store.transact(Reads(), lambda _: [decision])

@@ -7,12 +7,12 @@ import pytest
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.auditing import AuditLog, reseal_audit_keys, verify_audit_log
 from mmo_trio.brands.keyring import KeyRing, SealError
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.storage.sqlite import SqliteStore
 
 
 @pytest.mark.finding("security-16")
-async def test_rows_of_an_earlier_master_key_stay_authentic() -> None:
-    admin = MemoryStore(MemoryState()).admin
+async def test_rows_of_an_earlier_master_key_stay_authentic(store: SqliteStore) -> None:
+    admin = store.admin
     first, second, third = (KeyRing(bytes([each]) * 32) for each in range(3))
     assert len({each.audit_key.id for each in (first, second, third)}) == 3
     await AuditLog(admin, first.audit_key, lambda: Instant(1)).record("cli:ada", "looked")

@@ -12,15 +12,16 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Moment, MonotonicInstant, Span, format_with_microseconds
 from mmo_trio.admin import clock_repair
 from mmo_trio.admin.clock_repair import NAMED_MAX, ClockErrors, correct_clock_errors, find_clock_errors
-from mmo_trio.storage.memory.store import MemoryStore, open_memory
+from mmo_trio.storage.interface.store import Store
 from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import creation, reference
+from tests.support.sqlite_store import StoreFile
 
 NOW = Moment(NOON, NOON)
 WRONG = tuple(range(10, 10 + NAMED_MAX + 3))
 
 
-async def take_payments(store: MemoryStore) -> None:
+async def take_payments(store: Store) -> None:
     """Take payments that are right, one that is nearly so, and some under a clock that is four days ahead."""
     await create_payments(store, (1, 2))
     await submit_batch(store, (creation(3), after_noon(MINUTE)))
@@ -32,7 +33,7 @@ async def test_everything_in_the_future_is_found_and_corrected_in_its_order(monk
     monkeypatch.setattr(clock_repair, "PAGE_SIZE", 7)
     monkeypatch.setattr(clock_repair, "ROUND_SIZE", 5)
     reported: list[int] = []
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await take_payments(store)
         errors = await find_clock_errors(store, now=NOW)
         assert [each.reference for each in errors.payments] == [reference(number) for number in reversed(WRONG)]
@@ -49,18 +50,19 @@ async def test_everything_in_the_future_is_found_and_corrected_in_its_order(monk
 
 
 async def test_what_cannot_be_named_is_counted() -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await take_payments(store)
-        sentences = (await find_clock_errors(store, now=NOW)).sentences()
+        *sentences, stamps = (await find_clock_errors(store, now=NOW)).sentences()
     assert len(sentences) == NAMED_MAX + 1
     assert sentences[0].startswith(f"transaction {reference(WRONG[-1])}: its createdAt ")
     assert sentences[-1] == "transactions with a createdAt in the future, not named here: 3"
+    assert stamps.startswith("stamps reach to ")
 
 
 @pytest.mark.spec("R7")
 async def test_a_window_that_was_served_in_the_future_is_named_and_released() -> None:
     served = after_noon(DAY)
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         record = ClockRecord("boot", MonotonicInstant(1), NOON, NOON, served)
         await store.save_clock_record(record)
         errors = await find_clock_errors(store, now=NOW)

@@ -20,7 +20,8 @@ from mmo_sansio.values.model import Evidence, Stage
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey, SuspenseEntry
-from mmo_trio.storage.memory.store import MemoryState, open_memory
+from tests.support.sqlite_store import StoreFile
+from tests.support.stored_ledger import store_ledger
 
 IN_USE = StoredApiKey(7, "acme", b"d", b"s", a.START)
 RETIRED = evolve(IN_USE, id=6, retired_at=later(a.START, Span(1)))
@@ -188,14 +189,14 @@ def test_nobody_is_told_to_look_up_what_nobody_can() -> None:
     ("is_confirmed", "waits"), [(False, "the operator's confirmation"), (True, "the payment's end")]
 )
 async def test_an_open_claim_that_names_the_payment_is_told(is_confirmed: bool, waits: str) -> None:
-    memory = MemoryState()
-    async with open_memory(memory) as store:
+    async with StoreFile().open() as store:
         transaction = a.a_transaction(Stage.AWAITING_RESULT, provider_reference="ws_CO_1")
         trust = DepositTrust.CONFIRMED if is_confirmed else DepositTrust.UNCONFIRMED
-        memory.ledger = a.ledger_with(transaction)
+        ledger = a.ledger_with(transaction)
         deposit = a.a_deposit(payment=transaction.reference, trust=trust, brand=None)
-        decision = decide(memory.ledger, deposit, now=a.START)
-        memory.ledger.apply(decision.changes, decision.intents)
+        decision = decide(ledger, deposit, now=a.START)
+        ledger.apply(decision.changes, decision.intents)
+        await store_ledger(store, ledger)
         found = conclusions(await load_payment_history(store, transaction))
     assert f"A deposit of 75.00 KES with the receipt DEP-1 names it, and waits for {waits}." in found
 
@@ -204,8 +205,7 @@ async def test_an_open_claim_that_names_the_payment_is_told(is_confirmed: bool, 
 @pytest.mark.finding("new-users-H1", "specification-A1")
 async def test_another_payment_under_the_same_reference_is_told() -> None:
     """A look-up by the reference finds the newest alone, so staff would never learn of the older one."""
-    memory = MemoryState()
-    async with open_memory(memory) as store:
+    async with StoreFile().open() as store:
         older = a.a_transaction(Stage.SUCCEEDED)
         newer = evolve(
             older,
@@ -218,7 +218,8 @@ async def test_another_payment_under_the_same_reference_is_told() -> None:
         stranger = evolve(
             newer, order=evolve(newer.order, gateway_reference="01ARZ3NDEKTSV4RRFFQ69G5FAW", brand="other")
         )
-        memory.ledger = a.ledger_with(older, newer, stranger)
+        await store_ledger(store, a.ledger_with(older, stranger))
+        await store_ledger(store, a.ledger_with(newer))
         of_newer = conclusions(await load_payment_history(store, newer))
         of_older = conclusions(await load_payment_history(store, older))
     assert [each for each in of_newer if "same merchantReference" in each] == [

@@ -12,9 +12,9 @@ from mmo_trio.admin import reference_search
 from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.storage.interface.admin_types import PaymentPage
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.memory.store import MemoryState, open_memory
 from tests.conformance.driver import after_noon, create_payments, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
+from tests.support.sqlite_store import StoreFile
 
 pytestmark = pytest.mark.finding("new-users-M7")
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.finding("new-users-M7")
 async def store(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
     """Holds five payments of acme and one of globex; two are read at once."""
     monkeypatch.setattr(reference_search, "READ_AT_ONCE", 2)
-    async with open_memory(MemoryState()) as opened:
+    async with StoreFile().open() as opened:
         await create_payments(opened, range(5))
         await submit_batch(opened, (creation(5, brand_id="globex"), after_noon(5)))
         yield opened

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from itertools import product
+from typing import Any, cast
 
 import pytest
 from attrs import evolve
@@ -31,8 +32,9 @@ from mmo_trio.admin.resolution import (
 )
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.admin_types import AuditKey, ConsoleUser, Proposal, ProposalState, Role
-from mmo_trio.storage.memory.admin import MemoryAdminStore
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.admin_store import SqlAdminStore
+from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.system.clock import GatewayClock
 
 NOT_PERMITTED, OWN_PROPOSAL = ResolutionRefusal.NOT_PERMITTED, ResolutionRefusal.OWN_PROPOSAL
@@ -110,11 +112,10 @@ def test_the_relation_of_a_user_to_a_proposal(
 
 
 class Case:
-    """A memory store with one submitted payment, and the resolutions of its users."""
+    """A store with one submitted payment, and the resolutions of its users."""
 
-    def __init__(self, *, four_eyes: bool = True) -> None:
-        self.memory = MemoryState()
-        self.store = MemoryStore(self.memory)
+    def __init__(self, store: SqliteStore, *, four_eyes: bool = True) -> None:
+        self.store = store
         clock = GatewayClock()
         self.submit = partial(submit_once, self.store, clock=clock)
         self.audit_log = AuditLog(self.store.admin, AuditKey("k1", bytes(32)), clock.now)
@@ -155,8 +156,8 @@ def approved_long_ago(proposal: Proposal) -> Proposal:
     return evolve(proposal, state=APPROVED, decided_at=earlier(proposal.decided_at, Span(CARRIED_OUT_WITHIN + 1)))
 
 
-async def test_an_approved_proposal_resolves_the_payment() -> None:
-    case = Case()
+async def test_an_approved_proposal_resolves_the_payment(store: SqliteStore) -> None:
+    case = Case(store)
     await case.begin()
     proposal = await case.propose(SAM)
     assert (proposal.id, proposal.state) == (1, OPEN)
@@ -173,16 +174,16 @@ async def test_an_approved_proposal_resolves_the_payment() -> None:
     ]
 
 
-async def test_without_four_eyes_a_proposal_of_an_approver_takes_effect_at_once() -> None:
-    case = Case(four_eyes=False)
+async def test_without_four_eyes_a_proposal_of_an_approver_takes_effect_at_once(store: SqliteStore) -> None:
+    case = Case(store, four_eyes=False)
     await case.begin(a.accepted())
     await case.propose(ANN, ErrorCode.USER_TIMEOUT)
     assert await case.status() is Status.FAILED
     assert [act for _, act in await case.acts()] == ["resolution_proposed", "resolution_approved", "payment_resolved"]
 
 
-async def test_refused_actions_change_nothing_and_are_recorded() -> None:
-    case = Case()
+async def test_refused_actions_change_nothing_and_are_recorded(store: SqliteStore) -> None:
+    case = Case(store)
     assert await case.refusal(case.propose(SAM)) is ResolutionRefusal.NO_PAYMENT
     await case.begin()
     resolutions = case.resolutions
@@ -206,8 +207,8 @@ async def test_refused_actions_change_nothing_and_are_recorded() -> None:
     ]
 
 
-async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal() -> None:
-    case = Case()
+async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal(store: SqliteStore) -> None:
+    case = Case(store)
     await case.begin()
     await case.propose(SAM, ErrorCode.USER_TIMEOUT)
     await case.submit(a.succeeded(final=Money(100, "UGX")))
@@ -223,10 +224,12 @@ async def test_evidence_that_arrives_before_the_approval_refuses_the_proposal() 
 @pytest.mark.finding("rules-4")
 @pytest.mark.spec("S5")
 @pytest.mark.parametrize("trust", [DepositTrust.UNCONFIRMED, DepositTrust.CONFIRMED], ids=str)
-async def test_money_that_names_the_payment_refuses_its_failure_by_hand(trust: DepositTrust) -> None:
+async def test_money_that_names_the_payment_refuses_its_failure_by_hand(
+    store: SqliteStore, trust: DepositTrust
+) -> None:
     """The operator has confirmed a deposit that names the payment, or has yet to be asked; nothing else of it is known
     but to its claim."""
-    case = Case()
+    case = Case(store)
     await case.begin(a.accepted(provider_reference="ws_CO_1"))
     proposed = await case.propose(SAM, ErrorCode.USER_TIMEOUT)
     await case.submit(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE, payment=a.REFERENCE, trust=trust))
@@ -240,8 +243,8 @@ async def test_money_that_names_the_payment_refuses_its_failure_by_hand(trust: D
 
 
 @pytest.mark.finding("rules-1")
-async def test_a_receipt_that_a_deposit_has_refuses_the_proposal() -> None:
-    case = Case()
+async def test_a_receipt_that_a_deposit_has_refuses_the_proposal(store: SqliteStore) -> None:
+    case = Case(store)
     await case.begin(a.a_deposit(gateway_reference=a.UNUSED_REFERENCE))
     assert await case.refusal(case.propose(SAM, receipt="DEP-1")) is ResolutionRefusal.EVIDENCE
     assert await case.status() is Status.PENDING
@@ -249,9 +252,9 @@ async def test_a_receipt_that_a_deposit_has_refuses_the_proposal() -> None:
 
 @pytest.mark.finding("rules-1")
 @pytest.mark.spec("S4")
-async def test_a_receipt_with_which_another_payment_has_succeeded_refuses_the_proposal() -> None:
+async def test_a_receipt_with_which_another_payment_has_succeeded_refuses_the_proposal(store: SqliteStore) -> None:
     """Its operator's results claim no receipt."""
-    case = Case()
+    case = Case(store)
     another = a.UNUSED_REFERENCE
     await case.begin(a.a_create_payment(another, merchant_reference="another"), a.a_begin_submission(another))
     proposed = await case.propose(SAM, receipt="R-1")
@@ -262,8 +265,8 @@ async def test_a_receipt_with_which_another_payment_has_succeeded_refuses_the_pr
     assert f"The receipt R-1 is the one of {another}." in refused.remark
 
 
-async def test_a_payment_that_ended_meanwhile_stays_as_it_ended() -> None:
-    case = Case()
+async def test_a_payment_that_ended_meanwhile_stays_as_it_ended(store: SqliteStore) -> None:
+    case = Case(store)
     await case.begin()
     await case.propose(SAM, ErrorCode.USER_TIMEOUT)
     await case.submit(a.succeeded())
@@ -273,8 +276,8 @@ async def test_a_payment_that_ended_meanwhile_stays_as_it_ended() -> None:
     assert await case.status() is Status.SUCCESS
 
 
-async def test_an_approval_that_a_crash_interrupted_is_carried_out_again() -> None:
-    case = Case()
+async def test_an_approval_that_a_crash_interrupted_is_carried_out_again(store: SqliteStore) -> None:
+    case = Case(store)
     await case.begin()
     await case.propose(SAM)
     done = await case.resolutions.approve(ANN, 1)
@@ -286,8 +289,8 @@ async def test_an_approval_that_a_crash_interrupted_is_carried_out_again() -> No
 
 
 @pytest.mark.finding("security-19")
-async def test_of_two_who_approve_at_once_the_slower_one_undoes_nothing() -> None:
-    case = Case()
+async def test_of_two_who_approve_at_once_the_slower_one_undoes_nothing(store: SqliteStore) -> None:
+    case = Case(store)
     await case.begin()
     await case.propose(SAM)
     hurry = case.submit
@@ -315,9 +318,11 @@ async def test_of_two_who_approve_at_once_the_slower_one_undoes_nothing() -> Non
 
 @pytest.mark.finding("operators-two-approvers")
 @pytest.mark.parametrize("is_after_the_resolution", [True, False])
-async def test_of_two_who_carry_out_one_approval_one_records_it(*, is_after_the_resolution: bool) -> None:
+async def test_of_two_who_carry_out_one_approval_one_records_it(
+    store: SqliteStore, *, is_after_the_resolution: bool
+) -> None:
     """The one who approved stood still for a minute, so that another user went on for him."""
-    case = Case()
+    case = Case(store)
     await case.begin()
     await case.propose(SAM)
     hurry = case.submit
@@ -347,32 +352,32 @@ async def test_of_two_who_carry_out_one_approval_one_records_it(*, is_after_the_
 
 
 @pytest.mark.finding("operators-two-approvers")
-async def test_of_two_who_decide_in_one_moment_one_learns_who_was_faster() -> None:
-    case = Case()
+async def test_of_two_who_decide_in_one_moment_one_learns_who_was_faster(store: SqliteStore) -> None:
+    case = Case(store)
     await case.begin()
     await case.propose(SAM)
 
     seen = await case.store.admin.proposal(1)
     await case.resolutions.reject(ABE, 1, "no such line")
 
-    class SlowAdmin(MemoryAdminStore):
+    class SlowAdmin(SqlAdminStore):
         """Shows the proposal first as it was before the other user rejected it."""
 
         shown = 0
 
         async def proposal(self, id: int) -> Proposal | None:
             SlowAdmin.shown += 1
-            return seen if SlowAdmin.shown == 1 else await super().proposal(id)
+            return seen if SlowAdmin.shown == 1 else await SqlAdminStore.proposal(self, id)
 
-    case.store.admin = SlowAdmin(case.store._open_state)
+    case.store.admin = SlowAdmin(store.admin.read, store.admin.write, store.admin.clear_breaker)
     with pytest.raises(ResolutionRefused, match=r"^abe rejected it already, at "):
         await case.resolutions.approve(ANN, 1)
 
 
 @pytest.mark.finding("security-19")
-async def test_a_refusal_after_the_other_approvers_success_is_none() -> None:
+async def test_a_refusal_after_the_other_approvers_success_is_none(store: SqliteStore) -> None:
     """The slower approver is refused before the faster one has stored that the proposal is done."""
-    case = Case()
+    case = Case(store)
     await case.begin()
     await case.propose(SAM)
     done = await case.resolutions.approve(ABE, 1)
@@ -381,21 +386,24 @@ async def test_a_refusal_after_the_other_approvers_success_is_none() -> None:
     assert resolved is not None
     stale = evolve(resolved, progress=evolve(resolved.progress, stage=Stage.AWAITING_RESULT))
 
-    class SlowStore(MemoryStore):
+    class SlowStore:
         """Shows the payment as it was before it was resolved."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
 
         async def transaction(self, gateway_reference: str) -> Transaction | None:
             return stale
 
-    slow = SlowStore(case.memory)
+    slow = cast(Store, SlowStore())
     ended = await Resolutions(slow, case.submit, case.audit_log, four_eyes=True).approve(ANN, 1)
     assert (ended.state, ended.remark) == (DONE, None)
     assert "resolution_failed" not in [act for _, act in await case.acts()]
 
 
 @pytest.mark.finding("security-19")
-async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved() -> None:
-    case = Case()
+async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved(store: SqliteStore) -> None:
+    case = Case(store)
     await case.begin()
     await case.propose(SAM)
     sam = await case.store.admin.user("sam")
@@ -407,12 +415,12 @@ async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved() -
 
 
 @pytest.mark.finding("rules-10", "audit-11")
-async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_faster() -> None:
-    case = Case()
+async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_faster(store: SqliteStore) -> None:
+    case = Case(store)
     await case.begin()
     await case.propose(SAM)
 
-    class SlowAdmin(MemoryAdminStore):
+    class SlowAdmin(SqlAdminStore):
         """Shows the proposals as they were before the other one was made."""
 
         async def proposals(
@@ -420,20 +428,20 @@ async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_fa
         ) -> Sequence[Proposal]:
             return []
 
-    case.store.admin = SlowAdmin(case.store._open_state)
+    case.store.admin = SlowAdmin(store.admin.read, store.admin.write, store.admin.clear_breaker)
     refusal = await case.refusal(case.propose(SAM, ErrorCode.USER_CANCELLED))
     assert refusal is ResolutionRefusal.ALREADY_PROPOSED
-    assert [each.id for each in case.memory.admin.proposals] == [1]
+    assert [each.id for each in await SqlAdminStore.proposals(store.admin)] == [1]
 
 
 @pytest.mark.finding("rules-10", "audit-11")
-async def test_a_proposal_is_not_done_by_the_resolution_of_another_one() -> None:
+async def test_a_proposal_is_not_done_by_the_resolution_of_another_one(store: SqliteStore) -> None:
     """Of the same two users, with the opposite outcome."""
-    case = Case()
+    case = Case(store)
     await case.begin(a.accepted())
     failed = await case.propose(SAM, ErrorCode.USER_CANCELLED)
-    case.memory.admin.proposals.append(evolve(failed, id=2, error_code=None))
     assert (await case.resolutions.approve(ANN, 1)).state is DONE
+    assert await store.admin.add_proposal(evolve(failed, error_code=None)) == 2
     refused = await case.resolutions.approve(ANN, 2)
     assert (refused.state, refused.remark) == (ProposalState.REFUSED, "The payment has ended meanwhile.")
     assert await case.status() is Status.FAILED

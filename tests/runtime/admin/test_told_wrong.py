@@ -24,8 +24,8 @@ from mmo_trio.admin.explanation import conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, merchant_message
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.memory.store import open_memory
 from tests.conformance.driver import submit_batch
+from tests.support.sqlite_store import StoreFile
 
 AboutPayment: TypeAlias = TransactionWoke | ProviderAccepted | ProviderSucceeded | ProviderFailed | ProviderHinted
 
@@ -69,7 +69,7 @@ async def listed(store: Store, **selection: object) -> Sequence[ToldWrong]:
 async def test_what_was_told_and_proves_wrong_is_listed_once_and_comes_first(
     inputs: Sequence[AboutPayment], told: Status, is_confirmed: bool
 ) -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await play(store, *inputs)
         (found,) = await listed(store)
         assert (found.transaction.status, found.is_confirmed) == (told, is_confirmed)
@@ -95,7 +95,7 @@ async def test_what_was_told_and_proves_wrong_is_listed_once_and_comes_first(
     ids=["failed late", "another receipt", "pending", "ended by its receipt"],
 )
 async def test_nothing_else_is_listed(inputs: Sequence[AboutPayment]) -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await play(store, *inputs)
         assert await listed(store) == []
 
@@ -103,7 +103,7 @@ async def test_nothing_else_is_listed(inputs: Sequence[AboutPayment]) -> None:
 @pytest.mark.spec("S5")
 async def test_the_list_is_read_page_by_page_the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mmo_trio.admin.told_wrong.ENTRIES_READ", 2)
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         references = [a.numbered_reference(number) for number in range(7)]
         for number, each in enumerate(references):
             await play(store, *((a.a_wake(), PAID) if number % 3 else (a.a_wake(), FAILED)), reference=each)
@@ -130,7 +130,7 @@ async def test_the_list_is_read_page_by_page_the_newest_first(monkeypatch: pytes
 async def test_the_merchants_text_says_what_to_do(
     operation: Operation, inputs: Sequence[AboutPayment], advice: str
 ) -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await play(store, *inputs, operation=operation)
         (found,) = await listed(store)
         assert advice in merchant_message(found)
@@ -138,7 +138,7 @@ async def test_the_merchants_text_says_what_to_do(
 
 @pytest.mark.spec("K3", "S5")
 async def test_the_merchants_text_names_the_payment_and_both_reports() -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await play(store, a.a_wake(), PAID, operation=Operation.DIRECT_PAYOUT)
         (found,) = await listed(store)
     missed = merchant_message(found)

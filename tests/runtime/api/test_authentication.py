@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from attrs import evolve
+from attrs import define, evolve
 
 from mmo_sansio.http.exchange import DeliveryOutcome
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import a_transaction
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
@@ -31,8 +32,9 @@ from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.used_hosts import READ_AGAIN_AFTER
 from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
-from mmo_trio.storage.memory.store import MemoryStore, open_memory
+from mmo_trio.storage.sqlite import SqliteStore
 from tests.conformance.inputs import brand
+from tests.support.stored_ledger import store_ledger
 
 RING = KeyRing(bytes(range(32)))
 SECRET = "canary-of-a-key"
@@ -52,11 +54,11 @@ class Clock:
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[MemoryStore]:
-    async with open_memory() as opened:
-        await opened.admin.save_brands([brand("acme"), brand("globex")])
-        await add_key(opened, RING, "acme", SECRET, now=Instant(1))
-        yield opened
+async def store(store: SqliteStore) -> SqliteStore:
+    """A store with two brands, one of which has a key."""
+    await store.admin.save_brands([brand("acme"), brand("globex")])
+    await add_key(store, RING, "acme", SECRET, now=Instant(1))
+    return store
 
 
 async def find_owner(authenticator: Authenticator, key: bytes, find_address: Callable[[], str]) -> KeyOwner | None:
@@ -74,7 +76,7 @@ async def guess(authenticator: Authenticator, key: bytes, find_address: Callable
 
 
 @pytest.mark.spec("A5")
-async def test_no_key_stands_in_a_repr(store: MemoryStore) -> None:
+async def test_no_key_stands_in_a_repr(store: SqliteStore) -> None:
     (record, _) = await store.admin.brands()
     assert SECRET not in repr(record) + repr(RING) + repr(store)
     assert repr(record.keys[0].digest) not in repr(record)
@@ -83,25 +85,30 @@ async def test_no_key_stands_in_a_repr(store: MemoryStore) -> None:
 
 @pytest.mark.spec("A1", "A5")
 @pytest.mark.parametrize("key", [b"", b" ", b"unknown", b"\xff\xfe\x00", "schlüssel".encode(), b"k" * 10_240])
-async def test_any_other_bytes_are_nobodys_key(key: bytes, store: MemoryStore) -> None:
+async def test_any_other_bytes_are_nobodys_key(key: bytes, store: SqliteStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await find_owner(authenticator, key, here) is None
     assert await find_owner(authenticator, SECRET.encode(), here) == KeyOwner(brand("acme"), "1")
 
 
-class Counting(MemoryStore):
-    """Counts how often it is asked for a key."""
+@define
+class Counting:
+    """Counts how often a store is asked for a key."""
 
-    asked = 0
+    store: SqliteStore
+    asked: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
 
     async def key_owner(self, *digests: bytes) -> KeyOwner | None:
         self.asked += 1
-        return await super().key_owner(*digests)
+        return await self.store.key_owner(*digests)
 
 
 @pytest.mark.spec("A2", "A3")
-async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: MemoryStore) -> None:
-    counting, now = Counting(await store._open_state()), Clock()
+async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: SqliteStore) -> None:
+    counting, now = Counting(store), Clock()
     authenticator = Authenticator(counting, RING, monotonic=now, cache_ttl=Span(5 * clock.MINUTE))
     key = SECRET.encode()
     begin = now.now
@@ -117,15 +124,15 @@ async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: Mem
 
 
 @pytest.mark.spec("A3")
-async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(store: MemoryStore) -> None:
+async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(store: SqliteStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await find_owner(authenticator, b"tomorrows-key", here) is None
     await add_key(store, RING, "globex", "tomorrows-key", now=Instant(3))
     assert await find_owner(authenticator, b"tomorrows-key", here) == KeyOwner(brand("globex"), "2")
 
 
-async def test_a_key_of_an_earlier_generation_is_verified_again(store: MemoryStore) -> None:
-    counting, now, known = Counting(await store._open_state()), Clock(), KnownConfiguration()
+async def test_a_key_of_an_earlier_generation_is_verified_again(store: SqliteStore) -> None:
+    counting, now, known = Counting(store), Clock(), KnownConfiguration()
     authenticator = Authenticator(counting, RING, monotonic=now, known=known)
     for _ in range(2):
         assert await find_owner(authenticator, SECRET.encode(), here) == KeyOwner(brand("acme"), "1")
@@ -136,8 +143,8 @@ async def test_a_key_of_an_earlier_generation_is_verified_again(store: MemorySto
     assert await find_owner(authenticator, SECRET.encode(), here) is None
 
 
-async def test_a_process_that_has_not_read_the_store_for_long_trusts_nothing(store: MemoryStore) -> None:
-    counting, now, known = Counting(await store._open_state()), Clock(), KnownConfiguration()
+async def test_a_process_that_has_not_read_the_store_for_long_trusts_nothing(store: SqliteStore) -> None:
+    counting, now, known = Counting(store), Clock(), KnownConfiguration()
     authenticator = Authenticator(counting, RING, monotonic=now, known=known)
     known.trusted_until = later(now.now, clock.SECOND)
     assert await find_owner(authenticator, SECRET.encode(), here) is not None
@@ -147,7 +154,7 @@ async def test_a_process_that_has_not_read_the_store_for_long_trusts_nothing(sto
         assert counting.asked == asked
 
 
-async def test_a_look_up_that_began_before_a_change_is_not_kept(store: MemoryStore) -> None:
+async def test_a_look_up_that_began_before_a_change_is_not_kept(store: SqliteStore) -> None:
     known = KnownConfiguration()
 
     class Slow(Counting):
@@ -158,14 +165,14 @@ async def test_a_look_up_that_began_before_a_change_is_not_kept(store: MemorySto
             known.generation += self.asked == 1
             return found
 
-    slow = Slow(await store._open_state())
+    slow = Slow(store)
     authenticator = Authenticator(slow, RING, monotonic=Clock(), known=known)
     for asked in (1, 2, 2):
         assert await find_owner(authenticator, SECRET.encode(), here) is not None
         assert slow.asked == asked
 
 
-async def test_the_memory_of_verified_keys_is_bounded(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_memory_of_verified_keys_is_bounded(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authentication, "CACHE_ENTRIES_MAX", 3)
     authenticator = Authenticator(store, RING, monotonic=Clock())
     for number in range(10):
@@ -175,7 +182,7 @@ async def test_the_memory_of_verified_keys_is_bounded(store: MemoryStore, monkey
         assert len(authenticator._verified) <= 3
 
 
-async def keys_of(store: MemoryStore, of: str) -> Sequence[StoredApiKey]:
+async def keys_of(store: SqliteStore, of: str) -> Sequence[StoredApiKey]:
     record = await store.brand_record(of)
     assert record is not None
     return record.keys
@@ -190,7 +197,7 @@ def order_of(of: str = "acme", key_id: str | None = None, **members: Any) -> Ord
 
 @pytest.mark.spec("A4")
 async def test_a_callback_carries_the_key_of_its_payment_while_that_is_in_use_else_the_oldest(
-    store: MemoryStore,
+    store: SqliteStore,
 ) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     first, second = SECRET.encode(), (await create_key(store, RING, "acme", now=Instant(2))).encode()
@@ -214,7 +221,7 @@ async def test_a_callback_carries_the_key_of_its_payment_while_that_is_in_use_el
 
 @pytest.mark.spec("A4")
 @pytest.mark.finding("security-2")
-async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(store: MemoryStore) -> None:
+async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(store: SqliteStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     newer = await create_key(store, RING, "acme", now=Instant(20))
     leaked, other = (str(key.id) for key in await keys_of(store, "acme"))
@@ -226,25 +233,25 @@ async def test_nothing_is_sent_for_a_payment_whose_key_was_retired_as_leaked(sto
 
 
 @pytest.mark.spec("A4")
-async def test_after_a_plain_retirement_nothing_is_sent_to_hosts_that_no_other_key_has_used(store: MemoryStore) -> None:
+async def test_after_a_plain_retirement_nothing_is_sent_to_hosts_that_no_other_key_has_used(store: SqliteStore) -> None:
     now = Clock()
     authenticator = Authenticator(store, RING, monotonic=now)
     await store.admin.save_brands([evolve(brand("acme"), result_hosts=())])
     newer = (await create_key(store, RING, "acme", now=Instant(20))).encode()
     await create_key(store, RING, "acme", now=Instant(20))
     retired, other, leaked = (str(key.id) for key in await keys_of(store, "acme"))
-    payments = (await store._open_state()).ledger.transactions
 
-    def pay(reference: str, **members: Any) -> None:
-        payments[reference] = a_transaction(gateway_reference=reference, brand="acme", **members)
+    async def pay(reference: str, **members: Any) -> None:
+        payment = a_transaction(gateway_reference=reference, brand="acme", **members)
+        await store_ledger(store, Ledger(transactions={reference: payment}))
 
     async def carried(maker: str | None = retired, url: str = URL, **members: Any) -> object:
         return await authenticator.delivery_key(order_of(key_id=maker, **members), url)
 
-    pay("its own", api_key_id=retired, result_url=URL)
-    pay("of a leaked key", api_key_id=leaked, result_url=URL)
-    pay("of nobody", api_key_id=None, result_url=URL)
-    pay("elsewhere", api_key_id=other, result_url="https://a.example/")
+    await pay("its own", api_key_id=retired, result_url=URL)
+    await pay("of a leaked key", api_key_id=leaked, result_url=URL)
+    await pay("of nobody", api_key_id=None, result_url=URL)
+    await pay("elsewhere", api_key_id=other, result_url="https://a.example/")
     assert await carried() == SECRET.encode(), "it is in use"
     assert await store.admin.mark_key_leaked("acme", int(leaked), now=Instant(30))
     assert await store.admin.retire_key("acme", int(retired), now=Instant(30))
@@ -252,7 +259,7 @@ async def test_after_a_plain_retirement_nothing_is_sent_to_hosts_that_no_other_k
     assert await carried(other) == newer
     assert await carried(flow=Flow.PUSH, maker=None) == newer
     assert await carried(url="https://a.example:8443/x") == newer
-    pay("the first with the next key", api_key_id=other, display_qr_url=URL)
+    await pay("the first with the next key", api_key_id=other, display_qr_url=URL)
     now.now = later(now.now, READ_AGAIN_AFTER)
     assert await carried() == newer
     assert await carried(url="https://b.example/") is HOST_NOT_VOUCHED_FOR
@@ -261,7 +268,7 @@ async def test_after_a_plain_retirement_nothing_is_sent_to_hosts_that_no_other_k
 
 
 @pytest.mark.finding("security-2")
-async def test_a_payment_of_unknown_make_counts_as_the_leaked_key_s_if_that_was_there(store: MemoryStore) -> None:
+async def test_a_payment_of_unknown_make_counts_as_the_leaked_key_s_if_that_was_there(store: SqliteStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     newer = await create_key(store, RING, "acme", now=Instant(20))
     first, second = (key.id for key in await keys_of(store, "acme"))
@@ -296,7 +303,7 @@ def test_the_keys_that_callbacks_brought_to_the_owner_of_a_leaked_one() -> None:
 
 @pytest.mark.spec("C8")
 @pytest.mark.finding("security-2")
-async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(store: MemoryStore) -> None:
+async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(store: SqliteStore) -> None:
     authenticator = Authenticator(store, RING, monotonic=Clock())
     assert await authenticator.delivery_key(order_of(), URL) == SECRET.encode()
     await store.admin.save_brands([evolve(brand("acme"), result_hosts=("*.shop.example", "pay.acme.example"))])
@@ -311,8 +318,8 @@ async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(s
 
 @pytest.mark.spec("A1")
 @pytest.mark.finding("security-21", "audit-7")
-async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(store: MemoryStore) -> None:
-    counting, now = Counting(await store._open_state()), Clock()
+async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(store: SqliteStore) -> None:
+    counting, now = Counting(store), Clock()
     authenticator = Authenticator(counting, RING, monotonic=now)
     assert await find_owner(authenticator, SECRET.encode(), here) is not None
     begin = counting.asked
@@ -334,8 +341,8 @@ async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(s
 
 
 @pytest.mark.finding("security-21")
-async def test_unknown_keys_are_counted_by_the_slash_64_of_ipv6(store: MemoryStore) -> None:
-    counting = Counting(await store._open_state())
+async def test_unknown_keys_are_counted_by_the_slash_64_of_ipv6(store: SqliteStore) -> None:
+    counting = Counting(store)
     authenticator = Authenticator(counting, RING, monotonic=Clock())
     for number in range(200):
         await guess(authenticator, b"guess", f"2001:db8::{number:x}".__str__)

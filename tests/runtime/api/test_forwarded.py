@@ -12,7 +12,7 @@ from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.values import NETWORKS
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.memory.store import open_memory
+from tests.support.sqlite_store import StoreFile
 
 PROXIES = TrustedProxies(NETWORKS.parse(["10.0.0.0/8", "fd00::/8"]), write_host=True)
 PROXY = "10.0.0.1"
@@ -120,7 +120,7 @@ def test_a_host_is_compared_without_its_port(host: bytes, expected: str) -> None
 
 @pytest.mark.spec("A6")
 async def test_an_unreadable_peer_does_not_break_the_check_of_the_host() -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         hosts = brand_hosts(store)
         head = RequestHead("GET", b"/", ((b"x-forwarded-host", b"pay.acme.example"),))
         assert await hosts.is_allowed("bolt", head, RequestContext("r", "<local>", is_secure=False))

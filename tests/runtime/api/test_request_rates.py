@@ -12,8 +12,10 @@ from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand, BrandLimits
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.request_rates import RequestRates
-from mmo_trio.storage.memory.store import MemoryState, open_memory
 from tests.conformance.inputs import brand
+from tests.simulation.stores.shared_store import open_shared_store
+from tests.simulation.stores.simulated_run import quiet_server
+from tests.support.sqlite_store import StoreFile
 
 pytestmark = pytest.mark.finding("security-10")
 
@@ -46,11 +48,11 @@ async def passes(rates: RequestRates, of: Brand) -> bool:
 
 @pytest.mark.parametrize("processes", [1, 2, 5])
 async def test_all_processes_together_grant_the_rate(processes: int) -> None:
-    memory, time = MemoryState(is_shared=True), Clock()
+    server, time = quiet_server(), Clock()
     async with AsyncExitStack() as stack:
         every = []
-        for _ in range(processes):
-            store = await stack.enter_async_context(open_memory(memory))
+        for number in range(processes):
+            store = await stack.enter_async_context(open_shared_store(server, str(number)))
             assert store.ownership is not None
             await store.ownership.renew_lease()
             every.append(RequestRates(store, time))
@@ -63,7 +65,7 @@ async def test_all_processes_together_grant_the_rate(processes: int) -> None:
 
 
 async def test_brands_have_buckets_of_their_own_and_one_without_a_limit_has_none() -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         rates = RequestRates(store, Clock())
         assert [await passes(rates, limited(1)) for _ in range(2)] == [True, False]
         assert await passes(rates, evolve(limited(1), id="globex"))

@@ -23,11 +23,12 @@ from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.settings.values import NETWORKS
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
 from tests.support.engine_double import EngineDouble
 from tests.support.provider_double import ScriptedProvider
+from tests.support.sqlite_store import StoreFile
+from tests.support.stored_ledger import store_ledger
 
 TOKEN = "0123abcd"
 PREVIOUS = "4567cdef"
@@ -178,7 +179,7 @@ async def test_what_is_not_durable_is_not_taken(trouble: Exception) -> None:
 @pytest.mark.spec("S4")
 async def test_a_deposit_becomes_a_payment_once_and_one_of_nobody_is_kept() -> None:
     deposit = DepositReport("test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party())
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         bench = Bench(store)
         bench.provider.notification = deposit
         await bench.notify()
@@ -197,12 +198,11 @@ async def test_an_unsigned_deposit_that_names_a_payment_moves_nothing_and_polls_
     deposit = DepositReport(
         "test", "RKL51ZDR4F", "600966", REFERENCE[-12:], KES(150), a_party(), DepositTrust.UNCONFIRMED
     )
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         bench = Bench(store)
         bench.provider.operations = {DIRECT_PAYIN: ProviderOperation(False, can_be_polled, None, (HOUR,))}
         await bench.a_payment_awaits_its_result()
-        store_state = await store._open_state()
-        store_state.ledger = bench.engine.gateway.ledger
+        await store_ledger(store, bench.engine.gateway.ledger)
         asked = []
         bench.engine.dispatch = lambda work: asked.append(work.intent)
         bench.provider.notification = deposit
@@ -216,14 +216,13 @@ async def test_an_unsigned_deposit_that_names_a_payment_moves_nothing_and_polls_
 @pytest.mark.finding("security-4")
 async def test_an_operators_answer_finds_the_deposits_owner() -> None:
     deposit = DepositReport("test", "RKL51ZDR4F", "600966", "acme-77", KES(5), a_party(), DepositTrust.UNCONFIRMED)
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         bench = Bench(store)
-        store_state = await store._open_state()
-        store_state.ledger = bench.engine.gateway.ledger
         await store.admin.save_brands([a_brand()])
         bench.provider.notification = deposit
         await bench.notify()
         assert bench.engine.gateway.ledger.transactions == {}
+        await store_ledger(store, bench.engine.gateway.ledger)
         answer = DepositAnswer("test", "RKL51ZDR4F", DepositAnswerOutcome.COMPLETED, is_ours=True, amount=KES(5))
         bench.provider.notification = answer
         await bench.notify()

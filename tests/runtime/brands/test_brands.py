@@ -17,9 +17,9 @@ from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.errors import SettingsError
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.memory.store import open_memory
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import brand, creation
+from tests.support.sqlite_store import StoreFile
 
 RING = KeyRing(bytes(range(32)))
 PROVIDERS = {"sandbox": "Sandbox", "mpesa": "M-PESA"}
@@ -214,7 +214,7 @@ async def planned(store: Store, *configured: ConfiguredBrand, prune: bool = Fals
 async def test_applying_twice_does_nothing_the_second_time() -> None:
     with_key = ConfiguredBrand(brand("acme"), ("acme-key-of-24-characters",))
     without_key = ConfiguredBrand(brand("globex"), ())
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         plan = await planned(store, with_key, without_key)
         assert (plan.added, plan.changed, plan.removed) == ((with_key.brand, without_key.brand), (), ())
         assert [key.brand for key in plan.keys_to_add] == ["acme"]
@@ -231,7 +231,7 @@ async def test_applying_twice_does_nothing_the_second_time() -> None:
 
 
 async def test_a_change_is_applied_and_only_pruning_removes() -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         both = (ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("globex"), ()))
         await apply_plan(store, RING, await planned(store, *both), now=Instant(1))
         renamed = ConfiguredBrand(evolve(brand("acme"), name="Acme plc"), ())
@@ -247,7 +247,7 @@ async def test_a_change_is_applied_and_only_pruning_removes() -> None:
 
 async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
     with_key = ConfiguredBrand(brand("acme"), ("acme-key-of-24-characters",))
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await apply_plan(store, RING, await planned(store, with_key), now=Instant(1))
         ((key,),) = [record.keys for record in await store.admin.brands()]
         assert await store.admin.retire_key("acme", key.id, now=Instant(2))
@@ -260,7 +260,7 @@ async def test_a_retired_key_stays_retired_and_a_key_has_one_owner() -> None:
 @pytest.mark.finding("security-21")
 async def test_a_new_key_of_the_file_is_long_enough_and_a_stored_one_stays() -> None:
     short = ConfiguredBrand(brand("acme"), ("seventeen-letters",))
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         with pytest.raises(SettingsError, match="key 1 has fewer than 24 characters") as caught:
             await planned(store, short)
         assert "seventeen" not in str(caught.value)
@@ -272,7 +272,7 @@ async def test_a_new_key_of_the_file_is_long_enough_and_a_stored_one_stays() -> 
 @pytest.mark.finding("security-30")
 async def test_a_disabled_brand_stays_disabled_unless_staff_apply_a_file_that_enables_it() -> None:
     silent, enabling = ConfiguredBrand(brand("acme"), ()), ConfiguredBrand(brand("acme"), (), enabled=True)
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await store.admin.save_brands([evolve(brand("acme"), enabled=False)])
         current = await store.admin.brands()
         assert plan_brands(current, [silent], RING, prune=False).unchanged == ("acme",)
@@ -282,7 +282,7 @@ async def test_a_disabled_brand_stays_disabled_unless_staff_apply_a_file_that_en
 
 @pytest.mark.finding("security-30")
 async def test_a_new_brand_does_not_get_the_payments_of_a_removed_one_by_accident() -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await store.admin.save_brands([brand("acme")])
         await submit_batch(store, (creation(1), NOON))
         await store.admin.save_brands([], removed=["acme"])

@@ -20,7 +20,7 @@ from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.settings import ConsoleSection
 from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.storage.sqlite import SqliteStore
 from tests.runtime.console.conftest import STAFF, SignedIn
 from tests.runtime.console.test_sign_in import ACTS
 from tests.support.console_browser import ConsoleBrowser, add_users, open_store_of
@@ -281,9 +281,8 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
     assert "eve&lt;script&gt;" in page
 
 
-def test_nothing_sends_a_callback_again() -> None:
+async def test_nothing_sends_a_callback_again(store: SqliteStore) -> None:
     """Every form there is; none of them sends anything (K3)."""
-    store = MemoryStore(MemoryState())
     audit_log = AuditLog(store.admin, AuditKey("k1", bytes(32)), lambda: Instant(0))
     context = ConsoleContext(
         store,

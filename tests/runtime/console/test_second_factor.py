@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from pathlib import Path
 
 import pytest
 import trio
@@ -17,7 +16,7 @@ from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.console import totp
 from mmo_trio.console.sign_in_limit import FAILURES_PER_PAIR_MAX
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.system.clock import GatewayClock, read_offset
 from tests.runtime.console.conftest import STAFF, SignedIn
 from tests.runtime.console.test_sign_in import ACTS, PAGES
@@ -218,8 +217,8 @@ async def test_secrets_and_recovery_codes_are_nowhere_in_the_store(sandbox: Runn
         keyring.unseal_secret(second_factor_owner("sam"), factor.sealed)
 
 
-async def test_a_change_of_the_master_key_seals_secrets_again(tmp_path: Path) -> None:
-    admin = MemoryStore(MemoryState()).admin
+async def test_a_change_of_the_master_key_seals_secrets_again(store: SqliteStore) -> None:
+    admin = store.admin
     first, second = KeyRing(bytes(32)), KeyRing(bytes([1]) * 32)
     owner = second_factor_owner("ada")
     await admin.begin_enrolment("ada", first.seal_secret(owner, b"old"))

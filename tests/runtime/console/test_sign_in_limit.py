@@ -22,8 +22,8 @@ from mmo_trio.console.sign_in_limit import (
 )
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import SignInAttempt
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sqlite import SqliteStore
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.finding("audit-8")
@@ -106,23 +106,23 @@ async def fail_until_locked(store: AdminStore, name: str, addresses: Sequence[st
     raise AssertionError("They are never locked.")
 
 
-async def test_a_success_forgives_what_came_from_its_own_network_only() -> None:
-    store = MemoryStore(MemoryState()).admin
-    assert await fail_until_locked(store, "ada", ["2001:db8:0:7::1", "2001:db8:0:7::2"]) == FAILURES_PER_PAIR_MAX
-    assert await admit_attempt(store, "ada", "2001:db8:0:8::1", NOW) == 0
-    await forgive_failures(store, "ada", "2001:db8:0:8::1")
-    assert await admit_attempt(store, "ada", "2001:db8:0:7::3", NOW) == WINDOW
-    assert await admit_attempt(store, "bob", "2001:db8:0:7::3", NOW) == 0
-    await forgive_failures(store, "ada", "2001:db8:0:7::9")
-    assert await admit_attempt(store, "ada", "2001:db8:0:7::3", NOW) == 0
+async def test_a_success_forgives_what_came_from_its_own_network_only(store: SqliteStore) -> None:
+    admin = store.admin
+    assert await fail_until_locked(admin, "ada", ["2001:db8:0:7::1", "2001:db8:0:7::2"]) == FAILURES_PER_PAIR_MAX
+    assert await admit_attempt(admin, "ada", "2001:db8:0:8::1", NOW) == 0
+    await forgive_failures(admin, "ada", "2001:db8:0:8::1")
+    assert await admit_attempt(admin, "ada", "2001:db8:0:7::3", NOW) == WINDOW
+    assert await admit_attempt(admin, "bob", "2001:db8:0:7::3", NOW) == 0
+    await forgive_failures(admin, "ada", "2001:db8:0:7::9")
+    assert await admit_attempt(admin, "ada", "2001:db8:0:7::3", NOW) == 0
 
 
-async def test_a_name_is_locked_from_everywhere_in_the_end() -> None:
-    store = MemoryStore(MemoryState()).admin
+async def test_a_name_is_locked_from_everywhere_in_the_end(store: SqliteStore) -> None:
+    admin = store.admin
     elsewhere = [f"203.0.113.{number}" for number in range(20)]
-    assert await fail_until_locked(store, "ada", elsewhere) == FAILURES_PER_NAME_MAX
-    assert await admit_attempt(store, "ada", "198.51.100.1", NOW) == WINDOW
-    assert await admit_attempt(store, "ada", "198.51.100.1", later(NOW, WINDOW)) == 0
+    assert await fail_until_locked(admin, "ada", elsewhere) == FAILURES_PER_NAME_MAX
+    assert await admit_attempt(admin, "ada", "198.51.100.1", NOW) == WINDOW
+    assert await admit_attempt(admin, "ada", "198.51.100.1", later(NOW, WINDOW)) == 0
 
 
 async def test_two_processes_count_together(migrated_database: str) -> None:

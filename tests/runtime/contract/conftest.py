@@ -14,10 +14,9 @@ from tests.support.storages import storages
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What doesn't look at --store is tried once, not with every store; commands reach no store in memory."""
-    if (kind := config.getoption("--store")) != "sqlite":
-        left_out = {"own_store", "shared_store"} if kind == "memory" else {"own_store"}
-        chosen = [item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())]
+    """What doesn't look at --store is tried once, not with every store."""
+    if config.getoption("--store") != "sqlite":
+        chosen = [item for item in items if "own_store" not in (mark.name for mark in item.iter_markers())]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
 
@@ -25,9 +24,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session", autouse=True)
 def _kept_in(request: pytest.FixtureRequest) -> Iterator[None]:
     """The kind of storage that this run is about."""
-    kind = request.config.getoption("--store")
-    storages.is_memory = kind == "memory"
-    if kind == "postgres":
+    if request.config.getoption("--store") == "postgres":
         storages.postgres = request.getfixturevalue("postgres")
     yield
     storages.remove()

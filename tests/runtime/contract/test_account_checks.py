@@ -28,7 +28,6 @@ async def check(kenya: Kenya, *options: str) -> tuple[int, dict[str, Any]]:
     return ended.returncode, {each["part"]: each for each in json.loads(ended.stdout)}
 
 
-@pytest.mark.shared_store
 @pytest.mark.spec("E1", "S6")
 async def test_a_refused_password_is_shown_and_not_used_until_it_is_mended(serve: Serve, tmp_path: Path) -> None:
     async with in_kenya(serve, tmp_path) as kenya:

@@ -40,7 +40,6 @@ async def check_whole_work(sandbox: Running) -> None:
     assert ready.status == 200, ready.body
 
 
-@pytest.mark.shared_store
 @pytest.mark.spec("A5", "R5")
 @pytest.mark.finding("security-11")
 async def test_the_master_key_is_replaced_under_a_serving_gateway(sandbox: Running) -> None:
@@ -59,7 +58,6 @@ async def test_the_master_key_is_replaced_under_a_serving_gateway(sandbox: Runni
         assert not await store.integrity_errors()
 
 
-@pytest.mark.shared_store
 @pytest.mark.spec("A5", "R5")
 @pytest.mark.finding("security-11")
 async def test_cursors_of_before_a_rotation_are_valid_after_a_restart_until_it_is_finished(

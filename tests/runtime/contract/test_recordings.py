@@ -29,7 +29,6 @@ async def pay_until_recorded(kenya: Kenya, text: str) -> None:
                 return
 
 
-@pytest.mark.shared_store
 @pytest.mark.spec("A5")
 async def test_a_person_records_an_operator_of_a_gateway_that_serves(serve: Serve, tmp_path: Path) -> None:
     file = tmp_path / "kenya.jsonl"

@@ -193,7 +193,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(serve:
     told, heard = trio.open_memory_channel[ServiceAddresses](1)
     serving = partial(run_service, ServiceConfig(settings, is_sandbox=False), on_ready=told.send_nowait, drain=drain)
     async with receiver(tmp_path) as found, trio.open_nursery() as nursery:
-        nursery.start_soon(storages.of(tmp_path).serve, serving)
+        nursery.start_soon(serving)
         with trio.fail_after(TIMEOUT_S):
             ready = await heard.receive()
             assert ready.api_key is None

@@ -12,9 +12,9 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_trio.engine.clock_continuity import begin_clock
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.storage.sqlite import open_sqlite
 from tests.support.set_clock import SetClock
+from tests.support.sqlite_store import StoreFile
 
 
 async def time_of_process(file: Path, *, wall_ahead: Span, booted: MonotonicInstant) -> int:
@@ -41,7 +41,7 @@ async def test_nothing_begins_while_its_time_cannot_be_saved(monkeypatch: pytest
     async def save_perhaps(record: ClockRecord) -> None:
         raise OutcomeUnknown("the disk failed")
 
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         monkeypatch.setattr(store, "save_clock_record", save_perhaps)
         with pytest.raises(StoreUnavailable, match="own time"):
             await begin_clock(SetClock(), store)

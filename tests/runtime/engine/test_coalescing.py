@@ -14,9 +14,9 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import a_create_payment, numbered_reference
 from mmo_trio.engine.engine import COALESCED_MAX, Engine, Outbox
-from mmo_trio.storage.interface.store import DecideBatch
-from mmo_trio.storage.memory.store import MemoryStore, open_memory
+from mmo_trio.storage.interface.store import DecideBatch, Store
 from mmo_trio.system.clock import GatewayClock
+from tests.support.sqlite_store import StoreFile
 
 PAUSE_S = 0.0003
 
@@ -25,7 +25,7 @@ PAUSE_S = 0.0003
 class SlowStore:
     """A store in memory whose commits take a while, and that knows how large each batch was and when it began."""
 
-    store: MemoryStore
+    store: Store
     commit_s: float
     batches: list[tuple[float, int]] = Factory(list)
     batches_in_flight = 1
@@ -47,7 +47,7 @@ class SlowStore:
 
 async def batches_of_callers(callers: int, inputs_each: int, *, commit_s: float = 0.001) -> list[int]:
     """Return how large the batches are when so many callers each send one input after the other."""
-    async with open_memory() as memory, trio.open_nursery() as nursery:
+    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store: Any = SlowStore(memory, commit_s)
         engine = Engine(store, GatewayClock(), Outbox(), coalescing_pause_s=PAUSE_S)
         await nursery.start(engine.run)
@@ -84,7 +84,7 @@ def test_a_caller_that_is_alone_waits_for_nobody() -> None:
 
 async def batches_of_bursts(*bursts: int) -> list[tuple[float, int]]:
     """Return when each batch begins, in seconds, and its size, where each burst comes once the one before is stored."""
-    async with open_memory() as memory, trio.open_nursery() as nursery:
+    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store: Any = SlowStore(memory, 0)
         engine = Engine(store, GatewayClock(), Outbox(), coalescing_pause_s=PAUSE_S)
         await nursery.start(engine.run)

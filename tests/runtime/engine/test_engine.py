@@ -26,10 +26,10 @@ from mmo_sansio.values.model import Source, Stage, Transaction
 from mmo_trio.engine.batch import Batch, DecisionFailed, PendingInput
 from mmo_trio.engine.engine import DEFERRAL_MIN_S, Engine, Outbox
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
-from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.system.clock import RESUMING, GatewayClock
 from tests.conformance.inputs import creation, succeeded
 from tests.conformance.inputs import reference as check_reference
+from tests.support.sqlite_store import StoreFile
 from tests.support.time_limits import HANGS_AFTER_S
 
 
@@ -84,7 +84,7 @@ class Callers:
 async def with_engine(act: Any, *, queue_max: int = 4_096, machine: GatewayClock | None = None) -> None:
     """Run `act(engine, store, acted)` beside a running engine on a store in memory."""
     acted: list[tuple[Intent, Transaction]] = []
-    async with open_memory() as memory, trio.open_nursery() as nursery:
+    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store = Watched(memory)
         outbox = Outbox()
         outbox.subscribe(lambda work: acted.append((work.intent, work.transaction)))
@@ -242,7 +242,7 @@ async def test_a_full_queue_refuses_at_once() -> None:
 
 
 async def test_who_waits_when_the_engine_ends_is_told_that_nothing_was_stored() -> None:
-    async with open_memory() as memory:
+    async with StoreFile().open() as memory:
         engine = Engine(memory, GatewayClock(), Outbox())
         callers = Callers(engine)
         with trio.fail_after(HANGS_AFTER_S):
@@ -285,7 +285,7 @@ async def test_the_batch_of_a_caller_that_is_alone_is_decided_in_its_own_task() 
             tasks.append(trio.lowlevel.current_task().name)
             return await super().transact(reads, decide)
 
-    async with open_memory() as memory, trio.open_nursery() as nursery:
+    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store = Recording(memory)
         engine = Engine(store, GatewayClock(), Outbox())  # type: ignore[arg-type]
         await nursery.start(engine.run)
@@ -303,7 +303,7 @@ async def test_the_batch_of_a_caller_that_is_alone_is_decided_in_its_own_task() 
 
 
 async def test_an_engine_that_ends_while_a_caller_decides_answers_that_caller_and_refuses_who_waits() -> None:
-    async with open_memory() as memory, trio.open_nursery() as nursery:
+    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store = Watched(memory)
         store.hold = trio.Event()
         engine = Engine(store, GatewayClock(), Outbox())  # type: ignore[arg-type]
@@ -347,7 +347,7 @@ class Unsteady(Watched):
 
 @asynccontextmanager
 async def unsteady_engine(seed: int) -> AsyncIterator[tuple[Engine, Unsteady]]:
-    async with open_memory() as memory, trio.open_nursery() as nursery:
+    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store = Unsteady(memory, seed)
         engine = Engine(
             store,  # type: ignore[arg-type]
@@ -427,7 +427,7 @@ async def test_of_creates_with_one_reference_the_first_posted_is_accepted(seed: 
     ],
 )
 async def test_a_batch_begins_beside_another_that_is_at_most_twice_as_large(first: int, later: tuple[int, ...]) -> None:
-    async with open_memory() as memory, trio.open_nursery() as nursery:
+    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         store = Unsteady(memory, 1)
         store.hold = trio.Event()
         engine = Engine(
@@ -459,7 +459,7 @@ async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
                 raise StoreUnavailable("lost")
             return await super().transact(reads, decide)
 
-    async with open_memory() as memory, trio.open_nursery() as nursery:
+    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         engine = Engine(
             HalfBroken(memory, 1),  # type: ignore[arg-type]
             GatewayClock(),
@@ -497,7 +497,7 @@ class LockedAtFirst(Watched):
 async def test_an_input_that_waits_for_another_process_is_decided_though_its_caller_was_alone_and_goes_away(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with open_memory() as memory, trio.open_nursery() as nursery:
+    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
         engine = Engine(LockedAtFirst(memory), GatewayClock(), Outbox())  # type: ignore[arg-type]
         await nursery.start(engine.run)
         await engine.submit(a_payment(1))

@@ -18,8 +18,8 @@ from mmo_trio.service.wiring.workers import build_workers
 from mmo_trio.settings import SettingsError, load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.memory.store import open_memory
 from tests.support.hostile_receivers import answers_and_closes, authority, callback_to, running_receiver, server_context
+from tests.support.sqlite_store import StoreFile
 from tests.support.time_limits import HANGS_AFTER_S
 
 ADDRESSES = ServiceAddresses("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3")
@@ -36,7 +36,7 @@ async def resources_of(
 
 async def test_a_second_simulated_operator_is_an_error_at_start(tmp_path: Path) -> None:
     kinds = {f"MMO_PROVIDER__{name}__KIND": "sandbox" for name in ("ONE", "TWO")}
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         resources = await resources_of(tmp_path, store, kinds)
         with pytest.raises(SettingsError, match="there is one sandbox operator") as caught:
             assemble(resources)
@@ -44,7 +44,7 @@ async def test_a_second_simulated_operator_is_an_error_at_start(tmp_path: Path) 
 
 
 async def test_a_provider_without_an_account_is_an_error_at_start(tmp_path: Path) -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         resources = await resources_of(tmp_path, store, {"MMO_PROVIDER__ONE__KIND": "sandbox"})
         clock = resources.clock
         authenticator = Authenticator(store, resources.keyring, monotonic=clock.monotonic)
@@ -55,20 +55,20 @@ async def test_a_provider_without_an_account_is_an_error_at_start(tmp_path: Path
 
 
 async def test_a_sandbox_without_providers_has_the_simulated_operator(tmp_path: Path) -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         workers = assemble(await resources_of(tmp_path, store, {})).workers
         assert workers.simulated_operator is not None
         assert set(workers.providers.providers) == {"sandbox"}
 
 
 async def test_passwords_cost_what_rfc_9106_recommends(tmp_path: Path) -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         hasher = (await resources_of(tmp_path, store, {})).password_hasher
     assert (hasher.memory_cost, hasher.time_cost, hasher.parallelism) == (64 * 1024, 3, 4)
 
 
 async def test_production_without_providers_has_no_simulated_operator(tmp_path: Path) -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         await resources_of(tmp_path, store, {})  # This makes the master key, as production never does.
         components = assemble(await resources_of(tmp_path, store, {}, is_sandbox=False))
     assert components.workers.simulated_operator is None
@@ -83,7 +83,7 @@ async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(t
     authority().cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     environment = {f"MMO_EGRESS_{key}": str(tmp_path / "ca.pem"), "MMO_EGRESS_ALLOW_PRIVATE": "true"}
     trusted, answered = [], answers_and_closes(b"HTTP/1.1 204 No Content\r\n\r\n")
-    async with open_memory() as store, running_receiver(answered, server_context()) as receiver:
+    async with StoreFile().open() as store, running_receiver(answered, server_context()) as receiver:
         resources = await resources_of(tmp_path, store, environment)
         request = callback_to(f"https://127.0.0.1:{receiver.port}/")
         for client in (resources.delivery_client, resources.provider_client):

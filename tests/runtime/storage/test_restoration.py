@@ -14,7 +14,7 @@ from mmo_trio.storage.interface.admin_types import RESTORATION, BrandHold
 from mmo_trio.storage.postgres import open_postgres
 from tests.conformance.driver import NOON, OpenStore, after_noon, submit_batch
 from tests.conformance.inputs import creation, reference
-from tests.runtime.storage.test_conformance import memory, sqlite
+from tests.runtime.storage.test_conformance import sqlite, sqlite_at_once
 
 # isort: split
 import psycopg
@@ -53,7 +53,7 @@ async def check_restoration(open_store: OpenStore) -> None:
 
 
 @pytest.mark.spec("C6", "C12", "S6")
-@pytest.mark.parametrize("fresh", [memory, sqlite])
+@pytest.mark.parametrize("fresh", [sqlite_at_once, sqlite])
 async def test_a_store_says_how_far_it_has_come(fresh: Callable[[Path], OpenStore], tmp_path: Path) -> None:
     await check_restoration(fresh(tmp_path))
 

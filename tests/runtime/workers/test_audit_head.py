@@ -10,22 +10,18 @@ from trio.testing import MockClock
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.storage.interface.admin_types import AuditKey
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.storage.sql.statements import SqlQuery, execute
+from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.workers.audit_head import INTERVAL_S, AuditHeadLogger
+from tests.support.sqlite_store import StoreFile
 
 KEY = AuditKey("k1", bytes(32))
 
 
 @pytest.fixture
-def memory() -> MemoryState:
-    """The state of the store."""
-    return MemoryState()
-
-
-@pytest.fixture
-def audit_log(memory: MemoryState) -> AuditLog:
-    """An audit log with two rows."""
-    return AuditLog(MemoryStore(memory).admin, KEY, lambda: Instant(1))
+def audit_log(store: SqliteStore) -> AuditLog:
+    """An audit log without rows."""
+    return AuditLog(store.admin, KEY, lambda: Instant(1))
 
 
 async def run_for(head_logger: AuditHeadLogger, seconds: float) -> None:
@@ -49,9 +45,19 @@ async def test_the_end_is_logged_at_the_start_every_hour_and_at_the_stop(
     assert lines[-1]["end"] == f"2:{head.hash}"
 
 
+async def _cut_off_all_but_the_first(store: SqliteStore) -> None:
+    """Do what only somebody does who writes to the database."""
+
+    def cut_off() -> SqlQuery[None]:
+        yield from execute("DELETE FROM audit WHERE number > 1")
+        yield from execute("UPDATE audit_head SET (number, hash) = (SELECT number, hash FROM audit)")
+
+    await store.admin.write(cut_off)
+
+
 @pytest.mark.finding("security-16")
 async def test_a_log_whose_end_was_cut_off_is_reported(
-    audit_log: AuditLog, memory: MemoryState, autojump_clock: MockClock
+    audit_log: AuditLog, store: SqliteStore, autojump_clock: MockClock
 ) -> None:
     for _ in range(3):
         await audit_log.record("operator:ada", "looked")
@@ -61,7 +67,7 @@ async def test_a_log_whose_end_was_cut_off_is_reported(
             nursery.start_soon(run_for, head_logger, INTERVAL_S * 3 + 1)
             await trio.sleep(INTERVAL_S / 2)
             seen = await audit_log.store.audit_head()
-            del memory.admin.audit[1:]
+            await _cut_off_all_but_the_first(store)
             await audit_log.record("operator:eve", "looked")
             await audit_log.record("operator:eve", "looked")
     changed = [each for each in lines if each["event"] == "audit_log_changed"]
@@ -70,9 +76,8 @@ async def test_a_log_whose_end_was_cut_off_is_reported(
 
 async def test_a_store_that_cannot_answer_stops_nothing(audit_log: AuditLog, autojump_clock: MockClock) -> None:
     head_logger = AuditHeadLogger(audit_log)
-    store = MemoryStore(MemoryState())
-    await store.aclose()
-    closed = AuditHeadLogger(AuditLog(store.admin, KEY, lambda: Instant(1)))
+    async with StoreFile().open() as store:
+        closed = AuditHeadLogger(AuditLog(store.admin, KEY, lambda: Instant(1)))
     with capture_logs() as lines:
         await run_for(closed, 1)
         await run_for(head_logger, 1)

@@ -18,13 +18,11 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.intents import IntentKind
+from mmo_sansio.messages.intents import PollEnded
 from mmo_sansio.testing import START, a_transaction, ledger_with, numbered_reference
 from mmo_sansio.values.clock import SECOND, Span, later
 from mmo_sansio.values.model import Stage
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.storage.memory.state import MemoryState
-from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.worker import TRIES_IN_PLACE, ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
@@ -33,6 +31,8 @@ from tests.runtime.workers.test_dispatcher import DispatcherWorld
 from tests.support.operator_world import VirtualClock as OperatorClock
 from tests.support.operator_world import now
 from tests.support.planted_faults import UNANSWERED, Fault, Planter, World
+from tests.support.sqlite_store import StoreFile
+from tests.support.stored_ledger import store_ledger
 
 PLACES_MIN = 35
 """The program finds these at least; fewer mean that it does not look everywhere."""
@@ -95,20 +95,15 @@ async def test_after_a_restart_every_payment_that_has_expired_unasked_is_asked(a
     """The morning after an outage: the first process lives for two seconds, and asks about 20 of 100."""
     payments = [numbered_reference(number) for number in range(100)]
     overdue, expired = later(START, Span(SECOND)), later(START, Span(2 * SECOND))
-    memory = MemoryState(
-        ledger=ledger_with(
-            *(
-                a_transaction(
-                    Stage.AWAITING_RESULT,
-                    gateway_reference=each,
-                    merchant_reference=each,
-                    wake_at=overdue,
-                    expires_at=expired,
-                )
-                for each in payments
-            )
+    pending = (
+        a_transaction(
+            Stage.AWAITING_RESULT, gateway_reference=each, merchant_reference=each, wake_at=overdue, expires_at=expired
         )
+        for each in payments
     )
+    file = StoreFile()
+    async with file.open() as store:
+        await store_ledger(store, ledger_with(*pending))
     asked: list[list[str]] = []
 
     async def answers(request: HttpRequest) -> HttpResponse:
@@ -119,7 +114,7 @@ async def test_after_a_restart_every_payment_that_has_expired_unasked_is_asked(a
     await trio.sleep(10)
     for lasts_s in (2, 60):
         asked.append([])
-        async with open_memory(memory) as store, trio.open_nursery() as nursery:
+        async with file.open() as store, trio.open_nursery() as nursery:
             outbox, clock = Outbox(), OperatorClock()
             engine = Engine(store, clock, outbox)
             worker = ProviderWorker(engine.submit, {"test": PlainProvider()}, lambda _: answers, lambda _: answers, now)
@@ -134,4 +129,6 @@ async def test_after_a_restart_every_payment_that_has_expired_unasked_is_asked(a
             nursery.cancel_scope.cancel()
     assert 0 < len(asked[0]) < len(payments)
     assert sorted({*asked[0], *asked[1]}) == payments
-    assert [key for key in memory.ledger.intents if key[1] is IntentKind.POLL] == []
+    async with file.open() as store:
+        left = await store.claim_abandoned(limit=1_000)
+    assert [each for each in left if isinstance(each.intent, PollEnded)] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Any, cast
 
 import pytest
 import trio
@@ -19,19 +20,23 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import START, a_create_payment, numbered_reference
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.problems import Problem
+from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.configuration_types import BrandDay, RefusalCount
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.memory.admin import MemoryAdminStore
-from mmo_trio.storage.memory.store import MemoryState
+from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.workers.refusal_recorder import INTERVAL_S, WAITING_MAX, RefusalRecorder
 
 
 @define
-class WatchedStore(MemoryAdminStore):
+class WatchedStore:
     """Remembers how many requests each write recorded; can refuse to write."""
 
+    admin: Any
     writes: list[int] = field(factory=list)
     is_down: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.admin, name)
 
     async def record_refusals(
         self, times: Mapping[BrandDay, int], refused: Sequence[RefusedRequest], *, now: Instant
@@ -40,18 +45,13 @@ class WatchedStore(MemoryAdminStore):
         if self.is_down:
             raise StoreUnavailable("down")
         self.writes.append(len(refused))
-        await super().record_refusals(times, refused, now=now)
+        await self.admin.record_refusals(times, refused, now=now)
 
 
 @pytest.fixture
-def store() -> WatchedStore:
-    """A store in memory."""
-    state = MemoryState()
-
-    async def opened() -> MemoryState:
-        return state
-
-    return WatchedStore(opened)
+def watched(store: SqliteStore) -> WatchedStore:
+    """A store that is watched."""
+    return WatchedStore(store.admin)
 
 
 def refused(number: int) -> tuple[CreatePayment, Problem]:
@@ -68,43 +68,43 @@ def the_day(input_: CreatePayment) -> BrandDay:
 
 
 async def test_many_refusals_are_one_write_and_what_is_too_much_is_counted(
-    store: WatchedStore, autojump_clock: MockClock
+    watched: WatchedStore, autojump_clock: MockClock
 ) -> None:
-    recorder = RefusalRecorder(store, lambda: START)
+    recorder = RefusalRecorder(cast(AdminStore, watched), lambda: START)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(recorder.run)
         await trio.sleep(10 * INTERVAL_S)
-        assert store.writes == []
+        assert watched.writes == []
         for number in range(WAITING_MAX + 7):
             recorder.note(*refused(number))
         await trio.sleep(INTERVAL_S - 0.1)
-        assert store.writes == []
+        assert watched.writes == []
         await trio.sleep(0.2)
-        assert store.writes == [WAITING_MAX]
-        count = await store.refusal_count(the_day(refused(0)[0]))
+        assert watched.writes == [WAITING_MAX]
+        count = await watched.refusal_count(the_day(refused(0)[0]))
         assert count == RefusalCount(WAITING_MAX + 7, WAITING_MAX)
         recorder.note(*refused(0))
         await trio.sleep(10 * INTERVAL_S)
-        assert store.writes == [WAITING_MAX, 1]
+        assert watched.writes == [WAITING_MAX, 1]
         nursery.cancel_scope.cancel()
 
 
-async def test_what_is_left_at_the_end_is_written(store: WatchedStore) -> None:
-    recorder = RefusalRecorder(store, lambda: START)
+async def test_what_is_left_at_the_end_is_written(watched: WatchedStore) -> None:
+    recorder = RefusalRecorder(cast(AdminStore, watched), lambda: START)
     recorder.note(*refused(1))
     await recorder.write_last()
     await recorder.write_last()
-    assert store.writes == [1]
+    assert watched.writes == [1]
 
 
-async def test_a_store_that_is_down_costs_only_these_refusals(store: WatchedStore) -> None:
-    recorder = RefusalRecorder(store, lambda: START)
-    store.is_down = True
+async def test_a_store_that_is_down_costs_only_these_refusals(watched: WatchedStore) -> None:
+    recorder = RefusalRecorder(cast(AdminStore, watched), lambda: START)
+    watched.is_down = True
     recorder.note(*refused(1))
     with capture_logs() as lines:
         await recorder.write()
     assert [(each["event"], each["refused"]) for each in lines] == [("refusals_not_recorded", 1)]
-    store.is_down = False
+    watched.is_down = False
     recorder.note(*refused(2))
     await recorder.write()
-    assert (await store.refusal_count(the_day(refused(0)[0]))).times == 1
+    assert (await watched.refusal_count(the_day(refused(0)[0]))).times == 1

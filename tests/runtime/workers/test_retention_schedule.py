@@ -17,10 +17,11 @@ from mmo_trio.admin.retention_run import cutoffs
 from mmo_trio.settings.sections import RetentionSection
 from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.retention import RetentionDuty
-from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.storage.interface.store import Store, StoreUnavailable
+from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.workers.retention_schedule import FIRST_LOOK_AFTER_S, LOOK_INTERVAL_S, RetentionWorker
 from tests.conformance.inputs import PAYER, reference
+from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.aged_payments import NOW, pay
 
 KEY = AuditKey("k1", bytes(32))
@@ -28,41 +29,40 @@ SECTION = RetentionSection()
 
 
 def worker(
-    memory: MemoryState, *, now: Callable[[], Instant] = lambda: NOW, is_busy: Callable[[], bool] = bool
+    store: Store, *, now: Callable[[], Instant] = lambda: NOW, is_busy: Callable[[], bool] = bool
 ) -> RetentionWorker:
     """A worker of a process of its own on this store."""
-    store = MemoryStore(memory)
     return RetentionWorker(store.retention, SECTION, AuditLog(store.admin, KEY, now), now, is_busy)
 
 
-async def actions(memory: MemoryState) -> list[str]:
+async def actions(store: Store) -> list[str]:
     """Return what the audit log says."""
-    return [row.event.action for row in await MemoryStore(memory).admin.audit_after(0, limit=99)]
+    return [row.event.action for row in await store.admin.audit_after(0, limit=99)]
 
 
 @pytest.mark.finding("postgres-F9")
 async def test_one_of_several_processes_removes_old_rows_once_a_day(autojump_clock: MockClock) -> None:
-    memory, began = MemoryState(is_shared=True), trio.current_time()
-    await pay(MemoryStore(memory), 1, 4)
+    server, began = quiet_server(), trio.current_time()
+    stores = [at_once(server, str(number)) for number in range(3)]
+    await pay(stores[0], 1, 4)
 
     def now() -> Instant:
         return later(NOW, Span(round((trio.current_time() - began) * 1_000_000)))
 
-    workers = [worker(memory, now=now) for _ in range(3)]
+    workers = [worker(each, now=now) for each in stores]
     with trio.move_on_after(FIRST_LOOK_AFTER_S + 10 * LOOK_INTERVAL_S):
         async with trio.open_nursery() as nursery:
             for each in workers:
                 nursery.start_soon(each.run)
-    assert await actions(memory) == ["retention_begun", "retention_ended"]
+    assert await actions(stores[0]) == ["retention_begun", "retention_ended"]
     assert sum(each.statistics.changed[RetentionDuty.PERSONAL_DATA] for each in workers) == 4
     with trio.move_on_after(25 * 3600):
         await workers[0].run()
-    assert len(await actions(memory)) == 4, "a day later"
+    assert len(await actions(stores[0])) == 4, "a day later"
 
 
-async def test_nothing_is_removed_while_payments_wait(autojump_clock: MockClock) -> None:
-    memory = MemoryState()
-    await pay(MemoryStore(memory), 1, 4)
+async def test_nothing_is_removed_while_payments_wait(store: SqliteStore, autojump_clock: MockClock) -> None:
+    await pay(store, 1, 4)
     looks = 0
 
     def is_busy() -> bool:
@@ -70,11 +70,11 @@ async def test_nothing_is_removed_while_payments_wait(autojump_clock: MockClock)
         looks += 1
         return looks < 200
 
-    waiting = worker(memory, is_busy=is_busy)
+    waiting = worker(store, is_busy=is_busy)
     with trio.move_on_after(100) as pending:
         await waiting.run_if_due()
     assert pending.cancelled_caught
-    stored = await MemoryStore(memory).transaction(reference(1))
+    stored = await store.transaction(reference(1))
     assert stored is not None
     assert stored.order.party == PAYER
     assert not waiting.statistics.is_running
@@ -83,26 +83,27 @@ async def test_nothing_is_removed_while_payments_wait(autojump_clock: MockClock)
 
 
 async def test_another_process_takes_over_when_the_lease_is_lost(autojump_clock: MockClock) -> None:
-    memory = MemoryState(is_shared=True)
-    await pay(MemoryStore(memory), 1, 4)
+    server = quiet_server()
+    store, rows = at_once(server), server.rows.connection
+    await pay(store, 1, 4)
 
     def steal() -> bool:
-        memory.retention.holder = "another"
-        memory.retention.held_until = 10**15
-        return memory.retention.last_run == 0 and trio.current_time() < autojump_end
+        rows.execute("UPDATE retention_lease SET holder = 'another', held_until = ?", (2**62,))
+        return trio.current_time() < autojump_end
 
     autojump_end = trio.current_time() + 60
     with capture_logs() as lines:
-        await worker(memory, is_busy=steal).run_if_due()
+        await worker(store, is_busy=steal).run_if_due()
     assert "retention_interrupted" in [each["event"] for each in lines]
-    assert memory.retention.holder == "another", "the lease of another is not ended"
+    lease = rows.execute("SELECT holder, held_until FROM retention_lease").fetchall()
+    assert lease == [("another", 2**62)], "the lease of another is not ended"
+    assert await store.retention.last_run() == 0
 
 
 async def test_a_store_that_cannot_serve_ends_a_run_and_no_process(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    store: SqliteStore, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = MemoryState()
-    failing = worker(memory)
+    failing = worker(store)
 
     async def refuse(*_: object, **__: object) -> None:
         raise StoreUnavailable("it is away")
@@ -112,13 +113,13 @@ async def test_a_store_that_cannot_serve_ends_a_run_and_no_process(
         await failing.run_if_due()
     assert [each["event"] for each in lines] == ["retention_begun", "retention_interrupted"]
     assert failing.statistics.failed_runs == 1
-    assert memory.retention.last_run == 0
+    assert await store.retention.last_run() == 0
 
 
 async def test_a_fault_of_ours_ends_a_run_and_no_process(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    store: SqliteStore, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = worker(MemoryState())
+    failing = worker(store)
 
     async def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a fault")
@@ -129,16 +130,17 @@ async def test_a_fault_of_ours_ends_a_run_and_no_process(
     assert [each["event"] for each in lines] == ["retention_begun", "retention_failed"]
 
 
-async def test_an_archive_that_cannot_be_used_is_reported(autojump_clock: MockClock, tmp_path: Path) -> None:
-    memory = MemoryState()
-    await pay(MemoryStore(memory), 1, 2)
+async def test_an_archive_that_cannot_be_used_is_reported(
+    store: SqliteStore, autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    await pay(store, 1, 2)
     (tmp_path / "archive").write_text("a file")
-    made = worker(memory)
+    made = worker(store)
     made = evolve(made, section=evolve(SECTION, archive_directory=tmp_path / "archive"))
     with capture_logs() as lines:
         await made.run_if_due()
     assert "archive_unusable" in [each["event"] for each in lines]
-    assert await MemoryStore(memory).transaction(reference(1)) is not None
+    assert await store.transaction(reference(1)) is not None
 
 
 def test_what_is_switched_off_has_no_cutoff() -> None:

@@ -20,13 +20,14 @@ from mmo_sansio.resilience.ownership import LEASE_DURATION, RELEASE_AGAIN_AFTER,
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_trio.storage.interface.store import ChannelOwnership, OutcomeUnknown, StoreUnavailable, WorkItem
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.delivery.channel_owner import CLAIMED_PER_BRAND_MAX, SCAN_INTERVAL_S, TAKES_AT_ONCE_AFTER
 from tests.conformance.inputs import reference
+from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.callback_nodes import Node, Receiver, TrioClock, recorded_outcomes, running_nodes
+from tests.support.sqlite_store import StoreFile
 
 DELIVERED = DeliveryOutcome.DELIVERED
 NON_2XX = DeliveryOutcome.NON_2XX
@@ -36,9 +37,9 @@ MERCHANTS = [f"merchant-{number}" for number in range(10)]
 
 
 def nodes(*names: str, receiver: Receiver) -> list[Node]:
-    """Return nodes with these names on one memory store."""
-    memory = MemoryState(is_shared=True)
-    return [Node(name, MemoryStore(memory), receiver) for name in names]
+    """Return nodes with these names on one store."""
+    server = quiet_server()
+    return [Node(name, at_once(server, name), receiver) for name in names]
 
 
 @pytest.mark.spec("K3")
@@ -194,7 +195,8 @@ async def test_two_nodes_let_through_what_one_breaker_lets_through(autojump_cloc
         assert refused == 200 - len(receiver.sent)
         return [at - began for _, _, at in receiver.sent]
 
-    alone = await sent_by(Node("alone", MemoryStore(MemoryState()), Receiver(NON_2XX)))
+    async with StoreFile().open() as store:
+        alone = await sent_by(Node("alone", store, Receiver(NON_2XX)))
     both = await sent_by(*nodes("one", "other", receiver=Receiver(NON_2XX)))
     assert len(alone) == len(both) == 5 + 3, "five open it, then a probe every 30 s"
 
@@ -361,8 +363,8 @@ async def test_an_owner_that_was_stopped_for_longer_than_its_lease_sends_nothing
     autojump_clock: MockClock,
 ) -> None:
     slow, quick = Receiver(connecting_s=12), Receiver()
-    memory = MemoryState(is_shared=True)
-    one, other = Node("one", MemoryStore(memory), slow), Node("other", MemoryStore(memory), quick)
+    server = quiet_server()
+    one, other = Node("one", at_once(server, "one"), slow), Node("other", at_once(server, "other"), quick)
     async with running_nodes(one, other):
         for number in range(20):
             await one.pay(number)
@@ -380,8 +382,8 @@ async def test_an_owner_that_was_stopped_for_longer_than_its_lease_sends_nothing
 @pytest.mark.spec("K3")
 async def test_of_two_who_sent_it_the_first_outcome_is_recorded(autojump_clock: MockClock) -> None:
     slow, quick = Receiver(NON_2XX, answering_s=14), Receiver(answering_s=5)
-    memory = MemoryState(is_shared=True)
-    one, other = Node("one", MemoryStore(memory), slow), Node("other", MemoryStore(memory), quick)
+    server = quiet_server()
+    one, other = Node("one", at_once(server, "one"), slow), Node("other", at_once(server, "other"), quick)
     async with running_nodes(one, other):
         await one.pay(1)
         await trio.sleep(1)
@@ -443,8 +445,8 @@ async def test_an_owner_that_drains_hands_its_channels_on_at_once(autojump_clock
 @pytest.mark.spec("K3")
 async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: MockClock) -> None:
     """The share includes merchants that always have active callbacks, and it does not take long."""
-    receiver, memory = Receiver(answering_s=0.7), MemoryState(is_shared=True)
-    one = Node("one", MemoryStore(memory), receiver)
+    receiver, server = Receiver(answering_s=0.7), quiet_server()
+    one = Node("one", at_once(server, "one"), receiver)
     ended_at: dict[str, float] = {}
     numbers = iter(range(10_000))
 
@@ -462,7 +464,7 @@ async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: Moc
 
     async with running_nodes(one):
         await pay_for(5)
-        async with running_nodes(Node("other", MemoryStore(memory), receiver)):
+        async with running_nodes(Node("other", at_once(server, "other"), receiver)):
             await pay_for(30)
             shared_since = trio.current_time()
             await pay_for(10)
@@ -477,8 +479,8 @@ async def test_who_comes_later_gets_a_share_of_the_merchants(autojump_clock: Moc
 @pytest.mark.spec("K3")
 async def test_a_channel_that_nobody_else_wants_is_soon_taken_back_and_kept(autojump_clock: MockClock) -> None:
     receiver = Receiver()
-    memory = MemoryState(is_shared=True)
-    one, idle = Node("one", MemoryStore(memory), receiver), MemoryStore(memory)
+    server = quiet_server()
+    one, idle = Node("one", at_once(server, "one"), receiver), at_once(server, "idle")
     left_alone_s, let_go_again_s = (RELEASE_COOLDOWN / clock.SECOND, RELEASE_AGAIN_AFTER / clock.SECOND)
     ended_at: list[float] = []
 

@@ -14,9 +14,9 @@ from attrs import Factory, define
 from trio.testing import MockClock
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from tests.conformance.inputs import reference
+from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.callback_nodes import Node, Receiver, recorded_outcomes, running_nodes
 
 pytestmark = pytest.mark.long
@@ -52,7 +52,7 @@ class GivenUp(Enum):
 class StallingStore:
     """Lets calls of one node's store stand still for a while."""
 
-    store: MemoryStore
+    store: Store
     nursery: trio.Nursery
     random: Random
     calls: Collection[str] = ()
@@ -97,8 +97,8 @@ class StallingStore:
 async def test_no_callback_is_sent_twice_though_the_store_stands_still(
     table: str, stall_s: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory, receiver = MemoryState(is_shared=True), Receiver(answering_s=0.4)
-    nodes = [Node(name, MemoryStore(memory), receiver) for name in ("one", "other")]
+    server, receiver = quiet_server(), Receiver(answering_s=0.4)
+    nodes = [Node(name, at_once(server, name), receiver) for name in ("one", "other")]
     numbers = iter(range(100_000))
 
     async def pay_for(seconds: float) -> None:
@@ -120,7 +120,6 @@ async def test_no_callback_is_sent_twice_though_the_store_stands_still(
     async with trio.open_nursery() as nursery, running_nodes(*nodes):
         stores = []
         for nth, node in enumerate(nodes):
-            assert isinstance(node.store, MemoryStore)
             stores.append(StallingStore(node.store, nursery, Random(stall_s + nth)))
             stores[-1].install(monkeypatch)
         async with trio.open_nursery() as pending:

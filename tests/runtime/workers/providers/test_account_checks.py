@@ -15,12 +15,15 @@ from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.storage.interface.admin_types import NoteTopic
-from mmo_trio.storage.memory.state import MemoryState
-from mmo_trio.storage.memory.store import MemoryStore, open_memory
+from mmo_trio.storage.interface.store import Store
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.account_checks import REQUESTED, AccountChecks, check_note, read_finding_note
 from tests.sansio.providers.mpesa_daraja.test_adapter import adapter
 from tests.sansio.providers.test_account_checks import FIREWALL, INVALID_TOKEN
+from tests.simulation.stores.shared_server import SimulatedServer
+from tests.simulation.stores.shared_store import open_shared_store
+from tests.simulation.stores.simulated_run import quiet_server
+from tests.support.sqlite_store import StoreFile
 
 HOUR_S = 3600.0
 REFUSED = AccountFinding("kenya", "initiator", AccountState.REFUSED, "2001", "It is wrong.", "")
@@ -34,7 +37,7 @@ def now() -> Instant:
 class Operator:
     """An M-Pesa that takes every question, and the processes that ask it."""
 
-    memory: MemoryState = Factory(lambda: MemoryState(is_shared=True))
+    server: SimulatedServer = Factory(quiet_server)
     round_s: float = 2.0
     token: HttpResponse = HttpResponse(200, (), b'{"access_token":"t"}')
     answer: HttpResponse = HttpResponse(200, (), b'{"ResponseCode":"0"}')
@@ -48,7 +51,7 @@ class Operator:
         self.questions.append((trio.current_time(), path.split("/")[2]))
         return self.answer
 
-    def process(self, store: MemoryStore) -> AccountChecks:
+    def process(self, store: Store) -> AccountChecks:
         provider = RedactingProvider(adapter(passkey=None))
         account = ProviderAccount(provider, self.send, now, lambda: MonotonicInstant(now()))
         return AccountChecks(store.admin, {"kenya": account}, now, self.round_s)
@@ -71,7 +74,7 @@ def question() -> HttpRequest:
 
 async def test_one_of_all_processes_asks_after_the_start_and_once_a_day(autojump_clock: MockClock) -> None:
     operator = Operator(round_s=15)
-    async with open_memory(operator.memory) as store, trio.open_nursery() as nursery:
+    async with open_shared_store(operator.server, "gateway") as store, trio.open_nursery() as nursery:
         for _ in range(3):
             await nursery.start(operator.process(store).run)
         await trio.sleep(29)
@@ -83,7 +86,7 @@ async def test_one_of_all_processes_asks_after_the_start_and_once_a_day(autojump
 
 async def test_processes_that_restart_ask_at_most_once_an_hour(autojump_clock: MockClock) -> None:
     operator = Operator()
-    async with open_memory(operator.memory) as store:
+    async with open_shared_store(operator.server, "gateway") as store:
         for _ in range(12):
             async with trio.open_nursery() as nursery:
                 await nursery.start(operator.process(store).run)
@@ -95,7 +98,7 @@ async def test_processes_that_restart_ask_at_most_once_an_hour(autojump_clock: M
 @pytest.mark.spec("S6")
 async def test_nothing_automatic_asks_with_a_refused_password_until_a_person_does(autojump_clock: MockClock) -> None:
     operator = Operator()
-    async with open_memory(operator.memory) as store, trio.open_nursery() as nursery:
+    async with open_shared_store(operator.server, "gateway") as store, trio.open_nursery() as nursery:
         first, second = operator.process(store), operator.process(store)
         await nursery.start(first.run)
         await nursery.start(second.run)
@@ -136,7 +139,7 @@ async def test_nothing_automatic_asks_with_a_refused_password_until_a_person_doe
 async def test_what_the_token_service_or_the_product_answers_is_named(
     autojump_clock: MockClock, operator: Operator, part: str, state: str, code: str
 ) -> None:
-    async with open_memory() as store, trio.open_nursery() as nursery:
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
         checks = operator.process(store)
         await nursery.start(checks.run)
         await trio.sleep(60)
@@ -146,7 +149,7 @@ async def test_what_the_token_service_or_the_product_answers_is_named(
 
 
 async def test_a_check_without_an_answer_lets_no_question_go_on(autojump_clock: MockClock) -> None:
-    async with open_memory() as store:
+    async with StoreFile().open() as store:
         checks = Operator().process(store)
         await checks.learn(stopped())
         await checks.learn(AccountFinding("kenya", "initiator", AccountState.UNKNOWN, "HTTP 503", "Nothing."))
@@ -156,7 +159,7 @@ async def test_a_check_without_an_answer_lets_no_question_go_on(autojump_clock: 
 
 async def test_another_password_is_asked_with_at_once(autojump_clock: MockClock) -> None:
     operator = Operator()
-    async with open_memory(operator.memory) as store:
+    async with open_shared_store(operator.server, "gateway") as store:
         checks = operator.process(store)
         await checks.learn(stopped())
         checks.accounts["kenya"].provider = RedactingProvider(adapter(initiator_password="new"))
@@ -168,7 +171,7 @@ async def test_a_refusal_is_one_alarm_that_every_process_knows(
     autojump_clock: MockClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     operator = Operator()
-    async with open_memory(operator.memory) as store, trio.open_nursery() as nursery:
+    async with open_shared_store(operator.server, "gateway") as store, trio.open_nursery() as nursery:
         first, second = operator.process(store), operator.process(store)
         await nursery.start(second.run)
         await first.learn(REFUSED)
@@ -183,7 +186,7 @@ async def test_a_refusal_is_one_alarm_that_every_process_knows(
 
 async def test_a_store_that_cannot_serve_stops_no_payment(autojump_clock: MockClock) -> None:
     operator = Operator()
-    async with open_memory(operator.memory) as store:
+    async with open_shared_store(operator.server, "gateway") as store:
         checks = operator.process(store)
     with trio.move_on_after(90):
         async with trio.open_nursery() as nursery:

@@ -21,11 +21,12 @@ from mmo_sansio.values.clock import HOUR, Instant, Span, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_trio.engine.batch import DecisionFailed
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.memory.store import MemoryState, open_memory
+from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S
 from mmo_trio.workers.providers.deposit_claims import QUESTIONS_MAX, RETRY_DELAY_S, DepositClaimWorker
 from tests.support.engine_double import EngineDouble, now
 from tests.support.provider_double import ScriptedProvider
+from tests.support.sqlite_store import StoreFile
 
 
 @define
@@ -42,13 +43,29 @@ class AskedProvider(ScriptedProvider):
 
 
 @define
+class StoreOfEngine:
+    """A store whose claims are those that an engine in memory has decided."""
+
+    store: SqliteStore
+    engine: EngineDouble
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
+        await trio.lowlevel.checkpoint()
+        claims = self.engine.gateway.ledger.claims.values()
+        due = [(each.wake_at, nth, each) for nth, each in enumerate(claims) if each.wake_at is not None]
+        return [each for at, _, each in sorted(due) if at <= now][:limit]
+
+
+@define
 class ClaimHarness:
-    """A worker between a store in memory and a provider."""
+    """A worker between an engine in memory and a provider."""
 
     store: Any
-    memory: MemoryState
+    engine: EngineDouble
     provider: AskedProvider = Factory(AskedProvider)
-    engine: EngineDouble = Factory(EngineDouble)
     asked: list[tuple[float, str]] = Factory(list)
     """When each question left, and the receipt."""
     answer: HttpResponse | None = HttpResponse(200)
@@ -90,11 +107,10 @@ class ClaimHarness:
 
 @asynccontextmanager
 async def at_work(**members: Any) -> AsyncIterator[ClaimHarness]:
-    memory = MemoryState()
-    async with open_memory(memory) as store, trio.open_nursery() as nursery:
+    engine = EngineDouble()
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
         await store.admin.save_brands([a_brand()])
-        harness = ClaimHarness(store, memory, **members)
-        memory.ledger = harness.engine.gateway.ledger
+        harness = ClaimHarness(StoreOfEngine(store, engine), engine, **members)
         await nursery.start(partial(harness.worker.run, drain=harness.drain))
         yield harness
         nursery.cancel_scope.cancel()

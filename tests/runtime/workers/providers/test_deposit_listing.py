@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -18,9 +19,11 @@ from mmo_sansio.providers.common.interface import DepositListing, DepositReport,
 from mmo_sansio.testing import KES, a_brand, a_party, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, elapsed, later
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.workers.providers.deposit_listing import KEPT_FOR, LIST_INTERVAL, LISTED_AFTER, OVERLAP, DepositLister
 from mmo_trio.workers.providers.open_accounts import OpenAccount
+from tests.simulation.stores.shared_server import SimulatedServer
+from tests.simulation.stores.shared_store import open_shared_store
+from tests.simulation.stores.simulated_run import quiet_server
 from tests.support.engine_double import EngineDouble, now
 from tests.support.provider_double import ScriptedProvider
 
@@ -54,12 +57,13 @@ class ListedAccount:
 
 @define
 class Listings:
-    """Processes with one account, on a store in memory."""
+    """Processes with one account, on one store."""
 
     provider: ListedProvider = Factory(ListedProvider)
     engine: EngineDouble = Factory(EngineDouble)
-    memory: MemoryState = Factory(lambda: MemoryState(is_shared=True))
+    server: SimulatedServer = Factory(quiet_server)
     fails: bool = False
+    _numbers: Iterator[int] = Factory(count)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
         await trio.lowlevel.checkpoint()
@@ -74,7 +78,10 @@ class Listings:
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[None]:
-        async with open_memory(self.memory) as store, trio.open_nursery() as nursery:
+        async with (
+            open_shared_store(self.server, f"gateway {next(self._numbers)}") as store,
+            trio.open_nursery() as nursery,
+        ):
             await store.admin.save_brands([a_brand()])
             account = cast(OpenAccount, ListedAccount(self.provider, self))
             submit, fresh = self.engine.submit, iter(range(100, 10_000))

@@ -24,12 +24,12 @@ from mmo_sansio.values.model import Stage
 from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
 from mmo_trio.simulators.mpesa.keys import open_mpesa
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
-from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.recordings import RECORDED_BYTES_MAX, AccountRecorder
 from tests.sansio.providers.mpesa_daraja.test_adapter import payment
 from tests.support.mpesa_account import mpesa_options
+from tests.support.sqlite_store import StoreFile
 
 HOOKS_URL = "https://gw.example/hooks/kenya/a-token-of-32-characters-or-more"
 SECRETS = ("consumer-secret", "consumer-key", "Safaricom999!*!", SANDBOX_PASSKEY)
@@ -195,7 +195,7 @@ async def test_a_recording_is_off_by_default_and_bounded_in_time_and_size(autoju
     async def send(request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, (), b'{"access_token":"t","x":"%s"}' % (b"y" * 100_000))
 
-    async with open_memory() as store, trio.open_nursery() as nursery:
+    async with StoreFile().open() as store, trio.open_nursery() as nursery:
         provider = RedactingProvider(kenya(open_mpesa().certificate))
         account = ProviderAccount(provider, send, now, lambda: MonotonicInstant(now()))
         recorder = AccountRecorder(store.admin, {"kenya": account}, {"kenya": SECRETS}, now)
