@@ -12,11 +12,10 @@ from attrs import Factory, define, evolve, field
 
 from mmo_sansio.values.clock import MINUTE, Span
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.memory.state import MemoryState
 from mmo_trio.storage.memory.store import open_memory
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.stores.faults import FaultDraws, StoreFaults
-from tests.simulation.stores.file_store import SimulatedFile, open_file_store
+from tests.simulation.stores.file_store import FileProcess, SimulatedFile
 from tests.simulation.stores.shared_ownership import CHANNEL_CLAIMED
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import open_shared_store
@@ -45,14 +44,9 @@ class WorldStore:
 
     def __attrs_post_init__(self) -> None:
         draws = FaultDraws(self.random, self._record)
-        self.file = SimulatedFile(draws, ORDINARY, memory=ObservedState(commits=self.commits))
+        self.file = SimulatedFile(draws, ORDINARY, self.commits.observe)
         self.server = SimulatedServer(draws, TRUE_TIME_AT_START, ORDINARY, self._is_reachable)
         self.server.memory = ObservedState(is_shared=True, clock=self.server.clock, commits=self.commits)
-
-    @property
-    def memory(self) -> MemoryState:
-        """What is stored."""
-        return self.server.memory if self.is_shared else self.file.memory
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Let the store work until cancelled."""
@@ -68,13 +62,15 @@ class WorldStore:
                 process.on_death.append(shared.kill)
                 yield shared
         else:
-            async with open_file_store(self.file, process.name) as only:
-                process.on_death.append(only.kill)
+            user = FileProcess(self.file, process.name, process.gateway_clock(), process.call_when_running)
+            process.on_death.append(user.kill)
+            async with user.open() as only:
                 yield only
 
-    def open_outside(self) -> AbstractAsyncContextManager[Store]:
-        """Open the store for the world itself: no fault meets it, and what it asks takes no time."""
-        return open_memory(self.memory)
+    def open_outside(self, *, serving: bool = False) -> AbstractAsyncContextManager[Store]:
+        """Open the store for the world itself, as the process that serves it if there is no other: no fault meets it,
+        and what it asks takes no time."""
+        return open_memory(self.server.memory) if self.is_shared else self.file.stored.open(serving=serving)
 
     def set_faults(self, faults: StoreFaults) -> None:
         """Let these faults occur from now on."""
@@ -110,10 +106,10 @@ class WorldStore:
 
     def what_is_left(self) -> Iterator[str]:
         """Yield sentences about what processes that have ended have left behind."""
-        memory = self.memory
+        memory = self.server.memory
         if memory.locked_intents:
             yield f"a commit of {len(memory.locked_intents)} intents has not ended"
-        if self.is_shared and (alive := memory.ownership.alive(now=memory.clock())):
+        if alive := memory.ownership.alive(now=memory.clock()):
             yield f"{len(alive)} leases have not ended"
 
     def _is_reachable(self, process: str) -> bool:
