@@ -258,8 +258,14 @@ class _VirtualReaders(CallRunner):
         delay_s = draws.time_s(faults.latency_s)
         if self.process.happens("late", faults.late):
             delay_s += draws.time_s(faults.late_s)
-        async with self.free:
+        try:
+            self.free.acquire_nowait()  # Which costs no turn of Trio.
+        except trio.WouldBlock:
+            await self.free.acquire()
+        try:
             await trio.sleep_until(tick_after(delay_s))
+        finally:
+            self.free.release()
         self.process.require_alive()
         draws.trace("store_read", process=self.process.name)
         return call()
