@@ -70,7 +70,7 @@ class StoreFile:
     def __attrs_post_init__(self) -> None:
         self.path.parent.mkdir()
         self.path.touch(mode=0o600)
-        self.path.write_bytes(_template())
+        self.path.write_bytes(migrated_database())
         finalize(self, _remove, self.path.parent)
 
     @asynccontextmanager
@@ -92,8 +92,9 @@ def _directory() -> Path:
 
 
 @cache
-def _template() -> bytes:
-    """Return a database with the schema of this version and no rows but those that it begins with."""
+def migrated_database() -> bytes:
+    """Return a database with the schema of this version and no rows but those that it begins with. To be called before
+    randomness is seeded, as it makes a directory for this interpreter."""
     path = _directory() / "template.db"
     path.touch(mode=0o600)
     connection = connect_to_copy(path)

@@ -20,7 +20,8 @@ from mmo_trio.engine import batch as engine_batch
 from mmo_trio.engine.batch import Batch, PendingInput
 from mmo_trio.engine.engine import Engine
 from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, WorkItem
-from tests.simulation.stores.file_store import SimulatedFileStore
+from mmo_trio.storage.sqlite import SqliteStore
+from mmo_trio.storage.sqlite.writer import SqliteWriter
 from tests.simulation.stores.machine import StoreCall
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import SimulatedSharedStore
@@ -76,7 +77,7 @@ def lost_wake_up() -> AbstractContextManager[object]:
 def unknown_outcome_taken_for_success() -> Iterator[None]:
     """A commit whose outcome nobody knows counts as done."""
     with ExitStack() as patches:
-        for kind in (SimulatedFileStore, SimulatedSharedStore):
+        for kind in (SqliteStore, SimulatedSharedStore):
             patches.enter_context(patch.object(kind, "transact", _optimistic(kind.transact)))
         yield
 
@@ -131,7 +132,7 @@ def submission_in_doubt_dropped() -> AbstractContextManager[object]:
 def horizon_that_does_not_wait() -> Iterator[None]:
     """Records are read while a commit that adds to them is on its way."""
 
-    async def wait_for_nothing(self: SimulatedFileStore, before: Instant) -> None:
+    async def wait_for_nothing(self: SqliteWriter, before: Instant) -> None:
         await trio.lowlevel.checkpoint()
 
     def read_at_once(
@@ -141,6 +142,6 @@ def horizon_that_does_not_wait() -> Iterator[None]:
 
     with (
         patch.object(SimulatedServer, "list_records", read_at_once),
-        patch.object(SimulatedFileStore, "_wait_for_creations", wait_for_nothing),
+        patch.object(SqliteWriter, "wait_for_creations", wait_for_nothing),
     ):
         yield

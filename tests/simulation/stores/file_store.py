@@ -1,46 +1,45 @@
-"""Simulates the store in one file, which one process at a time has open: the meaning of `mmo_trio.storage.sqlite`."""
+"""Opens the shipped store on SQLite in a simulated world: its file is a real one, its calls take virtual time, and what
+befalls the disk and the process befalls them where it does in reality."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
-from typing import TypeVar
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
 
-import outcome
 import trio
-from attrs import Factory, define
+from attrs import Factory, define, field
 
-from mmo_sansio.messages.intents import IntentKey
-from mmo_sansio.messages.queries import ListRecords, Records
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.values.clock import LAST_INSTANT, Instant
-from mmo_trio.storage.interface.store import (
-    CHECK_TIMEOUT_S,
-    DecideBatch,
-    OutcomeUnknown,
-    StoreUnavailable,
-    StoreUnusable,
-    WorkItem,
-)
-from mmo_trio.storage.memory.state import MemoryState
-from mmo_trio.storage.memory.store import MemoryStore
-from mmo_trio.storage.shared.net_effect import net_effect
-from mmo_trio.system.parking import run_to_end
+from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable
+from mmo_trio.storage.sqlite import SqliteStore, open_sqlite
+from mmo_trio.storage.sqlite.connection import BUSY_TIMEOUT_S
+from mmo_trio.storage.sqlite.system import READERS_MAX, CallRunner, SqliteSystem
+from mmo_trio.system.clock import GatewayClock
 from tests.simulation.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
-from tests.simulation.stores.machine import StoreCall, StoreMachine, no_pause, run_at_once, tick_after
-from tests.simulation.stores.stored_rows import StatementStore
+from tests.simulation.stores.machine import StoreMachine, tick_after
+from tests.simulation.stores.virtual_threads import VirtualThread
+from tests.support.sqlite_store import StoreFile, TrioClock, connect_to_copy
 
 T = TypeVar("T")
 
-FILE_TIMEOUT_S = 10.0
-"""Seconds that a caller waits before StoreUnavailable or OutcomeUnknown is raised (P5)."""
+PAUSED: Final = 0.02
+"""The share of statements that write before which a thread stands still, as others have the processor."""
+PAUSED_S: Final = (0.0001, 0.005)
+_WRITES: Final = ("INSERT", "UPDATE", "DELETE")
+
+
+def make_at_once(call: Callable[[], None]) -> None:
+    """Make a call of a process that is never suspended."""
+    call()
 
 
 @define(eq=False)
 class SimulatedFile:
-    """Holds what is stored in a file, and which process serves it; it outlives its processes.
+    """Is a file with the disk that it is on; it outlives its processes.
 
     `machine.run` must run as long as it is used.
     """
@@ -48,10 +47,13 @@ class SimulatedFile:
     draws: FaultDraws
     faults: StoreFaults = NO_FAULTS
     """The faults from now on; the world may replace them at any time."""
+    observe: Callable[[Sequence[Decision]], None] = lambda decisions: None
+    """Learns what each commit has decided that takes place."""
     machine: StoreMachine = Factory(StoreMachine)
-    memory: MemoryState = Factory(MemoryState)
-    served_by: SimulatedFileStore | None = None
-    _disk_full_until: float = 0.0
+    stored: StoreFile = Factory(StoreFile)
+    _left_open: list[sqlite3.Connection] = field(factory=list, init=False)
+    """What the last process had open when it was killed: so its log is there when the next one begins."""
+    _disk_full_until: float = field(default=0.0, init=False)
 
     @property
     def is_disk_full(self) -> bool:
@@ -63,222 +65,217 @@ class SimulatedFile:
         self.draws.note("disk_full", for_s=for_s)
         self._disk_full_until = max(self._disk_full_until, trio.current_time() + for_s)
 
+    def leave_open(self, connections: Sequence[sqlite3.Connection]) -> None:
+        """Keep what a killed process had open until `clear`."""
+        self._left_open += connections
+
+    def clear(self) -> None:
+        """Close what killed processes had open."""
+        while self._left_open:
+            self._left_open.pop().close()
+
 
 @define(eq=False)
-class _WriteAttempt:
-    """A commit, which goes on in its thread when its caller gives up."""
+class FileProcess:
+    """Is one life of a process, as far as it uses the file."""
 
-    scheduled: Sequence[IntentKey]
-    """Durable intents that it writes if it commits."""
-    apply: Callable[[], None]
-    creates_from: Instant = LAST_INSTANT
-    """It dates no payment before this wall time."""
-    has_ended: bool = False
+    file: SimulatedFile
+    name: str
+    clock: GatewayClock = Factory(TrioClock)
+    when_running: Callable[[Callable[[], None]], None] = make_at_once
+    """Makes a call at once, or as soon as the process is resumed."""
+    is_alive: bool = field(default=True, init=False)
+    thread: VirtualThread = field(init=False)
+    """The one that writes."""
+    decided: Sequence[Decision] = field(default=(), init=False)
+    """What its transaction in progress has decided."""
+    _connections: list[sqlite3.Connection] = field(factory=list, init=False)
+    _committing: sqlite3.Connection | None = field(default=None, init=False)
+    """The connection on which a commit waits for the disk."""
+    _store: SqliteStore | None = field(default=None, init=False)
 
+    def __attrs_post_init__(self) -> None:
+        self.thread = VirtualThread(self.file.machine, self.when_running)
 
-class SimulatedFileStore(StatementStore):
-    """See :class:`mmo_trio.storage.interface.store.Store`; made by :func:`open_file_store`."""
-
-    batches_in_flight = 1
-    """One, as there is one writer."""
-    ownership = None
-    """None, as one process has the file to itself."""
-
-    def __init__(self, file: SimulatedFile, process: str) -> None:
-        super().__init__(MemoryStore(file.memory, no_pause))
-        self._file = file
-        self.process = process
-        self._is_open = True
-        self._used_generation: int | None = None
-        """The generation of the configuration that was recorded last."""
-        self._turn = trio.Semaphore(1)
-        """Is taken while a write is in progress."""
-        self._writing: _WriteAttempt | None = None
-        """The commit in progress."""
-        self._in_doubt: list[_WriteAttempt] = []
-        self._calls: dict[StoreCall[None], None] = {}
-        """The commits whose callers wait."""
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[SqliteStore]:
+        """Open the file as its one serving process. Raises what `open_sqlite` does."""
+        system = SqliteSystem(self._connect, lambda: self.thread, lambda: _VirtualReaders(self), self.clock)
+        try:
+            async with open_sqlite(self.file.stored.path, serving=True, system=system) as store:
+                self._store = store
+                self.file.clear()
+                self._observe(store)
+                yield store
+        finally:
+            self.kill()  # A write that hangs lasts no longer.
 
     def kill(self) -> None:
-        """End the process at once: the commit in progress has taken place or it has not."""
-        if not self._is_open:
+        """End it at once: a commit that waits for the disk takes place or does not, and everything else that it has
+        begun does not."""
+        if not self.is_alive:
             return
-        self._close()
-        attempt, self._writing = self._writing, None
-        if attempt is not None:
-            if self._file.draws.either():
-                attempt.apply()
-            self._turn.release()
-        for call in list(self._calls):
-            call.answer(outcome.Error(StoreUnavailable("the process was killed")))
+        self.is_alive = False
+        if self._committing is not None and not self.file.is_disk_full and self.file.draws.either():
+            self.commit_now(self._committing)
+        for each in self._connections:
+            with suppress(sqlite3.ProgrammingError):  # It has closed this one itself.
+                each.rollback()
+        self.file.leave_open(self._connections)
+        self.thread.kill()
+        if self._store is not None:
+            self._store._is_closed = True
+            self._store._writer.stop_accepting()
+            self._store._serving_probe.release()
+            if self._store._serving_lock is not None:
+                self._store._serving_lock.release()
 
-    async def aclose(self) -> None:
-        """Close the file, once the current write has ended; later calls raise StoreUnavailable."""
-        if self._is_open:
-            with trio.move_on_after(FILE_TIMEOUT_S):
-                await self._turn.acquire()
-                self._turn.release()
-            self.kill()
+    def require_alive(self) -> None:
+        """Raise StoreUnavailable in a process that was killed, whose tasks are still ending."""
+        if not self.is_alive:
+            raise StoreUnavailable("the process was killed")
 
-    def _close(self) -> None:
-        self._is_open = False
-        self._file.served_by = None
+    def happens(self, kind: str, probability: float) -> bool:
+        """Draw whether a fault of this kind occurs now."""
+        return self.file.draws.happens(kind, probability, process=self.name)
 
-    async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        memory = self._file.memory
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Begin to write, unless another process does for too long."""
+        self.decided = ()
+        if self.happens("refused", self.file.faults.refused):
+            self.thread.stand_still(BUSY_TIMEOUT_S)
+            raise sqlite_error("database is locked", sqlite3.SQLITE_BUSY)
+        connection.execute("BEGIN IMMEDIATE")
 
-        def begin() -> tuple[Sequence[Decision], _WriteAttempt | None]:
-            decisions = decide(memory.ledger.working_set(reads))
-            effect = net_effect(decisions)
-            if effect.is_empty:
-                return decisions, None
-            dates = (each.order.created_at for each in effect.created.values())
-            creates_from = min(dates, default=LAST_INSTANT)
-            return decisions, _WriteAttempt(
-                tuple(effect.scheduled), partial(memory.apply, decisions, 0), creates_from=creates_from
-            )
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """Commit once the disk has taken its time, or fail in a way that does not tell whether that took place."""
+        file, faults = self.file, self.file.faults
+        pause_s = file.draws.time_s(faults.commit_s)
+        if self.happens("stall", faults.stall):
+            pause_s += file.draws.time_s(faults.stall_s)
+        self._committing = connection
+        self.thread.stand_still(pause_s)
+        self._committing = None
+        self.require_space()
+        if not self.happens("lost_after", faults.lost_after):
+            self.commit_now(connection)
+            return
+        if file.draws.either():
+            self.commit_now(connection)
+        raise sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
 
-        return await self._commit("commit", begin)
+    def commit_now(self, connection: sqlite3.Connection) -> None:
+        """Let the commit take place."""
+        connection.execute("COMMIT")
+        self.file.draws.trace("store_commit", process=self.name)
+        self.file.observe(self.decided)
 
-    async def write(self, name: str, statement: Callable[[], T]) -> T:
-        results: list[T] = []
-        attempt = _WriteAttempt((), lambda: results.append(statement()))
-        await self._commit(name, lambda: (None, attempt))
-        return results[0]
+    def write(self, statement: Callable[..., T], *given: Any) -> T:
+        """Run a statement that writes; the thread may stand still before it."""
+        draws = self.file.draws
+        if self.file.faults.commit_s[1] and draws.random.random() < PAUSED:
+            self.thread.stand_still(draws.time_s(PAUSED_S))
+        if self.file.is_disk_full and draws.either():  # Else the commit finds it.
+            self.require_space()
+        return statement(*given)
 
-    async def read(self, name: str, statement: Callable[[], T]) -> T:
-        return await self._read(name, statement, FILE_TIMEOUT_S)
+    def require_space(self) -> None:
+        """Raise the error of a full disk."""
+        if self.file.is_disk_full:
+            raise sqlite_error("database or disk is full", sqlite3.SQLITE_FULL)
 
-    async def _read(self, name: str, statement: Callable[[], T], timeout_s: float) -> T:
-        self._require_open()
-        draws, faults = self._file.draws, self._file.faults
+    def _connect(self, path: Path, *, query_only: bool = False) -> sqlite3.Connection:
+        self.require_alive()
+        connection = connect_to_copy(path, query_only=query_only)
+        self._connections.append(connection)
+        return connection if query_only else cast(sqlite3.Connection, _WritingConnection(self, connection))
+
+    def _observe(self, store: SqliteStore) -> None:
+        """Note what each transaction of this store decides."""
+        transact = store.transact
+
+        async def transact_observed(reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
+            def decide_observed(ledger: Ledger) -> Sequence[Decision]:
+                self.decided = decide(ledger)
+                return self.decided
+
+            return await transact(reads, decide_observed)
+
+        store.transact = transact_observed  # type: ignore[method-assign]
+
+
+@define(eq=False)
+class _WritingConnection:
+    """Lets the world act between the statements of a transaction that writes, and at its end."""
+
+    process: FileProcess
+    real: sqlite3.Connection
+    changes: int = 0
+    """How many there were when its transaction began."""
+    statements: int = 0
+    """How many its transaction has run."""
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        """See `sqlite3.Connection.execute`."""
+        if sql == "BEGIN IMMEDIATE":
+            self.changes, self.statements = self.real.total_changes, 0
+            return self.process.begin(self.real)
+        if sql == "COMMIT":
+            return self._commit()
+        self.statements += 1
+        if sql.lstrip().startswith(_WRITES):
+            return self.process.write(self.real.execute, sql, *values)
+        return self.real.execute(sql, *values)
+
+    def executemany(self, sql: str, rows: Any) -> Any:
+        """See `sqlite3.Connection.executemany`."""
+        self.statements += 1
+        return self.process.write(self.real.executemany, sql, rows)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    def _commit(self) -> None:
+        if self.real.total_changes > self.changes:
+            self.process.commit(self.real)
+            return
+        if not self.statements:  # The store checks whether it could write: of the system it asks about the real disk.
+            self.process.require_space()
+        self.real.execute("COMMIT")
+
+
+@define(eq=False)
+class _VirtualReaders(CallRunner):
+    """Makes the calls that read; each takes a time until it begins, and none while it lasts."""
+
+    process: FileProcess
+    free: trio.Semaphore = Factory(lambda: trio.Semaphore(READERS_MAX))
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what the call returns, or raise what it raises; see `CallRunner`."""
+        self.process.require_alive()
+        draws, faults = self.process.file.draws, self.process.file.faults
         delay_s = draws.time_s(faults.latency_s)
-        if draws.happens("late", faults.late, process=self.process, statement=name):
+        if self.process.happens("late", faults.late):
             delay_s += draws.time_s(faults.late_s)
-        await trio.sleep_until(tick_after(min(delay_s, timeout_s)))
-        if delay_s > timeout_s:
-            raise StoreUnavailable(f"the store didn't answer within {timeout_s:g} s")
-        self._require_open()
-        draws.trace("store_statement", process=self.process, statement=name)
-        return statement()
-
-    async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
-        """Claim also what commits have scheduled that were in doubt for their callers."""
-        settled = [each for each in self._in_doubt if each.has_ended]
-        ledger = self._file.memory.ledger
-
-        def claim() -> Sequence[WorkItem]:
-            keys = [key for each in settled for key in each.scheduled if key in ledger.intents]
-            in_doubt = [WorkItem(ledger.intents[key], ledger.transactions[key[0]]) for key in keys]
-            return [*in_doubt, *run_at_once(self.rows.claim_abandoned(limit=limit))]
-
-        found = await self.read("claim_abandoned", claim)
-        self._in_doubt = [each for each in self._in_doubt if each not in settled]
-        return found
-
-    async def list_records(self, query: ListRecords) -> Records:
-        """Wait for a commit that may add payments to the window, and read then (R7)."""
-        await self._wait_for_creations(query.end)
-        return await self.read("list_records", lambda: run_at_once(self.rows.list_records(query)))
-
-    async def use_configuration(self, generation: int, *, process: str) -> None:
-        if generation != self._used_generation:
-            await super().use_configuration(generation, process=process)
-            self._used_generation = generation
-
-    async def check(self) -> None:
-        await self._read("check", self._require_space, CHECK_TIMEOUT_S)
-
-    # Writes
-
-    async def _commit(self, name: str, begin: Callable[[], tuple[T, _WriteAttempt | None]]) -> T:
-        """Wait for the turn of this write, begin it, and return its result once it is durable."""
-        deadline = trio.current_time() + FILE_TIMEOUT_S
-        await self._wait_for_turn(deadline)
-        attempt: _WriteAttempt | None = None
         try:
-            self._require_open()
-            result, attempt = begin()
-            if attempt is None:
-                return result
-            self._writing = attempt
-            self._require_space()
-            if self._file.draws.happens("refused", self._file.faults.refused, process=self.process, statement=name):
-                raise StoreUnavailable("the file is busy")
-        except BaseException:
-            attempt = self._writing = None
-            raise
-        finally:
-            if attempt is None:
-                self._turn.release()
-        call: StoreCall[None] = StoreCall(self.process, name, deadline)
-        self._begin_commit(attempt, call)
-        self._calls[call] = None
+            self.free.acquire_nowait()  # Which costs no turn of Trio.
+        except trio.WouldBlock:
+            await self.free.acquire()
         try:
-            await call.result()
-        except OutcomeUnknown:
-            self._in_doubt.append(attempt)
-            raise
+            await trio.sleep_until(tick_after(delay_s))
         finally:
-            self._calls.pop(call, None)
-        return result
+            self.free.release()
+        self.process.require_alive()
+        draws.trace("store_read", process=self.process.name)
+        return call()
 
-    async def _wait_for_creations(self, before: Instant) -> None:
-        if self._writing is not None and self._writing.creates_from < before:
-            await self._wait_for_turn(trio.current_time() + FILE_TIMEOUT_S)
-            self._turn.release()
-
-    async def _wait_for_turn(self, deadline: float) -> None:
-        with trio.move_on_at(deadline):
-            await self._turn.acquire()
-            return
-        raise StoreUnavailable(f"the store didn't answer within {FILE_TIMEOUT_S:g} s")
-
-    def _begin_commit(self, attempt: _WriteAttempt, call: StoreCall[None]) -> None:
-        draws, faults = self._file.draws, self._file.faults
-        pause_s = draws.time_s(faults.commit_s)
-        if draws.happens("stall", faults.stall, process=self.process):
-            pause_s += draws.time_s(faults.stall_s)
-        if not pause_s:
-            self._end_commit(attempt, call)
-            return
-        left_s = call.deadline - trio.current_time()
-        if pause_s > left_s:
-            slow = OutcomeUnknown(f"the commit took longer than {FILE_TIMEOUT_S:g} s")
-            self._file.machine.after(left_s, partial(call.answer, outcome.Error(slow)))
-        self._file.machine.after(pause_s, partial(self._end_commit, attempt, call))
-
-    def _end_commit(self, attempt: _WriteAttempt, call: StoreCall[None]) -> None:
-        """Write, or fail in a way that does not tell whether that was written."""
-        if self._writing is not attempt:
-            return  # The process was killed.
-        draws = self._file.draws
-        result: outcome.Outcome[None] = outcome.Value(None)
-        is_unknown = draws.happens("lost_after", self._file.faults.lost_after, process=self.process)
-        if not is_unknown or draws.either():
-            result = outcome.capture(attempt.apply)
-            draws.trace("store_commit", process=self.process, statement=call.name)
-        attempt.has_ended, self._writing = True, None
-        self._turn.release()
-        call.answer(outcome.Error(OutcomeUnknown("the disk has failed during a commit")) if is_unknown else result)
-
-    def _require_space(self) -> None:
-        if self._file.is_disk_full:
-            raise StoreUnavailable("the disk is full")
-
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise StoreUnavailable("the store is closed")
+    def end(self) -> None:
+        """Do nothing."""
 
 
-@asynccontextmanager
-async def open_file_store(file: SimulatedFile, process: str) -> AsyncIterator[SimulatedFileStore]:
-    """Open the file as its one serving process. Raises StoreUnusable while another process serves it."""
-    await trio.lowlevel.checkpoint()
-    if file.served_by is not None:
-        raise StoreUnusable(f"another process serves the file: {file.served_by.process}")
-    file.served_by = store = SimulatedFileStore(file, process)
-    try:
-        yield store
-    finally:
-        await run_to_end(store.aclose)
+def sqlite_error(text: str, code: int) -> sqlite3.OperationalError:
+    """Return an error of SQLite with its code."""
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return error

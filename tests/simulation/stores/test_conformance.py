@@ -14,7 +14,7 @@ from attrs import define
 from tests.conformance import CHECKS, SHARED_CHECKS, StoreCheck
 from tests.conformance.driver import OpenStore
 from tests.simulation.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
-from tests.simulation.stores.file_store import open_file_store
+from tests.simulation.stores.file_store import FileProcess
 from tests.simulation.stores.shared_store import open_shared_store
 from tests.simulation.stores.simulated_run import a_file, a_server
 from tests.simulation.world.run import run_simulated
@@ -49,7 +49,7 @@ class HiddenFaultDraws(FaultDraws):
 async def one_file(faults: StoreFaults) -> AsyncIterator[OpenStore]:
     """Open an empty file."""
     async with a_file(faults, seed=7) as file:
-        yield lambda: open_file_store(file, "gateway")
+        yield lambda: FileProcess(file, "gateway").open()
 
 
 @asynccontextmanager

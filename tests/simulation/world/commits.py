@@ -26,7 +26,6 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import SECOND
 from mmo_sansio.values.model import Stage, Transaction
-from mmo_trio.storage.memory.state import MemoryState
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.world.plan import FaultKind
 from tests.simulation.world.trace import SimulationTrace
@@ -153,16 +152,3 @@ class WorldCommits:
             if entry.stage_after in _ENDS:
                 self._ended.set()
                 self._ended = trio.Event()
-
-
-@define
-class ObservedState(MemoryState):
-    """Is the state of a world's store, whose commits are observed."""
-
-    commits: WorldCommits | None = None
-
-    def apply(self, decisions: Sequence[Decision], holder: int) -> None:
-        """Store a batch of decisions."""
-        super().apply(decisions, holder)
-        if self.commits is not None:
-            self.commits.observe(decisions)

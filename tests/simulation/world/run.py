@@ -21,7 +21,6 @@ from trio._core import _run as trio_run  # Trio has no public place for the orde
 from werkzeug.routing import Rule
 
 from mmo_sansio.values.clock import SECOND, Instant
-from mmo_trio.system.call_thread import CallThread
 from tests.simulation.clocks.machine_clock import CURRENT_MACHINE
 from tests.simulation.clocks.sleepers import Sleepers
 from tests.simulation.clocks.task_order import SeededTaskQueue
@@ -135,7 +134,6 @@ def _simulated_sources(simulation: Simulation) -> Iterator[None]:
             (trio, {"current_time": simulation.clock.current_time}),  # The same time, by one call instead of three.
             (trio_run, {"current_time": simulation.clock.current_time}),
             (trio.to_thread, {"run_sync": _run_in_task}),
-            (CallThread, {"run": _call_in_task}),
             (threading.Thread, {"start": _refuse_thread}),
             (Rule, {"_compile_builder": builder_of}),
         ]
@@ -181,12 +179,6 @@ async def _run_in_task(call: Callable[..., T], *args: object, **_: object) -> T:
     """Stand for `trio.to_thread.run_sync`: the call costs no time."""
     await trio.lowlevel.checkpoint()
     return call(*args)
-
-
-async def _call_in_task(_: CallThread, call: Callable[[], T]) -> T:
-    """Stand for `CallThread.run`."""
-    await trio.lowlevel.checkpoint()
-    return call()
 
 
 def _refuse_thread(thread: threading.Thread) -> None:

@@ -12,14 +12,13 @@ from attrs import Factory, define, evolve, field
 
 from mmo_sansio.values.clock import MINUTE, Span
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.memory.store import open_memory
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.stores.faults import FaultDraws, StoreFaults
-from tests.simulation.stores.file_store import SimulatedFile, open_file_store
+from tests.simulation.stores.file_store import FileProcess, SimulatedFile
 from tests.simulation.stores.shared_ownership import CHANNEL_CLAIMED
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import open_outside, open_shared_store
-from tests.simulation.world.commits import ObservedState, WorldCommits
+from tests.simulation.world.commits import WorldCommits
 from tests.simulation.world.process import SimulatedProcess
 from tests.simulation.world.trace import SimulationTrace
 
@@ -44,7 +43,7 @@ class WorldStore:
 
     def __attrs_post_init__(self) -> None:
         draws = FaultDraws(self.random, self._record)
-        self.file = SimulatedFile(draws, ORDINARY, memory=ObservedState(commits=self.commits))
+        self.file = SimulatedFile(draws, ORDINARY, self.commits.observe)
         self.server = SimulatedServer(draws, TRUE_TIME_AT_START, ORDINARY, self._is_reachable)
         self.server.observe = self.commits.observe
 
@@ -62,13 +61,15 @@ class WorldStore:
                 process.on_death.append(shared.kill)
                 yield shared
         else:
-            async with open_file_store(self.file, process.name) as only:
-                process.on_death.append(only.kill)
+            user = FileProcess(self.file, process.name, process.gateway_clock(), process.call_when_running)
+            process.on_death.append(user.kill)
+            async with user.open() as only:
                 yield only
 
-    def open_outside(self) -> AbstractAsyncContextManager[Store]:
-        """Open the store for the world itself: no fault meets it, and what it asks takes no time."""
-        return open_outside(self.server) if self.is_shared else open_memory(self.file.memory)
+    def open_outside(self, *, serving: bool = False) -> AbstractAsyncContextManager[Store]:
+        """Open the store for the world itself, as the process that serves it if there is no other: no fault meets it,
+        and what it asks takes no time."""
+        return open_outside(self.server) if self.is_shared else self.file.stored.open(serving=serving)
 
     def set_faults(self, faults: StoreFaults) -> None:
         """Let these faults occur from now on."""

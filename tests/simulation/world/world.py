@@ -33,6 +33,7 @@ from tests.simulation.world.schedule import WorldSchedule
 from tests.simulation.world.staff import WorldStaff
 from tests.simulation.world.store import WorldStore
 from tests.simulation.world.trace import SimulationTrace, logs_in_trace
+from tests.support.sqlite_store import migrated_database
 
 DRAIN_S: Final = 120.0
 """Seconds that the gateways have to end at last."""
@@ -129,7 +130,7 @@ class SimulatedWorld:
                 self.left += self.store.what_is_left()
                 business.cancel_scope.cancel()
             parties.cancel_scope.cancel()
-        async with self.store.open_outside() as store:
+        async with self.store.open_outside(serving=True) as store:
             self.books = await read_books(store, [each.brand for each in self.merchants], self.commits.ledger)
         return self.books
 
@@ -271,6 +272,7 @@ def run_world(plan: WorldPlan) -> SimulatedWorld:
 
     Raises whatever ends a gateway that nobody has ended."""
     world_directory()
+    migrated_database()
     prepare_operators()
 
     async def run(simulation: Simulation) -> SimulatedWorld:

@@ -38,7 +38,10 @@ def stored_version(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection, report: ReportMigration = report_nothing) -> None:
-    """Apply the missing migrations, each in a transaction of its own; two processes may try at once."""
+    """Apply the missing migrations, each in a transaction of its own; two processes may try at once. Where none is
+    missing it does not wait for whoever writes."""
+    if stored_version(connection) == max(scripts()):
+        return
     for number, script in scripts().items():
         connection.execute("BEGIN IMMEDIATE")
         try:

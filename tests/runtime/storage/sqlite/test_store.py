@@ -124,6 +124,21 @@ async def test_a_file_locked_by_somebody_else_is_unavailable_until_it_is_let_go(
             await store.check()
 
 
+async def test_a_command_opens_a_file_while_a_commit_of_the_gateway_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.05)
+    path = tmp_path / "gateway.db"
+    async with open_sqlite(path, serving=True) as store:
+        await creates(store, 0)
+        writer = store._writer.connection
+        assert writer is not None
+        writer.execute("BEGIN IMMEDIATE")
+        async with open_sqlite(path, serving=False) as administration:
+            assert await administration.transaction(reference(0)) is not None
+        writer.execute("ROLLBACK")
+
+
 @pytest.mark.spec("P5")
 async def test_a_file_that_is_gone_is_unavailable_and_never_replaced_by_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
