@@ -7,7 +7,7 @@ It never decides about money: that is for the core. `run_service` serves a gatew
 # The rooms, from the bottom up. A room imports only from rooms in lines above its own:
 #
 #   system       clocks, ids, ciphers, logs, latency, faults; merchant: clients, which use nothing else of the shell
-#   storage      the store's interface, and stores in memory, SQLite and PostgreSQL
+#   storage      the store's interface, and the stores on SQLite and PostgreSQL
 #   settings     every setting
 #   engine       decides and commits in batches; http: server, client and ASGI over one contract
 #   brands       brands and API keys; admin: explanation, resolution, audit events

@@ -209,8 +209,3 @@ class OwnershipModel:
     def breakers(self) -> Mapping[str, BreakerSnapshot]:
         """Return every breaker, by brand."""
         return {brand: entry.breaker for brand, entry in self._channels.items()}
-
-    def delete_breaker(self, brand: str) -> None:
-        """Delete the breaker of a brand that was removed; its fence stays."""
-        if brand in self._channels:
-            self._channels[brand] = evolve(self._channels[brand], breaker=INITIAL_SNAPSHOT)

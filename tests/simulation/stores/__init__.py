@@ -1,4 +1,4 @@
-"""Simulates stores: they are in memory, without threads, mean what the real ones do, and have the faults of a seed.
+"""Simulates what stores stand on: they keep their rows by the SQL that ships, and have the faults of a seed.
 
-`file_store` is the store of one process, like SQLite's, `shared_store` that of several, like PostgreSQL's.
+`file_store` is the store on SQLite, `shared_store` one of several processes, a model of that on PostgreSQL.
 """

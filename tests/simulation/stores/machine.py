@@ -4,9 +4,9 @@ it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import outcome
 import trio
@@ -119,17 +119,3 @@ class StoreCall(ParkingSpot[T], Generic[T]):
 
 def _refuse_abort(_: object) -> trio.lowlevel.Abort:
     return trio.lowlevel.Abort.FAILED
-
-
-def run_at_once(call: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a call that never waits."""
-    try:
-        call.send(None)
-    except StopIteration as finished:
-        result: T = finished.value
-        return result
-    raise AssertionError("the call has waited")
-
-
-async def no_pause() -> None:
-    """Do not wait."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from typing import TypeAlias
 
 from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed
-from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.model import Status
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS, LATENCY_BOUNDS_S
 from mmo_trio.storage.shared.net_effect import NetEffect
 
@@ -23,15 +22,6 @@ def batch_counts(effect: NetEffect) -> dict[FineKey, int]:
     advanced = (after for _, after in effect.advanced.values())
     created = effect.created.values()
     ended = [each for each in (*advanced, *created) if each.progress.stage.is_terminal]
-    return _count(created, ended)
-
-
-def count_by_span(created: Iterable[Transaction], ended: Iterable[Transaction]) -> dict[CountKey, int]:
-    """Count both in spans of each length."""
-    return sum_by_span(_count(created, ended))
-
-
-def _count(created: Iterable[Transaction], ended: Iterable[Transaction]) -> dict[FineKey, int]:
     shortest = COUNT_SPANS[0]
     fine: dict[FineKey, int] = {}
     for each in created:

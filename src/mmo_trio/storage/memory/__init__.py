@@ -1,1 +1,0 @@
-"""Holds a store in memory, for tests and demonstrations."""
