@@ -117,10 +117,7 @@ def _was_ended(world: SimulatedWorld, entry: StoredStage) -> bool:
     that a drain has waited for may end with it."""
     begin_s, end_s = entry.at_s - DECIDED_BEFORE_S, entry.at_s + IN_DOUBT_S
     return any(
-        (
-            each.kind is FaultKind.GATEWAY_RESTARTED
-            and any(begin_s <= at_s <= end_s for at_s in (each.began_s, each.ended_s))
-        )
+        (each.kind is FaultKind.GATEWAY_RESTARTED and each.meets(each.machine, begin_s, end_s))
         or (each.kind in ENDS_PROCESSES and each.meets(each.machine, begin_s - KILLED_AFTER_S, end_s))
         for each in world.periods
     )
