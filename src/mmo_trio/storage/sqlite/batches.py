@@ -246,7 +246,8 @@ def _write_suspense(connection: sqlite3.Connection, entry: SuspenseRecorded) -> 
     connection.execute(
         "INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand,"
         " first_at, last_at, times) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)"
-        " ON CONFLICT (identity) DO UPDATE SET times = times + 1, last_at = excluded.last_at",
+        " ON CONFLICT (identity) DO UPDATE SET times = times + 1,"
+        " first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)",
         (
             suspense_identity(entry),
             entry.reason.value,
