@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
-from tests.simulation.bugs import books, callbacks, commits, providers, receipts, schedule
+from tests.simulation.bugs import books, callbacks, commits, providers, receipts, schedule, storage
 from tests.simulation.play import Played, Variant, play
 
 SEEDS_MAX: Final = 500
@@ -57,6 +57,16 @@ PLANTED: Final[Mapping[str, Plant]] = MappingProxyType(
             schedule.work_of_the_dead_left,
             receipts.receipt_not_claimed_by_staff,
             receipts.deposit_booked_without_its_claim,
+            storage.intent_not_deleted,
+            storage.conclusion_outside_of_its_commit,
+            storage.reference_written_after_its_payment,
+            storage.stale_row_cached,
+            storage.rollback_taken_for_a_commit,
+            storage.mark_kept_at_a_restart,
+            storage.horizon_not_kept,
+            storage.breaker_not_read,
+            storage.evidence_not_stored,
+            storage.hold_not_stored,
             books.look_up_answered_from_memory,
             books.stage_left_out_of_the_journal,
             books.row_left_out_of_a_page,

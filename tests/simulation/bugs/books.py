@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -11,37 +12,62 @@ from attrs import evolve
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_trio.storage.memory import state
 from mmo_trio.storage.memory.store import MemoryStore
+from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.sql.store import SqlStore
+from mmo_trio.storage.sqlite import batches
 
 
-def look_up_answered_from_memory() -> AbstractContextManager[object]:
+@contextmanager
+def look_up_answered_from_memory() -> Iterator[None]:
     """A look-up that was answered once is always answered so."""
-    look_up, found = MemoryStore.look_up, dict[object, bytes | None]()
+    found: dict[object, bytes | None] = {}
+    with ExitStack() as patches:
+        for kind in (MemoryStore, SqlStore):
+            patches.enter_context(patch.object(kind, "look_up", _remembering(kind.look_up, found)))
+        yield
 
-    async def remember(self: MemoryStore, query: Any) -> bytes | None:
+
+def _remembering(look_up: Any, found: dict[object, bytes | None]) -> Any:
+    async def remember(self: object, query: Any) -> bytes | None:
         if found.get(query) is None:
             found[query] = await look_up(self, query)
         return found[query]
 
-    return patch.object(MemoryStore, "look_up", remember)
+    return remember
 
 
-def stage_left_out_of_the_journal() -> AbstractContextManager[object]:
+@contextmanager
+def stage_left_out_of_the_journal() -> Iterator[None]:
     """The journal has no entry of a submission."""
-    record_change = state.record_change
+    record_change, write_history = state.record_change, batches._write_history
 
     def record_most(memory: Any, change: Any) -> None:
-        if not (isinstance(change, JournalEntry) and change.stage_after == "submitting"):
+        if not _is_submission(change):
             record_change(memory, change)
 
-    return patch.object(state, "record_change", record_most)
+    def write_most(connection: Any, effect: NetEffect) -> None:
+        write_history(connection, evolve(effect, journal=[each for each in effect.journal if not _is_submission(each)]))
+
+    with patch.object(state, "record_change", record_most), patch.object(batches, "_write_history", write_most):
+        yield
 
 
-def row_left_out_of_a_page() -> AbstractContextManager[object]:
+def _is_submission(change: object) -> bool:
+    return isinstance(change, JournalEntry) and change.stage_after == "submitting"
+
+
+@contextmanager
+def row_left_out_of_a_page() -> Iterator[None]:
     """A page of records lacks its first row."""
-    list_records = MemoryStore.list_records
+    with ExitStack() as patches:
+        for kind in (MemoryStore, SqlStore):
+            patches.enter_context(patch.object(kind, "list_records", _listing_most(kind.list_records)))
+        yield
 
-    async def list_most(self: MemoryStore, query: Any) -> Any:
+
+def _listing_most(list_records: Any) -> Any:
+    async def list_most(self: object, query: Any) -> Any:
         found = await list_records(self, query)
         return evolve(found, objects=found.objects[1:]) if len(found.objects) > 1 else found
 
-    return patch.object(MemoryStore, "list_records", list_most)
+    return list_most

@@ -1,4 +1,4 @@
-"""Simulates stores: they are in memory, without threads, mean what the real ones do, and have the faults of a seed.
+"""Gives worlds their stores, without threads and with the faults of a seed.
 
-`file_store` is the store of one process, like SQLite's, `shared_store` that of several, like PostgreSQL's.
+`file_store` is the shipped store on SQLite, of one process; `shared_store` means what PostgreSQL's does, of several.
 """
