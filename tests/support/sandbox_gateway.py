@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from attrs import Factory, define
 from mmo_sansio.providers.registry import ProviderKind
 from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.service.listeners import ExtraListener
 from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
@@ -90,7 +89,6 @@ async def serving(
     environment: dict[str, str] | None = None,
     brands: str | None = None,
     api_key: str = "",
-    extra_listeners: Sequence[ExtraListener] = (),
     provider_kinds: Mapping[str, ProviderKind] | None = None,
     password_hasher: PasswordHasher | None = CHEAP_HASHER,
 ) -> AsyncIterator[Running]:
@@ -118,13 +116,7 @@ async def serving(
 
         async def serve_until_drained() -> None:
             with storage.opened_by_service():
-                await run_service(
-                    config,
-                    on_ready=send_ready.send_nowait,
-                    drain=drain,
-                    extra_listeners=extra_listeners,
-                    password_hasher=password_hasher,
-                )
+                await run_service(config, on_ready=send_ready.send_nowait, drain=drain, password_hasher=password_hasher)
             ended.set()
 
         nursery.start_soon(serve_until_drained)

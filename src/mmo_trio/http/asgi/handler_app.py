@@ -1,13 +1,11 @@
-"""Serves a handler as a Quart-Trio app, for hosts that run it under Hypercorn with HTTP/2.
+"""Lets a handler answer the requests of a Quart-Trio app.
 
-The app hands HTTP requests to the handler as they came, past Quart's routing, which would decode the path: a reference
-may hold an encoded slash (L3). The lifespan stays Quart's, so the host of the app can use its hooks. Serve it with
-`mmo_trio.http.asgi.hypercorn_server.serve_app`."""
+They reach the handler as they came, past Quart's routing, which would decode the path: a reference may hold an encoded
+slash (L3)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, cast
+from typing import cast
 
 import trio
 from attrs import define
@@ -25,44 +23,23 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
 from mmo_sansio.http.request_head import check_head, to_origin_form
 from mmo_sansio.values.problems import Problem, ProblemError
-from mmo_trio.http.handler import Admitted, AdmittedStream, Handler, RequestContext
-from mmo_trio.http.rejections import BODY_TIMEOUT, HandlerContext, body_too_large
-from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.http.handler import Admitted, AdmittedStream, RequestContext
+from mmo_trio.http.rejections import BODY_TIMEOUT, body_too_large
 from mmo_trio.http.responses import response_fields
+from mmo_trio.http.server.connection import ListenerContext
 from mmo_trio.http.streams import unmap_ipv4
 
-CONNECTION_CLOSE: Final = (b"connection", b"close")
 
+class HandlerApp(QuartTrio):
+    """Answers every HTTP request by the listener's handler, within the limits of head and body."""
 
-def asgi_app(
-    handler: Handler,
-    *,
-    error_docs_url: str,
-    mint_request_id: Callable[[], str],
-    limits: ListenerLimits,
-    metrics: HttpMetrics | None = None,
-) -> QuartTrio:
-    """Return a Quart-Trio app whose every HTTP request is answered by the handler.
-
-    `error_docs_url` is the base of the `type` URIs of problems, without a slash at its end (P1). `mint_request_id`
-    gives every request its id: ASCII letters, digits and hyphens. The app applies the limits of the head and the body;
-    the server limits the writing. `metrics` counts requests and logs rejections; with None only internal errors are
-    logged."""
-    http_metrics = metrics or HttpMetrics(log_rejections=False)
-    context = HandlerContext(handler, limits, error_docs_url, mint_request_id, http_metrics)
-    return _HandlerApp(context)
-
-
-class _HandlerApp(QuartTrio):
-    """Passes HTTP requests to the handler and leaves the lifespan to Quart-Trio."""
-
-    def __init__(self, asgi_context: HandlerContext) -> None:
+    def __init__(self, listener_context: ListenerContext) -> None:
         super().__init__(__name__)
-        self._asgi_context = asgi_context
+        self._listener_context = listener_context
 
     async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] == "http":
-            await _AsgiExchange(self._asgi_context, scope, receive, send).run()
+            await _AsgiExchange(self._listener_context, scope, receive, send).run()
         else:
             await super().asgi_app(scope, receive, send)
 
@@ -75,7 +52,7 @@ class _AsgiClientDisconnected(Exception):
 class _AsgiExchange:
     """Handles one request and its response."""
 
-    asgi_context: HandlerContext
+    listener_context: ListenerContext
     scope: HTTPScope
     receive: ASGIReceiveCallable
     send: ASGISendCallable
@@ -84,32 +61,29 @@ class _AsgiExchange:
     async def run(self) -> None:
         """Answer the request; a client that has disconnected receives nothing."""
         client = unmap_ipv4(self.scope["client"][0]) if self.scope["client"] else ""
-        request_id = self.asgi_context.mint_request_id()
-        context = RequestContext(request_id, client, self.scope["scheme"] == "https")
+        context = self.listener_context.request_context(client)
         started = trio.current_time()
         try:
             response = await self._call_handler(context)
-            fields = response_fields(response, request_id=request_id)
+            fields = response_fields(response, request_id=context.request_id)
         except _AsgiClientDisconnected:
             return
         except Exception as error:
-            response = self.asgi_context.error_response(error, context)
-            fields = response_fields(response, request_id=request_id)
-            if self.scope["http_version"].startswith("1"):  # HTTP/2 has no such field
-                fields.append(CONNECTION_CLOSE)
-        self.asgi_context.metrics.count_response(context, response.status, trio.current_time() - started)
-        await self._send_response(response, fields)
+            response = self.listener_context.error_response(error, context)
+            fields = response_fields(response, request_id=context.request_id)
+        self.listener_context.metrics.count_response(context, response.status, trio.current_time() - started)
+        await self._send_response(response, [*fields, *self.listener_context.extra_fields])
 
     async def _call_handler(self, context: RequestContext) -> HttpResponse:
         """Return the handler's response; raises ProblemError for a request that may not be read."""
         head = _request_head(self.scope)
-        _check_head(head, self.scope["http_version"], self.asgi_context.limits)
-        response = await self.asgi_context.handler.admit(to_origin_form(head), context)
-        assert not isinstance(response, AdmittedStream)  # `asgi_app` takes no handler that streams.
+        _check_head(head, self.listener_context.limits)
+        response = await self.listener_context.handler.admit(to_origin_form(head), context)
+        assert not isinstance(response, AdmittedStream)  # The merchant API streams nothing.
         if isinstance(response, Admitted):
             response = await response.respond(await self._read_body(head, response.body_limit))
         if isinstance(response, Problem):
-            return self.asgi_context.reject(response, context)
+            return self.listener_context.reject(response, context)
         return response
 
     async def _read_body(self, head: RequestHead, limit: int) -> bytes:
@@ -117,7 +91,7 @@ class _AsgiExchange:
         if int(head.value(b"content-length") or b"0") > limit:
             raise body_too_large(limit)
         body = bytearray()
-        with trio.move_on_after(self.asgi_context.limits.body_timeout_s):
+        with trio.move_on_after(self.listener_context.limits.body_timeout_s):
             while not self.is_body_read:
                 body += await self._receive()
                 if len(body) > limit:
@@ -144,7 +118,7 @@ class _AsgiExchange:
             nursery.start_soon(self._discard_body, all_read)
             await self.send(HTTPResponseStartEvent(type="http.response.start", status=response.status, headers=fields))
             await self.send(_body_event(body, more=True))
-            with trio.move_on_after(self.asgi_context.limits.linger_timeout_s):
+            with trio.move_on_after(self.listener_context.limits.linger_timeout_s):
                 await all_read.wait()
             await self.send(_body_event(b"", more=False))
             nursery.cancel_scope.cancel()
@@ -165,11 +139,10 @@ def _request_head(scope: HTTPScope) -> RequestHead:
     return RequestHead(scope["method"], target, tuple(cast(Headers, scope["headers"])))
 
 
-def _check_head(head: RequestHead, version: str, limits: ListenerLimits) -> None:
-    """Raise ProblemError by the rules of the gateway's own listener, as far as the head that Hypercorn passes on still
-    shows the breach (C9)."""
-    minor = 0 if version == "1.0" else 1
-    lines = [b"%s %s HTTP/1.%d" % (head.method.encode("ascii"), head.target, minor)]
+def _check_head(head: RequestHead, limits: ListenerLimits) -> None:
+    """Raise ProblemError by the rules for a head of HTTP/1.1, as far as the head that Hypercorn passes on still shows
+    the breach (C9)."""
+    lines = [b"%s %s HTTP/1.1" % (head.method.encode("ascii"), head.target)]
     lines += [b"%s: %s" % each for each in head.headers]
     problem = check_head(b"\r\n".join([*lines, b"", b""]), limits.head)
     if problem is not None:
