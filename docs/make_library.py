@@ -25,7 +25,6 @@ FACES = {
     "mmo_sansio.providers": "for adapters; the guide is [adding an operator](../providers/adding.md)",
     "mmo_sansio.testing": "builders, a world in virtual time, and the checks of adapters, for tests of your own",
     "mmo_trio": "the service: to serve a gateway from a program of your own, with providers of your own",
-    "mmo_trio.storage.conformance": "the checks of stores",
 }
 """What each face is for, in the order of the reference; `mmo_sansio` says that these are the faces."""
 

@@ -10,6 +10,8 @@ from decimal import Decimal
 
 import trio
 from attrs import evolve, frozen
+from tests.conformance.driver import submit_batch
+from tests.conformance.inputs import brand, creation, failed, reference, succeeded
 
 from bench import servers
 from bench.options import Options
@@ -21,8 +23,6 @@ from mmo_sansio.values.model import Brand, Limits, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.change_control import BackTestPair, ConfigurationChanges
-from mmo_trio.storage.conformance.driver import submit_batch
-from mmo_trio.storage.conformance.inputs import brand, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.configuration_types import ConfigurationChange
 from mmo_trio.storage.interface.store import Store

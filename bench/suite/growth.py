@@ -10,6 +10,8 @@ from pathlib import Path
 
 import trio
 from attrs import evolve, frozen
+from tests.conformance.driver import submit_batch
+from tests.conformance.inputs import creation
 
 from bench import servers
 from bench.options import Options
@@ -25,8 +27,6 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Party, Source
-from mmo_trio.storage.conformance.driver import submit_batch
-from mmo_trio.storage.conformance.inputs import creation
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite

@@ -10,11 +10,11 @@ import pytest
 import trio
 
 from mmo_sansio.messages.inputs import BeginSubmission
-from mmo_trio.storage.conformance.driver import after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.citus.test_shards import Recorder
+from tests.conformance.driver import after_noon, submit_batch
+from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.time_limits import HANGS_AFTER_S
 
 BACKLOG = 3_000

@@ -8,10 +8,10 @@ import pytest
 import trio
 
 from mmo_sansio.messages.queries import LookUp
-from mmo_trio.storage.conformance.driver import after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
+from tests.conformance.driver import after_noon, submit_batch
+from tests.conformance.inputs import creation, reference
 from tests.support.citus_cluster import CitusCluster
 
 pytestmark = pytest.mark.finding("postgres-F7")

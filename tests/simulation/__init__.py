@@ -3,5 +3,5 @@
     python -m tests.simulation SEED
 
 `play` plays seeds and makes failing plans smaller, `judges` says what must hold, `coverage` shows what happened; the
-world itself is in `mmo_trio.testing`.
+world itself is in `world`, on `network`, `stores` and `clocks`.
 """

@@ -12,11 +12,11 @@ from attrs import Factory, define
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.resilience.circuit_breaker import DEFAULT_BREAKER_SETTINGS
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.testing.simulated_world import SimulatedWorld
-from mmo_trio.testing.world_books import WorldBooks
-from mmo_trio.testing.world_commits import StoredCallback
-from mmo_trio.testing.world_faults import COSTS_LEASES, FaultPeriod
-from mmo_trio.testing.world_plan import FaultKind
+from tests.simulation.world.books import WorldBooks
+from tests.simulation.world.commits import StoredCallback
+from tests.simulation.world.faults import COSTS_LEASES, FaultPeriod
+from tests.simulation.world.plan import FaultKind
+from tests.simulation.world.world import SimulatedWorld
 
 UNCERTAIN_S: Final = 4.0
 """How long after a breaker has counted an outcome, or held a callback back, that is on record where nothing is wrong.

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from mmo_trio.testing.simulated_world import SimulatedWorld
-from mmo_trio.testing.world_books import WorldBooks
-from mmo_trio.testing.world_faults import OF_ONE_WAY
-from mmo_trio.testing.world_merchant import ReceivedCallback
-from mmo_trio.testing.world_plan import FaultKind
+from tests.simulation.world.books import WorldBooks
+from tests.simulation.world.faults import OF_ONE_WAY
+from tests.simulation.world.merchant import ReceivedCallback
+from tests.simulation.world.plan import FaultKind
+from tests.simulation.world.world import SimulatedWorld
 
 TAKEN = 204
 """The status with which a merchant takes a callback."""

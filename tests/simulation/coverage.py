@@ -15,9 +15,9 @@ from typing import Any
 
 from attrs import Factory, define
 
-from mmo_trio.testing.world_commits import MET, NO_FAULT
-from mmo_trio.testing.world_plan import FaultKind
 from tests.simulation.play import Played
+from tests.simulation.world.commits import MET, NO_FAULT
+from tests.simulation.world.plan import FaultKind
 
 
 @define

@@ -12,15 +12,6 @@ from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderHinted, Provi
 from mmo_sansio.values.clock import DAY, SECOND, from_datetime
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction, Type
-from mmo_trio.testing.simulated_world import SimulatedWorld
-from mmo_trio.testing.world_books import WorldBooks
-from mmo_trio.testing.world_commits import StoredStage
-from mmo_trio.testing.world_faults import FaultPeriod
-from mmo_trio.testing.world_merchant import ReportedPayment
-from mmo_trio.testing.world_operator import LATE_MAX_S, PaymentEnding, WorldOperator
-from mmo_trio.testing.world_operator_kinds import MPESA
-from mmo_trio.testing.world_plan import FaultKind
-from mmo_trio.testing.world_store import CLOCK_DIFFERENCE_MAX
 from tests.simulation.breaker_judge import one_breaker_holds_over_all_processes
 from tests.simulation.callback_judges import (
     callbacks_go_through_one_process,
@@ -36,6 +27,15 @@ from tests.simulation.money_judges import (
     nothing_is_submitted_on_hold,
     staff_end_payments_once_and_on_evidence,
 )
+from tests.simulation.world.books import WorldBooks
+from tests.simulation.world.commits import StoredStage
+from tests.simulation.world.faults import FaultPeriod
+from tests.simulation.world.merchant import ReportedPayment
+from tests.simulation.world.operator import LATE_MAX_S, PaymentEnding, WorldOperator
+from tests.simulation.world.operator_kinds import MPESA
+from tests.simulation.world.plan import FaultKind
+from tests.simulation.world.store import CLOCK_DIFFERENCE_MAX
+from tests.simulation.world.world import SimulatedWorld
 
 LIFE_MAX = 3 * DAY
 """The longest life of a payment, in microseconds."""

@@ -14,11 +14,11 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.values.model import Flow, Source, Stage, Status, Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState
-from mmo_trio.testing.simulated_world import SimulatedWorld
-from mmo_trio.testing.world_books import WorldBooks
-from mmo_trio.testing.world_commits import StoredStage
-from mmo_trio.testing.world_faults import KILLED_AFTER_S
-from mmo_trio.testing.world_plan import FaultKind
+from tests.simulation.world.books import WorldBooks
+from tests.simulation.world.commits import StoredStage
+from tests.simulation.world.faults import KILLED_AFTER_S
+from tests.simulation.world.plan import FaultKind
+from tests.simulation.world.world import SimulatedWorld
 
 BEGUN_WITHIN_S = 5.0
 """How long after its record a poll begins at most."""

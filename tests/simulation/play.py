@@ -14,9 +14,9 @@ from multiprocessing import get_context
 
 from attrs import frozen
 
-from mmo_trio.testing.simulated_world import run_world
-from mmo_trio.testing.world_plan import WorldPlan, draw_plan
 from tests.simulation.judges import judge
+from tests.simulation.world.plan import WorldPlan, draw_plan
+from tests.simulation.world.world import run_world
 
 PAYMENTS = 200
 DAYS = 4.0

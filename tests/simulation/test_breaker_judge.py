@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
-from mmo_trio.testing.world_commits import StoredCallback
 from tests.simulation.breaker_judge import BreakerComparison
+from tests.simulation.world.commits import StoredCallback
 
 FAILED = DeliveryOutcome.NON_2XX
 TAKEN = DeliveryOutcome.DELIVERED

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mmo_trio.testing.world_commits import StoredStage
-from mmo_trio.testing.world_faults import FaultPeriod
-from mmo_trio.testing.world_plan import FaultKind
 from tests.simulation.judges import can_be_asked_about_since_s, store_clock_error_max_s
+from tests.simulation.world.commits import StoredStage
+from tests.simulation.world.faults import FaultPeriod
+from tests.simulation.world.plan import FaultKind
 
 
 def test_each_standby_that_has_taken_over_may_have_another_clock() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mmo_trio.testing.world_plan import OF_STAFF, FaultKind
 from tests.simulation.play import Variant, play, play_all, shrink
+from tests.simulation.world.plan import OF_STAFF, FaultKind
 
 SEEDS = int(os.environ.get("MMO_TEST_SEEDS", "20" if os.environ.get("MMO_TEST_QUICK") else "200"))
 PAYMENTS = 4

@@ -8,10 +8,10 @@ from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span, later
 from mmo_trio.settings.sections import RetentionSection
 from mmo_trio.storage.archive.directory import ArchiveDirectory
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE
 from mmo_trio.storage.interface.store import Store
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 
 PAYMENTS_A_DAY = 5
 NOW = Instant(NOON + 500 * DAY)

@@ -10,13 +10,13 @@ import pytest
 
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
-from mmo_trio.storage.conformance.driver import NOON, after_noon, create_payments, submit_batch
-from mmo_trio.storage.conformance.inputs import reference, succeeded
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool
 from mmo_trio.storage.postgres.connections import WRITER_SETUP, build_conninfo
 from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.queries import fetch_rows
+from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
+from tests.conformance.inputs import reference, succeeded
 
 # isort: split
 import psycopg

@@ -9,9 +9,9 @@ import trio
 
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.postgres import open_postgres
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
 
 # isort: split
 import psycopg

@@ -8,9 +8,9 @@ import sys
 import trio
 
 from mmo_sansio.values.clock import Span, later
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import creation
 from mmo_trio.storage.sqlite import open_sqlite
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import creation
 
 
 async def main(path: str) -> None:

@@ -25,14 +25,14 @@ from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import RetentionReport, RetentionRun
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference
 from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchiveHead, RetentionDuty
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import SqliteStore, open_sqlite
 from mmo_trio.storage.sqlite import connection as sqlite_connection
 from mmo_trio.storage.sqlite import store as sqlite_store
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import DELIVERED, creation, failed, reference
 from tests.support.aged_payments import NOW, pay, places, retention_section
 
 # isort: split

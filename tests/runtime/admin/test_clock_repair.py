@@ -12,9 +12,9 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Moment, MonotonicInstant, Span, format_with_microseconds
 from mmo_trio.admin import clock_repair
 from mmo_trio.admin.clock_repair import NAMED_MAX, ClockErrors, correct_clock_errors, find_clock_errors
-from mmo_trio.storage.conformance.driver import NOON, after_noon, create_payments, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.memory.store import MemoryStore, open_memory
+from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
+from tests.conformance.inputs import creation, reference
 
 NOW = Moment(NOON, NOON)
 WRONG = tuple(range(10, 10 + NAMED_MAX + 3))

@@ -10,11 +10,11 @@ from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.values.model import Status
 from mmo_trio.admin import reference_search
 from mmo_trio.admin.reference_search import search_by_beginning
-from mmo_trio.storage.conformance.driver import after_noon, create_payments, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.admin_types import PaymentPage
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.store import MemoryState, open_memory
+from tests.conformance.driver import after_noon, create_payments, submit_batch
+from tests.conformance.inputs import creation, reference, succeeded
 
 pytestmark = pytest.mark.finding("new-users-M7")
 

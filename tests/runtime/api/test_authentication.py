@@ -30,9 +30,9 @@ from mmo_trio.brands.delivery_key import (
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.used_hosts import READ_AGAIN_AFTER
-from mmo_trio.storage.conformance.inputs import brand
 from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
 from mmo_trio.storage.memory.store import MemoryStore, open_memory
+from tests.conformance.inputs import brand
 
 RING = KeyRing(bytes(range(32)))
 SECRET = "canary-of-a-key"

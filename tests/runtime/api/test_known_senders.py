@@ -10,8 +10,8 @@ from mmo_sansio.values.clock import MonotonicInstant
 from mmo_trio.api.authentication import VerifiedKey
 from mmo_trio.api.known_senders import SENDERS_MAX, KnownSenders
 from mmo_trio.brands.in_force import KnownConfiguration
-from mmo_trio.storage.conformance.inputs import brand
 from mmo_trio.storage.interface.admin_types import KeyOwner
+from tests.conformance.inputs import brand
 
 SECRET = b"canary-of-a-key"
 CLIENT = "192.0.2.7"

@@ -12,8 +12,8 @@ from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand, BrandLimits
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.request_rates import RequestRates
-from mmo_trio.storage.conformance.inputs import brand
 from mmo_trio.storage.memory.store import MemoryState, open_memory
+from tests.conformance.inputs import brand
 
 pytestmark = pytest.mark.finding("security-10")
 

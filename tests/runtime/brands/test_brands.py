@@ -16,10 +16,10 @@ from mmo_trio.brands.apply import BrandsPlan, add_key, apply_plan, check_new_ids
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.errors import SettingsError
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import brand, creation
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.memory.store import open_memory
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import brand, creation
 
 RING = KeyRing(bytes(range(32)))
 PROVIDERS = {"sandbox": "Sandbox", "mpesa": "M-PESA"}

@@ -25,11 +25,11 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction
 from mmo_trio.engine.batch import Batch, DecisionFailed, PendingInput
 from mmo_trio.engine.engine import DEFERRAL_MIN_S, Engine, Outbox
-from mmo_trio.storage.conformance.inputs import creation, succeeded
-from mmo_trio.storage.conformance.inputs import reference as check_reference
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.store import open_memory
 from mmo_trio.system.clock import RESUMING, GatewayClock
+from tests.conformance.inputs import creation, succeeded
+from tests.conformance.inputs import reference as check_reference
 from tests.support.time_limits import HANGS_AFTER_S
 
 

@@ -14,7 +14,7 @@ from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
 from mmo_sansio.payments.decide import reads
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_trio.engine.queue import SCAN_MAX, InputQueue, conflict_keys
-from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
+from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
 
 
 @frozen

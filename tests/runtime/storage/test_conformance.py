@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_trio.storage.conformance import CHECKS, SHARED_CHECKS, StoreCheck
-from mmo_trio.storage.conformance.driver import OpenStore
 from mmo_trio.storage.memory.store import MemoryState, open_memory
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
+from tests.conformance import CHECKS, SHARED_CHECKS, StoreCheck
+from tests.conformance.driver import OpenStore
 from tests.support.time_limits import HANGS_AFTER_S
 
 

@@ -20,7 +20,6 @@ from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.conformance.driver import submit_batch
 from mmo_trio.storage.interface.admin_types import BrandHold
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
@@ -28,6 +27,7 @@ from mmo_trio.storage.postgres import store as store_module
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.commits import Commit
 from mmo_trio.storage.sqlite import open_sqlite
+from tests.conformance.driver import submit_batch
 from tests.support.input_pairs import HELD, Events, Outcome, Pair, pairs, representatives, sequences
 from tests.support.input_variants import NOW, Event, HoldBrand, Names, histories, variants
 from tests.support.time_limits import HANGS_AFTER_S

@@ -12,9 +12,9 @@ from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.payments.personal_data import MASKED_PARTY
 from mmo_sansio.values.clock import DAY
 from mmo_sansio.values.model import Party
-from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import DELIVERED, PAYER, creation, reference, succeeded
 from mmo_trio.storage.interface.retention import RetentionDuty
+from tests.conformance.driver import NOON, OpenStore, after_noon, submit_batch
+from tests.conformance.inputs import DELIVERED, PAYER, creation, reference, succeeded
 from tests.runtime.storage.test_conformance import memory, sqlite
 from tests.support.time_limits import HANGS_AFTER_S
 

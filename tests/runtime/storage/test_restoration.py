@@ -10,10 +10,10 @@ import pytest
 from mmo_sansio.messages.inputs import MarkRestored, RecordLostUse
 from mmo_sansio.messages.replies import Rejected
 from mmo_sansio.values.clock import DAY
-from mmo_trio.storage.conformance.driver import NOON, OpenStore, after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.interface.admin_types import RESTORATION, BrandHold
 from mmo_trio.storage.postgres import open_postgres
+from tests.conformance.driver import NOON, OpenStore, after_noon, submit_batch
+from tests.conformance.inputs import creation, reference
 from tests.runtime.storage.test_conformance import memory, sqlite
 
 # isort: split

@@ -15,12 +15,12 @@ from mmo_sansio.values.clock import DAY, Instant, Span, later
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.retention_run import cutoffs
 from mmo_trio.settings.sections import RetentionSection
-from mmo_trio.storage.conformance.inputs import PAYER, reference
 from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.workers.retention_schedule import FIRST_LOOK_AFTER_S, LOOK_INTERVAL_S, RetentionWorker
+from tests.conformance.inputs import PAYER, reference
 from tests.support.aged_payments import NOW, pay
 
 KEY = AuditKey("k1", bytes(32))

@@ -23,7 +23,6 @@ from mmo_trio.api.request_rates import COUNT_TTL, RequestRates
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.metrics.process_files import WRITE_INTERVAL_S, ProcessMetricsFiles
 from mmo_trio.metrics.prometheus import BACKLOG_TTL_S, BacklogCache
-from mmo_trio.storage.conformance.inputs import brand
 from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable, WorkItem
 from mmo_trio.storage.postgres import open_postgres
@@ -37,6 +36,7 @@ from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
 from mmo_trio.workers.scheduler import Scheduler
+from tests.conformance.inputs import brand
 from tests.runtime.workers.test_dispatcher import DispatcherWorld
 from tests.support.callback_work import monotonic_of_trio
 

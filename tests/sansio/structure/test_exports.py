@@ -15,15 +15,7 @@ from tests.sansio.structure.sources import MODULES, ROOT, TREES
 
 SHELL = "mmo_trio"
 MERCHANT_SHELL = "mmo_trio.merchant"
-FACES = (
-    "mmo_sansio",
-    "mmo_sansio.merchant",
-    "mmo_sansio.providers",
-    "mmo_sansio.testing",
-    SHELL,
-    MERCHANT_SHELL,
-    "mmo_trio.storage.conformance",
-)
+FACES = ("mmo_sansio", "mmo_sansio.merchant", "mmo_sansio.providers", "mmo_sansio.testing", SHELL, MERCHANT_SHELL)
 """The packages whose `__all__` is public."""
 
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

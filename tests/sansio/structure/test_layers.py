@@ -28,7 +28,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_trio.design",),
     ("mmo_trio.pages", "mmo_trio.console"),
     ("mmo_trio.service",),
-    ("mmo_trio.testing",),
     ("mmo_trio.cli",),
 )
 """The rooms from the bottom up: each imports only rooms of earlier lines, and its own modules."""
@@ -157,6 +156,10 @@ def test_there_are_few_rooms_and_each_is_in_use() -> None:
 def test_no_import_is_relative() -> None:
     relative = [f"{name} imports {each}" for name in GRAPH for each in GRAPH[name] if each[0] == "."]
     assert relative == []
+
+
+def test_nothing_that_is_installed_imports_a_test() -> None:
+    assert [f"{name} imports {each}" for name in GRAPH for each in GRAPH[name] if each.split(".")[0] == "tests"] == []
 
 
 def test_imports_point_one_way() -> None:

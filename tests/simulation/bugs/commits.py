@@ -20,11 +20,11 @@ from mmo_trio.engine import batch as engine_batch
 from mmo_trio.engine.batch import Batch, PendingInput
 from mmo_trio.engine.engine import Engine
 from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, WorkItem
-from mmo_trio.testing.stores.file_store import SimulatedFileStore
-from mmo_trio.testing.stores.machine import StoreCall
-from mmo_trio.testing.stores.shared_server import SimulatedServer
-from mmo_trio.testing.stores.shared_store import SimulatedSharedStore
-from mmo_trio.testing.stores.transactions import ServerTransaction
+from tests.simulation.stores.file_store import SimulatedFileStore
+from tests.simulation.stores.machine import StoreCall
+from tests.simulation.stores.shared_server import SimulatedServer
+from tests.simulation.stores.shared_store import SimulatedSharedStore
+from tests.simulation.stores.transactions import ServerTransaction
 
 
 def answered_before_the_commit() -> AbstractContextManager[object]:

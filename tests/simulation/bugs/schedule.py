@@ -12,9 +12,9 @@ import trio
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_trio.service.components import Workers
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.testing.machine_clock import MachineGatewayClock
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Scheduler
+from tests.simulation.clocks.machine_clock import MachineGatewayClock
 
 
 def expiry_by_the_wall_clock() -> AbstractContextManager[object]:

@@ -19,11 +19,11 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Stage
-from mmo_trio.storage.conformance.driver import NOON, after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.interface.admin_types import BrandHold
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.storage.postgres.shared_locks import SUBMISSION_LOCK
+from tests.conformance.driver import NOON, after_noon, submit_batch
+from tests.conformance.inputs import creation, reference
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = [pytest.mark.finding("postgres-5"), pytest.mark.spec("S6")]

@@ -14,11 +14,11 @@ from mmo_sansio.messages.replies import Rejected
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Instant, Span, later
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.clock_monitor import compare_with_store, require_right_clock
+from tests.conformance.inputs import creation, reference, succeeded
 
 
 class WrongClock(GatewayClock):

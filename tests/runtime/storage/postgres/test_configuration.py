@@ -8,11 +8,11 @@ from structlog.testing import capture_logs
 
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import ListRecords
-from mmo_trio.storage.conformance import queries
-from mmo_trio.storage.conformance.driver import NOON, after_noon, create_payments, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import open_postgres, server_checks
+from tests.conformance import queries
+from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
+from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.configured_database import (
     as_role,
     database_name,

@@ -15,10 +15,10 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_trio.api.readiness import ANSWER_TTL_S
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
+from tests.conformance.inputs import creation, reference
 from tests.support.merchant import ask
 from tests.support.mmo_process import mmo, serving_process
 from tests.support.postgres_cluster import Cluster, postgres_cluster

@@ -19,10 +19,10 @@ from mmo_sansio.messages.queries import ListRecords, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import PostgresStore, commits, open_postgres
+from tests.conformance.driver import NOON, claim_all_abandoned, submit_batch
+from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.database_proxy import Cut, database_proxy
 from tests.support.time_limits import HANGS_AFTER_S
 

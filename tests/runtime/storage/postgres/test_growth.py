@@ -11,11 +11,11 @@ from mmo_sansio.messages.inputs import BeginSubmission, Input, ProviderAccepted
 from mmo_sansio.messages.queries import LookUp
 from mmo_sansio.values.clock import DAY, HOUR, LAST_INSTANT, Instant, Span, later
 from mmo_sansio.values.model import Source, Status
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, failed, reference, succeeded
 from mmo_trio.storage.interface.admin_types import CountQuery, PaymentCount
 from mmo_trio.storage.postgres import PostgresStore, maintenance, open_postgres
 from mmo_trio.storage.postgres.commits import first_commit_id, make_commit_id
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import creation, failed, reference, succeeded
 
 # isort: split
 import psycopg

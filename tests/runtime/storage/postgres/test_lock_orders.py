@@ -12,9 +12,9 @@ import trio
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.values.model import Stage
-from mmo_trio.storage.conformance.driver import NOON, after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.postgres import open_postgres
+from tests.conformance.driver import NOON, after_noon, submit_batch
+from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.time_limits import HANGS_AFTER_S
 
 _WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"

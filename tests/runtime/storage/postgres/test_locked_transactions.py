@@ -21,11 +21,11 @@ from mmo_sansio.values.model import Source, Stage
 from mmo_trio.engine import batch as batch_module
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.engine.one_shot import submit_once
-from mmo_trio.storage.conformance.inputs import DELIVERED, claimed, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres, startup
 from mmo_trio.storage.postgres.connections import WRITER_SETUP
 from mmo_trio.system.clock import GatewayClock
+from tests.conformance.inputs import DELIVERED, claimed, creation, failed, reference, succeeded
 from tests.support.time_limits import HANGS_AFTER_S
 
 # isort: split

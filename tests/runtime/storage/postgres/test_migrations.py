@@ -6,11 +6,11 @@ import pytest
 import trio
 
 from mmo_sansio.messages.inputs import BeginSubmission, Input
-from mmo_trio.storage.conformance.driver import after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.open_store import migrate_store
 from mmo_trio.storage.postgres import migrations, open_postgres
+from tests.conformance.driver import after_noon, submit_batch
+from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.time_limits import HANGS_AFTER_S
 
 # isort: split

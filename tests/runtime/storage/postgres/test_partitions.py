@@ -11,8 +11,6 @@ import trio
 
 from mmo_sansio.messages.replies import Accepted, Reply
 from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span, from_datetime, later
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import creation
 from mmo_trio.storage.postgres import open_postgres, partitions
 from mmo_trio.storage.postgres.partitions import (
     PARTITIONED_TABLES,
@@ -27,6 +25,8 @@ from mmo_trio.storage.postgres.partitions import (
 )
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, open_connection
 from mmo_trio.system.clock import GatewayClock
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import creation
 
 # isort: split
 import psycopg

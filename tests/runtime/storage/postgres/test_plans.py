@@ -18,11 +18,11 @@ from bench.servers import RIVALS
 
 from mmo_sansio.messages.replies import Accepted
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.storage.conformance import CHECKS, SHARED_CHECKS, StoreCheck
-from mmo_trio.storage.conformance.inputs import creation
 from mmo_trio.storage.interface.store import Store, StoreCorrupt
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
+from tests.conformance import CHECKS, SHARED_CHECKS, StoreCheck
+from tests.conformance.inputs import creation
 from tests.support.large_store import LargeStore
 from tests.support.postgres_process import PostgresProcess, postgres_process
 from tests.support.postgres_programs import chosen_with_modules

@@ -8,11 +8,11 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from mmo_trio.storage.conformance.driver import create_payments
-from mmo_trio.storage.conformance.inputs import reference
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.postgres import PostgresStore, open_postgres, primary
 from mmo_trio.storage.postgres.primary import server_name, split_servers
+from tests.conformance.driver import create_payments
+from tests.conformance.inputs import reference
 from tests.support.configured_database import execute, operating_row
 from tests.support.postgres_cluster import Cluster, postgres_cluster
 from tests.support.postgres_process import PostgresProcess

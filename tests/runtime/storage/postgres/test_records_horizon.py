@@ -23,11 +23,11 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_trio.api.records_limit import PAGES_MAX
-from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS
 from mmo_trio.storage.postgres.shared_locks import CREATION_LOCK
 from mmo_trio.system.clock import GatewayClock
+from tests.conformance.inputs import creation, reference
 from tests.support.time_limits import HANGS_AFTER_S
 
 QUICK = bool(os.environ.get("MMO_TEST_QUICK"))

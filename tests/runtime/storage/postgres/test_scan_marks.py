@@ -9,8 +9,6 @@ import pytest
 
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.values.clock import Span, later
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import DELIVERED, creation, reference, succeeded
 from mmo_trio.storage.postgres import batch_load, batch_statements, open_postgres, ownership
 from mmo_trio.storage.postgres.pipeline import PreparedStatement
 from mmo_trio.storage.postgres.scan_marks import (
@@ -20,6 +18,8 @@ from mmo_trio.storage.postgres.scan_marks import (
     ScanMarks,
     WholeScans,
 )
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
 
 # isort: split
 import psycopg

@@ -12,10 +12,10 @@ import pytest
 import trio
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.storage.conformance.inputs import reference
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
+from tests.conformance.inputs import reference
 from tests.support.callback_nodes import Node, Receiver, recorded_outcomes, running_nodes
 from tests.support.connection_owner import children_of
 from tests.support.postgres_process import PostgresProcess, postgres_process

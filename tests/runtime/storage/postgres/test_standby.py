@@ -9,12 +9,12 @@ import pytest
 import trio
 
 from mmo_sansio.messages.queries import ListRecords
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference
 from mmo_trio.storage.interface.admin_types import BrandHold
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import creation, reference
 from tests.support.postgres_cluster import Cluster, postgres_cluster
 
 # isort: split

@@ -35,11 +35,11 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import BrandLimits, Limits, Operation, ReusePolicy, Source, Status, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.storage.conformance.driver import NOON, claim_all_abandoned, submit_batch
-from mmo_trio.storage.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import PostgresStore, migrations, open_postgres, ownership
 from mmo_trio.system.clock import GatewayClock
+from tests.conformance.driver import NOON, claim_all_abandoned, submit_batch
+from tests.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 from tests.support.postgres_programs import chosen
 from tests.support.postgres_server import PostgresServer
 

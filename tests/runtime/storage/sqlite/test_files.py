@@ -12,10 +12,10 @@ import pytest
 import trio
 
 from mmo_sansio.messages.queries import LookUp
-from mmo_trio.storage.conformance.driver import create_payments
-from mmo_trio.storage.conformance.inputs import reference
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.sqlite import open_sqlite
+from tests.conformance.driver import create_payments
+from tests.conformance.inputs import reference
 from tests.support.merchant import Merchant, ask
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings, serving_process
 

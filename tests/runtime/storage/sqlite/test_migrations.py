@@ -8,10 +8,10 @@ import pytest
 import trio
 
 from mmo_sansio.messages.inputs import BeginSubmission, Input
-from mmo_trio.storage.conformance.driver import after_noon, submit_batch
-from mmo_trio.storage.conformance.inputs import creation, reference, succeeded
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.sqlite import migrations, open_sqlite, startup
+from tests.conformance.driver import after_noon, submit_batch
+from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.time_limits import HANGS_AFTER_S
 
 LATER = {2: "CREATE TABLE colours (name TEXT PRIMARY KEY);\nALTER TABLE transactions ADD COLUMN colour TEXT;\n"}

@@ -21,12 +21,12 @@ from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_trio.storage.conformance.driver import NOON, submit_batch
-from mmo_trio.storage.conformance.inputs import brand, creation, reference, succeeded
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
 from mmo_trio.storage.sqlite import SqliteStore, connection, migrations, open_sqlite
 from mmo_trio.storage.sqlite.batches import ROWS_PER_STATEMENT
 from mmo_trio.storage.sqlite.writer import SqliteWriter
+from tests.conformance.driver import NOON, submit_batch
+from tests.conformance.inputs import brand, creation, reference, succeeded
 from tests.support.time_limits import HANGS_AFTER_S
 
 

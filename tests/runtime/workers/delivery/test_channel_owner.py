@@ -19,13 +19,13 @@ from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.resilience.ownership import LEASE_DURATION, RELEASE_AGAIN_AFTER, RELEASE_COOLDOWN
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
-from mmo_trio.storage.conformance.inputs import reference
 from mmo_trio.storage.interface.store import ChannelOwnership, OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.delivery.channel_owner import CLAIMED_PER_BRAND_MAX, SCAN_INTERVAL_S, TAKES_AT_ONCE_AFTER
+from tests.conformance.inputs import reference
 from tests.support.callback_nodes import Node, Receiver, TrioClock, recorded_outcomes, running_nodes
 
 DELIVERED = DeliveryOutcome.DELIVERED

@@ -14,9 +14,9 @@ from attrs import Factory, define
 from trio.testing import MockClock
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.storage.conformance.inputs import reference
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.memory.store import MemoryState, MemoryStore
+from tests.conformance.inputs import reference
 from tests.support.callback_nodes import Node, Receiver, recorded_outcomes, running_nodes
 
 pytestmark = pytest.mark.long

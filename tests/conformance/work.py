@@ -1,0 +1,400 @@
+"""Checks of the admin API: what the gateway's staff read and change."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from attrs import evolve
+
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CallbackConcluded,
+    CorrectTimes,
+    Input,
+    StopPayment,
+    UnmatchedNotified,
+)
+from mmo_sansio.messages.queries import ListRecords
+from mmo_sansio.messages.replies import Applied, Ignored, Rejected, Reply
+from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
+from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, MonotonicInstant, Span, earlier, later
+from mmo_sansio.values.model import BrandLimits, Limits, Operation, Stage, Status, Type
+from mmo_sansio.values.money import Money
+from mmo_trio.storage.interface.admin_types import (
+    AuditEvent,
+    AuditKey,
+    BrandHold,
+    BrandUsage,
+    ConsoleSession,
+    ConsoleUser,
+    CountDimension,
+    CountQuery,
+    PaymentCount,
+    PaymentFilter,
+    PaymentPage,
+    Role,
+    SecondFactor,
+    SignInAttempt,
+)
+from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
+from mmo_trio.storage.shared.payment_index import position_of
+from tests.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
+from tests.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
+
+AUDIT_KEY = AuditKey("k1", bytes(32))
+ADA = ConsoleUser("ada", Role.ADMIN, "$hash", NOON)
+FAILED_ATTEMPT = DeliveryAttempt(DeliveryOutcome.NON_2XX, "https://merchant.example/results", 500, 12)
+
+
+async def check_clock_records(open_store: OpenStore) -> None:
+    """Each start of a machine has one record of the clocks; a new machine continues from the latest (S3)."""
+    first = ClockRecord("boot-1", MonotonicInstant(5), NOON, NOON)
+    second = ClockRecord("", MonotonicInstant(1), NOON, NOON)
+    async with open_store() as store:
+        assert await store.clock_record("boot-1") is None
+        await store.save_clock_record(first)
+        await store.save_clock_record(evolve(first, monotonic=MonotonicInstant(9), served_until=after_noon(3)))
+        await store.save_clock_record(evolve(second, time=after_noon(1)))
+    async with open_store() as store:
+        found = await store.clock_record("boot-1")
+        assert found is not None
+        assert found.record == evolve(first, monotonic=MonotonicInstant(9), served_until=after_noon(3))
+        assert found.age is None or 0 <= found.age < HOUR
+        latest = await store.clock_record("boot-2")
+        assert latest is not None
+        assert latest.record == evolve(second, time=after_noon(1))
+        await store.save_clock_record(evolve(second, time=after_noon(31 * DAY)))
+        gone = await store.clock_record("boot-1")
+        assert gone is not None
+        assert gone.record.boot_id == ""
+
+
+async def check_corrected_times(open_store: OpenStore) -> None:
+    """A payment of a wrong clock, and its wake, are found at their corrected times after a restart (S3)."""
+    ahead = Span(4 * DAY)
+    async with open_store() as store:
+        await submit_batch(store, (creation(1), after_noon(ahead)), (creation(2), NOON))
+        replies = await submit_batch(store, (CorrectTimes(reference(1), "ada"), after_noon(5)))
+    async with open_store() as store:
+        stored = await store.transaction(reference(1))
+        assert stored is not None
+        assert replies == [Applied(stored)]
+        assert stored.order.created_at == after_noon(5)
+        listed = await store.list_records(ListRecords("acme", NOON, after_noon(9)))
+        assert len(listed.objects) == 2
+        assert listed.objects[1] == transaction_object(stored)
+        assert await store.due(stored.order.expires_at, limit=9) == [reference(2), reference(1)]
+        assert [line.input_name for line in await store.admin.timeline(reference(1))] == [
+            "CreatePayment",
+            "CorrectTimes",
+        ]
+
+
+async def check_what_is_held_is_released(open_store: OpenStore) -> None:
+    """A window of records that a wrong clock let be served holds nothing back once it is released (R7)."""
+    async with open_store() as store:
+        assert await store.held_until() == 0
+        await store.save_clock_record(ClockRecord("boot", MonotonicInstant(1), NOON, NOON, after_noon(DAY)))
+        assert await store.held_until() == after_noon(DAY)
+        await store.release_held(after_noon(2))
+    async with open_store() as store:
+        assert await store.held_until() == after_noon(2)
+        await store.release_held(after_noon(3))
+        assert await store.held_until() == after_noon(2)
+
+
+async def check_audit_log(open_store: OpenStore) -> None:
+    """Rows are numbered without gaps, each follows the one before, and the head says where they end."""
+    async with open_store() as store:
+        assert (await store.admin.audit_head()).number == 0
+        for number in range(1, 6):
+            about = f"payment:{number % 2}"
+            event = AuditEvent(after_noon(number), "operator:ada", "looked", about)
+            row = await store.admin.append_audit(event, AUDIT_KEY)
+            assert row.number == number
+    async with open_store() as store:
+        rows = await store.admin.audit_after(0, limit=10)
+        chain = AuditChainVerifier([AUDIT_KEY])
+        assert chain.verify(rows) is None
+        assert chain.verify_end(await store.admin.audit_head()) is None
+        newest = await store.admin.audit(limit=2)
+        assert [row.number for row in newest] == [5, 4]
+        assert [row.number for row in await store.admin.audit(before=4, limit=2)] == [3, 2]
+        assert [row.number for row in await store.admin.audit(about="payment:0")] == [4, 2]
+        assert [row.number for row in await store.admin.audit_after(3, limit=1)] == [4]
+
+
+async def check_sealed_audit_keys(open_store: OpenStore) -> None:
+    """Sealed audit keys are kept by their ids, and replaced."""
+    async with open_store() as store:
+        assert await store.admin.sealed_audit_keys() == {}
+        for id, sealed in (("one", b"1"), ("two", b"2"), ("one", b"\x00")):
+            await store.admin.save_audit_key(id, sealed)
+    async with open_store() as store:
+        assert await store.admin.sealed_audit_keys() == {"one": b"\x00", "two": b"2"}
+
+
+async def check_users_and_sessions(open_store: OpenStore) -> None:
+    """A name is unique; a session shows its user as it is now, and ends when the user is replaced."""
+    async with open_store() as store:
+        admin = store.admin
+        assert await admin.add_user(ADA)
+        assert not await admin.add_user(evolve(ADA, role=Role.VIEWER))
+        assert await admin.add_user(evolve(ADA, name="bob"))
+        old = ConsoleSession(b"1", "ada", NOON, NOON)
+        new = ConsoleSession(b"2", "ada", after_noon(9), after_noon(9))
+        await admin.begin_session(old, expire_before=NOON)
+        assert await admin.session(b"1") == (old, ADA)
+        await admin.begin_session(new, expire_before=after_noon(1))
+        assert await admin.session(b"1") is None
+        await admin.touch_session(b"2", after_noon(20))
+    async with open_store() as store:
+        admin = store.admin
+        assert [each.name for each in await admin.users()] == ["ada", "bob"]
+        assert await admin.session(b"2") == (evolve(new, seen_at=after_noon(20)), ADA)
+        disabled = evolve(ADA, disabled_at=after_noon(30))
+        assert await admin.replace_user(disabled)
+        assert not await admin.replace_user(evolve(ADA, name="eve"))
+        assert await admin.user("ada") == disabled
+        assert await admin.user("eve") is None
+        assert await admin.session(b"2") is None
+        await admin.end_session(b"2")
+
+
+async def check_sign_in_attempts(open_store: OpenStore) -> None:
+    """Attempts are found by name or network, whatever the name, until they are forgotten or too old."""
+    first, elsewhere, later, other = (
+        SignInAttempt(name, network, after_noon(at))
+        for at, (name, network) in enumerate([("ada", "N"), ("ada", "M"), ("ada", "N"), ("'ü%", "N")])
+    )
+    async with open_store() as store:
+        for attempt in (elsewhere, other, first, later):
+            await store.admin.record_sign_in_attempt(attempt, expire_before=NOON)
+    async with open_store() as store:
+        admin = store.admin
+        assert list(await admin.sign_in_attempts("ada", "N", since=NOON)) == [first, elsewhere, later, other]
+        assert list(await admin.sign_in_attempts("ada", "X", since=later.at)) == [later]
+        assert list(await admin.sign_in_attempts("'ü%", "X", since=NOON)) == [other]
+        await admin.forget_sign_in_attempts("ada", "N")
+        assert list(await admin.sign_in_attempts("ada", "N", since=NOON)) == [elsewhere, other]
+        await admin.record_sign_in_attempt(first, expire_before=after_noon(2))
+        assert list(await admin.sign_in_attempts("ada", "N", since=NOON)) == [first, other]
+
+
+async def check_second_factors(open_store: OpenStore) -> None:
+    """A secret counts once it is confirmed; a step of time and a recovery code are accepted once, and a removal or a
+    confirmation ends the user's other sessions."""
+    async with open_store() as store:
+        admin = store.admin
+        await admin.add_user(ADA)
+        for digest in (b"1", b"2"):
+            await admin.begin_session(ConsoleSession(digest, "ada", NOON, NOON), expire_before=NOON)
+        assert await admin.second_factor("ada") is None
+        await admin.begin_enrolment("ada", b"first")
+        await admin.begin_enrolment("ada", b"second")
+        assert await admin.second_factor("ada") == SecondFactor("ada", pending=b"second")
+        assert not await admin.use_time_step("ada", 99)
+        confirm = partial(admin.confirm_second_factor, "ada", step=7, at=NOON, codes=[b"b", b"a"], session=b"2")
+        assert not await confirm(b"first")
+        assert await confirm(b"second")
+        assert not await confirm(b"second")
+        assert (await admin.session(b"1"), await admin.session(b"2") is None) == (None, False)
+    async with open_store() as store:
+        admin = store.admin
+        await admin.begin_enrolment("ada", b"third")
+        active = SecondFactor("ada", b"second", NOON, 7, b"third", 2)
+        assert await admin.second_factor("ada") == active
+        assert [await admin.use_time_step("ada", step) for step in (7, 6, 8, 8)] == [False, False, True, False]
+        assert [await admin.use_recovery_code("ada", each) for each in (b"a", b"a", b"c")] == [True, False, False]
+        assert not await admin.use_recovery_code("bob", b"b")
+        await admin.reseal_second_factor("ada", b"second", b"fourth")
+        await admin.reseal_second_factor("ada", b"third", b"fifth")
+        expected = evolve(active, sealed=b"fourth", pending=b"fifth", last_step=8, recovery_codes=1)
+        assert list(await admin.second_factors()) == [expected]
+        await admin.replace_recovery_codes("ada", [b"d", b"e", b"f"])
+        assert await admin.second_factor("ada") == evolve(expected, recovery_codes=3)
+        assert await admin.remove_second_factor("ada", session=b"2")
+        assert await admin.session(b"2") is not None
+        assert not await admin.remove_second_factor("ada")
+        assert await admin.session(b"2") is None
+        assert not await admin.use_recovery_code("ada", b"d")
+        assert await admin.second_factor("ada") is None
+
+
+async def check_payment_search(open_store: OpenStore) -> None:
+    """Payments are found by any reference or number, brand, method and status, by pages, the newest first."""
+    async with open_store() as store:
+        await create_payments(store, range(5))
+        await submit_batch(store, (creation(5, brand_id="globex", operation=Operation.DIRECT_TAXPAYOUT), after_noon(5)))
+        await submit_batch(store, (BeginSubmission(reference(2)), after_noon(6)), (succeeded(2), after_noon(7)))
+        admin = store.admin
+        assert _numbers(await admin.search_payments(reference(3).lower())) == [3]
+        assert _numbers(await admin.search_payments("order/1 ü")) == [1]
+        assert _numbers(await admin.search_payments("P2")) == [2]
+        assert _numbers(await admin.search_payments("nobody\x00")) == []
+        assert _numbers(await admin.search_payments("254700000000")) == []
+        every = await admin.search_payments("254700000000", msisdns=["254700000000"])
+        assert _numbers(every) == [4, 3, 2, 1, 0]
+        assert every.next_position is None
+        page = await admin.search_payments("254700000000", msisdns=["254700000000"], limit=3)
+        assert _numbers(page) == [4, 3, 2]
+        rest = await admin.search_payments("254700000000", msisdns=["254700000000"], before=page.next_position, limit=3)
+        assert _numbers(rest) == [1, 0]
+        assert _numbers(await admin.list_payments(PaymentFilter())) == [5, 4, 3, 2, 1, 0]
+        first = await admin.list_payments(PaymentFilter(brand="acme", limit=2))
+        assert _numbers(first) == [4, 3]
+        then = await admin.list_payments(PaymentFilter(brand="acme", before=first.next_position, limit=9))
+        assert _numbers(then) == [2, 1, 0]
+        assert _numbers(await admin.list_payments(PaymentFilter(status=Status.SUCCESS))) == [2]
+        assert _numbers(await admin.list_payments(PaymentFilter(method="Mobile_KE"))) == []
+        pending = PaymentFilter(brand="acme", status=Status.PENDING, limit=1)
+        assert _numbers(await admin.list_payments(pending)) == [4]
+
+
+async def check_work_lists(open_store: OpenStore) -> None:
+    """Unknown outcomes, suspense and failed callbacks are listed by pages."""
+    async with open_store() as store:
+        admin = store.admin
+        begun = [(BeginSubmission(reference(n)), after_noon(10 + n)) for n in (0, 1, 3)]
+        await submit_batch(store, *((creation(n), after_noon(n)) for n in range(4)), *begun)
+        stuck = await admin.stuck_transactions(after_noon(STUCK_AFTER + 11), limit=1)
+        assert [each.reference for each in stuck] == [reference(0)]
+        place = await admin.list_payments(PaymentFilter(limit=4))
+        oldest = place.transactions[-1]
+        assert oldest.reference == reference(0)
+        then = await admin.stuck_transactions(after_noon(STUCK_AFTER + 98), after=position_of(oldest), limit=9)
+        assert [each.reference for each in then] == [reference(1), reference(3)]
+        await submit_batch(store, (succeeded(0), after_noon(20)), (succeeded(1), after_noon(21)))
+        open_breaker = BreakerSnapshot(state=BreakerState.OPEN, open_until=MonotonicInstant(NOON + 99))
+        first = CallbackConcluded(reference(0), FAILED_ATTEMPT, breaker=open_breaker)
+        second = CallbackConcluded(reference(1), DELIVERED)
+        await submit_batch(store, (first, after_noon(22)))
+        await submit_batch(store, (second, after_noon(23)))
+        [(id, failed)] = await admin.failed_callbacks()
+        assert failed.attempt == FAILED_ATTEMPT
+        assert not await admin.failed_callbacks(before=id)
+        assert not await admin.failed_callbacks(brand="globex")
+        [change] = await admin.breaker_changes(brand="acme")
+        assert (change.at, change.state) == (NOON + 22, BreakerState.OPEN.value)
+        await submit_batch(store, (succeeded(1), after_noon(30)))
+        await submit_batch(store, (UnmatchedNotified("sandbox", "?"), after_noon(31)))
+        unmatched, repeated = await admin.suspense_entries()
+        assert unmatched.gateway_reference is None
+        assert list(await admin.suspense_of_payment(reference(1))) == [repeated]
+        assert list(await admin.suspense_entries(before=unmatched.id)) == [repeated]
+        assert await store.admin.close_suspense(repeated.id, by="ada", note="seen", now=after_noon(40))
+        assert list(await admin.suspense_entries()) == [unmatched]
+        assert len(await admin.suspense_entries(with_closed=True)) == 2
+
+
+async def check_payment_counts(open_store: OpenStore) -> None:
+    """Payments are counted when they are created and when they end, with their latency."""
+    hour = earlier(NOON, Span(NOON % HOUR))
+    async with open_store() as store:
+        await submit_batch(
+            store,
+            (creation(0), hour),
+            (creation(1), later(hour, Span(1))),
+            (creation(2, brand_id="globex"), later(hour, Span(2))),
+        )
+        await submit_batch(store, (BeginSubmission(reference(0)), later(hour, Span(SECOND))))
+        await submit_batch(store, (BeginSubmission(reference(1)), later(hour, Span(SECOND))))
+        await submit_batch(store, (succeeded(0), later(hour, Span(4 * SECOND))))
+        await submit_batch(store, (creation(3), later(hour, Span(HOUR))), (succeeded(1), later(hour, Span(HOUR + 1))))
+        admin, both = store.admin, CountQuery(HOUR, hour, later(hour, Span(2 * HOUR)))
+        assert set(await admin.count_payments(both, by=CountDimension.BRAND)) == {
+            PaymentCount("acme", Status.PENDING, 0, 3),
+            PaymentCount("acme", Status.SUCCESS, 5, 1),
+            PaymentCount("acme", Status.SUCCESS, 3600, 1),
+            PaymentCount("globex", Status.PENDING, 0, 1),
+        }
+        first = CountQuery(HOUR, hour, later(hour, HOUR), only=(CountDimension.BRAND, "acme"))
+        assert set(await admin.count_payments(first, by=None)) == {
+            PaymentCount(str(hour), Status.PENDING, 0, 2),
+            PaymentCount(str(hour), Status.SUCCESS, 5, 1),
+        }
+        [methods, *_] = await admin.count_payments(both, by=CountDimension.METHOD)
+        assert methods.key == "mobile_ke"
+
+
+def _numbers(found: PaymentPage) -> list[int]:
+    return [int(each.reference[4:]) for each in found.transactions]
+
+
+async def check_brand_holds(open_store: OpenStore) -> None:
+    """A brand stays on hold until it is released; meanwhile its payments fail when their submission would begin, and
+    other brands' are submitted."""
+    hold = BrandHold("acme", NOON, "ada")
+
+    def begin(number: int) -> tuple[Input, Instant]:
+        return BeginSubmission(reference(number)), after_noon(number)
+
+    async with open_store() as store:
+        await submit_batch(store, *((creation(number), after_noon(number)) for number in (1, 2, 3)))
+        await submit_batch(store, (creation(4, brand_id="globex"), after_noon(4)), begin(1))
+        assert await store.admin.hold_brand(hold)
+        assert not await store.admin.hold_brand(evolve(hold, held_by="bob"))
+        held, other, stopped, submitted = await submit_batch(
+            store,
+            begin(2),
+            begin(4),
+            (StopPayment(reference(3), "ada"), after_noon(30)),
+            (StopPayment(reference(1), "ada"), after_noon(31)),
+        )
+        stages = [each.transaction.progress.stage for each in (held, other, stopped) if isinstance(each, Applied)]
+        assert stages == [Stage.FAILED, Stage.SUBMITTING, Stage.FAILED]
+        assert isinstance(submitted, Ignored)
+    async with open_store() as store:
+        assert list(await store.admin.brand_holds()) == [hold]
+        assert await store.admin.release_brand("acme")
+        assert not await store.admin.release_brand("acme")
+        assert not await store.admin.brand_holds()
+        await submit_batch(store, (creation(5), after_noon(40)))
+        (released,) = await submit_batch(store, begin(5))
+        assert isinstance(released, Applied)
+        assert released.transaction.progress.stage is Stage.SUBMITTING
+
+
+async def check_brand_limits(open_store: OpenStore) -> None:
+    """Counters of a brand with limits survive a restart, in one batch and over several; a failure gives back what the
+    payment added, and a new day begins at 0."""
+
+    def create(number: int, at: Instant, operation: Operation = Operation.DIRECT_PAYOUT) -> tuple[Input, Instant]:
+        given = creation(number, operation=operation)
+        limits = {"KES": Limits(Money(1_000, "KES"), Money(15_000_000, "KES"), {Type.PAYOUT: Money(300_000, "KES")})}
+        method = evolve(given.brand.methods[0], limits=limits)
+        return evolve(given, brand=evolve(given.brand, methods=(method,), limits=BrandLimits(None, None, 3))), at
+
+    def problem(reply: Reply) -> str | None:
+        return reply.problem.segment if isinstance(reply, Rejected) else None
+
+    async with open_store() as store:
+        first = await submit_batch(store, create(1, NOON), create(2, after_noon(1)), create(3, after_noon(2)))
+        assert [problem(each) for each in first] == [None, None, "brand_daily_limit"]
+        assert await store.transaction(reference(3)) is None
+        (payin,) = await submit_batch(store, create(4, after_noon(3), Operation.DIRECT_PAYIN))
+        assert problem(payin) is None
+    async with open_store() as store:
+        (full,) = await submit_batch(store, create(5, after_noon(4), Operation.DIRECT_PAYIN))
+        assert problem(full) == "brand_pending_limit"
+        _, _, _, again = await submit_batch(
+            store,
+            (BeginSubmission(reference(1)), after_noon(5)),
+            (failed(1), after_noon(6)),
+            (StopPayment(reference(4), "ada"), after_noon(7)),
+            create(6, after_noon(8)),
+        )
+        assert problem(again) is None
+    async with open_store() as store:
+        (sum_reached,) = await submit_batch(store, create(7, after_noon(9)))
+        assert problem(sum_reached) == "brand_daily_limit"
+        (tomorrow,) = await submit_batch(store, create(8, after_noon(DAY)))
+        assert problem(tomorrow) is None
+        assert sorted(await store.admin.brand_usage()) == [
+            BrandUsage("acme", "payout mobile_ke KE KES", after_noon(DAY) // DAY, 150_000),
+            BrandUsage("acme", "pending", 0, 3),
+        ]

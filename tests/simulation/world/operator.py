@@ -1,0 +1,231 @@
+"""Puts the simulator of an operator into a simulated world, with an account of the gateway's, and lets its messages
+meet with misfortune."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from attrs import Factory, define
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.interface import ExchangeFailed
+from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_trio.http.client.client import HttpClient
+from mmo_trio.simulators.base import (
+    ANY_OPERATION,
+    DroppedConnection,
+    EndAfter,
+    EndWith,
+    Fault,
+    PlannedFault,
+    Simulator,
+    json_response,
+)
+from mmo_trio.simulators.forwarding import ForwardingSimulator
+from mmo_trio.simulators.server import serve_simulator
+from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
+from tests.simulation.world.operator_kinds import OperatorKind, is_unauthorized
+from tests.simulation.world.party import WorldParty
+from tests.simulation.world.process import SimulatedProcess
+from tests.simulation.world.schedule import WorldSchedule
+from tests.simulation.world.trace import SimulationTrace
+
+OPERATOR_PORT: Final = 443
+
+
+@define
+class OperatorWeather:
+    """Says how often each misfortune happens at an operator at present; all are shares of 1."""
+
+    notification_lost: float = 0.0
+    notification_late: float = 0.0
+    notification_repeated: float = 0.0
+    notification_contradicts: float = 0.0
+    """Another result is notified before the true one."""
+    request_lost: float = 0.0
+    """The connection is closed before anything is done."""
+    answer_lost: float = 0.0
+    """The request is carried out, and the connection closed."""
+    unavailable: float = 0.0
+    """The answer is 503, and nothing is done."""
+    rate_limited: float = 0.0
+    """The answer is 429, and nothing is done."""
+
+
+class PaymentEnding(Enum):
+    """Says how a payment ends that its operator has accepted."""
+
+    AT_ONCE = "at once"
+    """It succeeds within seconds, unless there is no money."""
+    REFUSED = "refused"
+    """The other party declines."""
+    LATE = "late"
+    """It succeeds only after some minutes."""
+    NEVER = "never"
+    """The operator never tells a result."""
+
+
+ENDINGS: Final[Mapping[PaymentEnding, float]] = MappingProxyType(
+    {PaymentEnding.AT_ONCE: 0.795, PaymentEnding.REFUSED: 0.12, PaymentEnding.LATE: 0.08, PaymentEnding.NEVER: 0.005}
+)
+"""The share of each. A payment that never ends is polled some eighty times in three days, so one of them costs as much
+time as ten others: few worlds need more than one."""
+LATE_MAX_S: Final = 3_000.0
+NOTIFIED_WITHIN_S: Final = 0.5
+"""How long a notification takes to leave, where nothing is wrong: two about one receipt may meet, at two gateways."""
+
+
+@define(eq=False)
+class WorldOperator:
+    """Runs one operator. It is never killed: its book is the truth about the money."""
+
+    name: str
+    kind: OperatorKind
+    simulator: Simulator
+    party: WorldParty
+    now: Callable[[], Instant]
+    """Returns the world's time, by which operators go."""
+    random: Random
+    trace: SimulationTrace
+    schedule: WorldSchedule
+    weather: OperatorWeather = Factory(OperatorWeather)
+    submissions: Counter[str] = Factory(Counter)
+    """How many submissions of each payment have arrived, by the operator's name of it, whatever was answered."""
+    denials: Counter[str] = Factory(Counter)
+    """How often the operator has said that it does not know a payment, by its own name of it."""
+    endings: dict[str, PaymentEnding] = Factory(dict)
+    """How each payment ends, by the operator's name of it."""
+    notified: list[HttpRequest] = Factory(list)
+    """The notifications that were accepted, from which forgers and faulty networks repeat."""
+
+    async def run(self, process: SimulatedProcess) -> None:
+        """Serve until cancelled."""
+        client = self.party.http_client()
+        await serve_simulator(
+            _MisfortunateSimulator(self.simulator, self),
+            [self.party.listen(OPERATOR_PORT)],
+            send_callback=partial(self._notify, client),
+            now=self.now,
+        )
+
+    def misfortune(self, request: HttpRequest) -> HttpResponse | DroppedConnection | None:
+        """Return what a request meets with instead of the operator; None when it arrives."""
+        chance, weather = self.random.random(), self.weather
+        for share, name, reaction in (
+            (weather.request_lost, "request_lost", DroppedConnection()),
+            (weather.unavailable, "operator_unavailable", json_response(503, {})),
+            (weather.rate_limited, "operator_rate_limited", json_response(429, {})),
+        ):
+            if chance < share:
+                self.trace.add(name, self.name, request.method)
+                return reaction
+            chance -= share
+        return None
+
+    def observe(self, request: HttpRequest, response: HttpResponse | DroppedConnection) -> None:
+        """Count submissions that have arrived, and answers that a payment is not known."""
+        submitted, denied = self.kind.submission(request), self.kind.denial(request, response)
+        if submitted is not None and not is_unauthorized(response):
+            self.submissions[submitted] += 1
+        if denied is not None:
+            self.denials[denied] += 1
+
+    def plan_ending(self, request: HttpRequest) -> None:
+        """Decide how the payment ends that a request submits."""
+        name = self.kind.submission(request)
+        if name is None:
+            return
+        if name not in self.endings:
+            (self.endings[name],) = self.random.choices(list(ENDINGS), list(ENDINGS.values()))
+            self.trace.add(f"payment_ends {self.endings[name].value}", self.name)
+        faults: list[Fault] = []
+        match self.endings[name]:
+            case PaymentEnding.REFUSED:
+                faults = [EndWith(self.kind.refusal)]
+            case PaymentEnding.LATE:
+                faults = [EndAfter(Span(round(self.random.uniform(60.0, LATE_MAX_S) * SECOND)))]
+            case PaymentEnding.NEVER:
+                faults = [EndAfter(None)]
+            case PaymentEnding.AT_ONCE:
+                pass
+        self.simulator.faults.plan(PlannedFault(ANY_OPERATION, each) for each in faults)
+
+    def loses_answer(self) -> bool:
+        """Return whether the answer to a request that was carried out is lost."""
+        lost = self.random.random() < self.weather.answer_lost
+        if lost:
+            self.trace.add("answer_lost", self.name)
+        return lost
+
+    async def forge(self, reference: str, *, is_success: bool) -> None:
+        """Send what somebody might who knows the address for notifications: a result of this payment that the operator
+        has not reported, in the form of its latest notification. Nothing is sent before there was one."""
+        if not self.notified:
+            return
+        forged = self.kind.with_result(self.notified[-1], is_success, reference)
+        if forged is None:
+            return
+        self.trace.add("notification_forged", self.name, reference, is_success)
+        try:
+            await self._call(self.party.http_client(), forged)
+        except ExchangeFailed:
+            self.trace.add("forgery_lost", self.name)
+
+    async def _call(self, client: HttpClient, request: HttpRequest) -> HttpResponse:
+        with self.schedule.activity():
+            return await client.call_provider(request)
+
+    async def _notify(self, client: HttpClient, request: HttpRequest) -> HttpResponse:
+        """Send a notification as the weather lets it through. Raises ExchangeFailed."""
+        weather, chance = self.weather, self.random.random()
+        if chance < weather.notification_lost:
+            self.trace.add("notification_lost", self.name)
+            raise ExchangeFailed("It was lost.", may_have_arrived=False)
+        await self.schedule.sleep(self.random.uniform(0.0, NOTIFIED_WITHIN_S))
+        if self.random.random() < weather.notification_late:
+            delay_s = self.random.choice((5, 60, 1_800, 40_000))
+            self.trace.add("notification_late", self.name, delay_s)
+            await self.schedule.sleep(delay_s)
+        if self.random.random() < weather.notification_contradicts:
+            contradicting = self.kind.with_result(request, self.random.random() < 0.5, None)
+            if contradicting is not None:
+                self.trace.add("notification_contradicts", self.name)
+                await self._call(client, contradicting)
+                await self.schedule.sleep(self.random.choice((0, 1, 600)))
+        response = await self._call(client, request)
+        self.trace.add("notified", self.name, response.status)
+        if self.random.random() < weather.notification_repeated:
+            self.trace.add("notification_repeated", self.name)
+            await self.schedule.sleep(self.random.choice((0, 1, 600)))
+            response = await self._call(client, request)
+        self.notified.append(request)
+        return response
+
+
+@define(eq=False)
+class _MisfortunateSimulator(ForwardingSimulator):
+    """Is the simulator as the network in front of it lets it appear."""
+
+    operator: WorldOperator
+
+    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+        met = self.operator.misfortune(request)
+        if met is not None:
+            return met
+        self.operator.plan_ending(request)
+        response = super().handle_request(request, now=now)
+        self.operator.simulator.faults.plan(())
+        self.operator.observe(request, response)
+        return DroppedConnection() if self.operator.loses_answer() else response
+
+    def next_due_at(self) -> Instant | None:
+        due_at = super().next_due_at()
+        if due_at is not None:
+            self.operator.schedule.expect((due_at - TRUE_TIME_AT_START) / SECOND)
+        return due_at

@@ -1,0 +1,283 @@
+"""Runs the world of one seed: gateways over one store, operators, merchants, a network between them, and the faults of
+a plan, each in its time. What came of it is left for judges, who see what the outside saw and what the books say."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from random import Random
+from typing import Final
+
+import trio
+from attrs import Factory, define, field
+
+from mmo_sansio.merchant import RecordsWindow, TransactionNotFound
+from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, earlier, to_datetime
+from mmo_trio.service.components import Components
+from mmo_trio.settings.service import ServiceConfig
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
+from mmo_trio.storage.memory.store import open_memory
+from tests.simulation.network.machines import SimulatedMachine, SimulatedNetwork
+from tests.simulation.world.books import WorldBooks, read_books
+from tests.simulation.world.commits import WorldCommits
+from tests.simulation.world.faults import FaultPeriod, FaultRunner
+from tests.simulation.world.files import GATEWAY_HOST, merchant_name, world_config, world_directory
+from tests.simulation.world.gateway import WorldGateway, WorldLife, run_gateway
+from tests.simulation.world.merchant import WorldMerchant
+from tests.simulation.world.operator import WorldOperator
+from tests.simulation.world.operator_kinds import OperatorKind, operator_host, operator_kinds, prepare_operators
+from tests.simulation.world.party import WorldParty
+from tests.simulation.world.plan import PromptsConfirmed, WorldPlan
+from tests.simulation.world.process import SimulatedProcess
+from tests.simulation.world.run import Simulation, run_simulated
+from tests.simulation.world.schedule import WorldSchedule
+from tests.simulation.world.staff import WorldStaff
+from tests.simulation.world.store import WorldStore
+from tests.simulation.world.trace import SimulationTrace, logs_in_trace
+
+DRAIN_S: Final = 120.0
+"""Seconds that the gateways have to end at last."""
+ASKED_AT_END: Final = 10
+"""How often a merchant asks about a payment at the end until it is answered."""
+ASKED_AGAIN_AFTER_S: Final = 60.0
+LOOKED_UP_EVERY: Final = 4
+"""A merchant looks up one in so many of the payments that its list at the end contains."""
+RESTART_AFTER_S: Final = 1.0
+"""Seconds until a process that has ended is followed by the next one."""
+RESTART_AFTER_MAX_S: Final = 60.0
+"""Seconds until the next one at most, as the time doubles with each process that could not start."""
+READ_MEANWHILE_SHARE: Final = 0.15
+"""The share of payments while whose creation records are read."""
+READ_MEANWHILE_AFTER_S: Final = (0.02, 0.1, 5.0)
+READINGS: Final = 3
+"""How often each merchant reads records while payments are made."""
+
+
+@define(eq=False)
+class SimulatedWorld:
+    """Holds the parties of one plan while they live, and what is left of them."""
+
+    plan: WorldPlan
+    simulation: Simulation
+    trace: SimulationTrace = Factory(SimulationTrace)
+    network: SimulatedNetwork = field(init=False)
+    schedule: WorldSchedule = field(init=False)
+    store: WorldStore = field(init=False)
+    machines: list[SimulatedMachine] = Factory(list)
+    gateways: list[WorldGateway] = Factory(list)
+    merchants: list[WorldMerchant] = Factory(list)
+    operators: dict[str, WorldOperator] = Factory(dict)
+    staff: WorldStaff = field(init=False)
+    kinds: Mapping[str, OperatorKind] = field(init=False)
+    commits: WorldCommits = field(init=False)
+    periods: list[FaultPeriod] = Factory(list)
+    """Every fault that has occurred."""
+    left: list[str] = Factory(list)
+    """Sentences about what gateways had not finished when everything was quiet."""
+    is_over: bool = False
+    """Whether no gateway is started any more."""
+    books: WorldBooks | None = None
+    """The gateway's books at the end."""
+
+    def __attrs_post_init__(self) -> None:
+        simulation = self.simulation
+        self.kinds = operator_kinds(self.plan.prompts_confirmed)
+        self.network = SimulatedNetwork(simulation.clock, simulation.choices.of("network"), self._record)
+        self.commits = WorldCommits(self.trace)
+        self.store = WorldStore(self.plan.is_store_shared, simulation.choices.of("store"), self.trace, self.commits)
+        self.schedule = WorldSchedule(self.trace, self.has_traffic, self.store.next_work_at, self.plan.rest_step_s)
+
+    def now(self) -> Instant:
+        """Return the world's true time."""
+        return self.simulation.clock.true_time()
+
+    def has_traffic(self) -> bool:
+        """Return whether any connection is open, or a gateway has yet to poll an operator: it pauses between polls of
+        payments that have ended, while no connection need be open."""
+        return any(each.ends for each in self.machines) or any(each.has_waiting_polls for each in self.gateways)
+
+    async def run(self) -> WorldBooks:
+        """Run the plan from its beginning until everything is at rest, and return the gateway's books."""
+        config = world_config([each.method for each in self.kinds.values()])
+        self._build()
+        async with trio.open_nursery() as parties:
+            await parties.start(self.store.run)
+            for operator in self.operators.values():
+                parties.start_soon(operator.party.process.run, operator.run)
+            for merchant in self.merchants:
+                parties.start_soon(merchant.party.process.run, merchant.receive)
+            async with trio.open_nursery() as business:
+                for gateway in self.gateways:
+                    business.start_soon(self._run_processes, config, gateway, business)
+                for number, at_s in enumerate(self.plan.payments):
+                    business.start_soon(self._pay, number, at_s)
+                faults = FaultRunner(self)
+                for fault in self.plan.faults:
+                    business.start_soon(faults.run, fault)
+                for merchant in self.merchants:
+                    business.start_soon(
+                        self._read_records, merchant, self.simulation.choices.of(f"{merchant.brand} reads")
+                    )
+                await self.schedule.sleep_until(self.plan.lasts_s)
+                self.left += self._what_is_left()
+                await self._look_up_all()
+                self.is_over = True
+                for gateway in self.gateways:
+                    if gateway.life is not None:
+                        gateway.life.drain.set()
+                await self.schedule.sleep(DRAIN_S)
+                self.left += self.store.what_is_left()
+                business.cancel_scope.cancel()
+            parties.cancel_scope.cancel()
+        async with open_memory(self.store.memory) as store:
+            self.books = await read_books(store, [each.brand for each in self.merchants])
+        return self.books
+
+    def _what_is_left(self) -> Iterator[str]:
+        """Yield sentences about what gateways have not finished."""
+        for gateway in self.gateways:
+            if gateway.life is None or gateway.life.components is None:
+                yield f"{gateway.machine.name} does not serve"
+                continue
+            name, workers = gateway.machine.name, gateway.life.components.workers
+            if gateway.machine.ends:
+                yield f"{name} has {len(gateway.machine.ends)} open connections"
+            if workers.callbacks.claimed() or workers.qr_codes.claimed():
+                yield f"{name} has deliveries that have not ended"
+            statistics = workers.providers.statistics()
+            if statistics.active or statistics.waiting:
+                yield f"{name} has conversations with operators that have not ended"
+
+    def _build(self) -> None:
+        names, choices = self.network.names, self.simulation.choices
+        for number in range(self.plan.gateways):
+            self.gateways.append(WorldGateway(self._machine(f"gateway-{number}", f"41.0.0.{number + 1}")))
+        names.set_addresses(GATEWAY_HOST, [each.machine.addresses[0] for each in self.gateways])
+        for number, (name, kind) in enumerate(self.kinds.items(), start=1):
+            party = self._party(name, f"41.0.1.{number}", operator_host(name))
+            self.operators[name] = WorldOperator(
+                name, kind, kind.open(), party, self.now, choices.of(name), self.trace, self.schedule
+            )
+        for number in range(self.plan.merchants):
+            name = merchant_name(number)
+            party = self._party(name, f"41.0.2.{number + 1}", f"{name}.example")
+            self.merchants.append(WorldMerchant(number, party, choices.of(name), self.trace, self.schedule))
+        self.staff = WorldStaff(self.gateways, self.operators, self.store.memory, choices.of("staff"), self.trace)
+
+    def _party(self, name: str, address: str, host: str) -> WorldParty:
+        process = SimulatedProcess(name, self._machine(name, address), self.simulation.tasks)
+        self.network.names.set_addresses(host, [address])
+        return WorldParty(host, process, self.simulation.choices.of(f"{name} chooses addresses"))
+
+    def _machine(self, name: str, address: str) -> SimulatedMachine:
+        machine = self.network.add_machine(name, address)
+        self.machines.append(machine)
+        return machine
+
+    def _record(self, event: str, /, **details: object) -> None:
+        """Record what happens in the network."""
+        kind = details.pop("kind", "")
+        self.trace.add(f"{event} {kind}".strip(), *details.values())
+
+    async def _run_processes(self, config: ServiceConfig, gateway: WorldGateway, nursery: trio.Nursery) -> None:
+        """Run one process after the other on this machine."""
+        name, starts, restart_after_s = gateway.machine.name, 0, RESTART_AFTER_S
+        gateway.may_start.set()
+        while True:
+            await gateway.may_start.wait()
+            starts += 1
+            process = SimulatedProcess(f"{name}, process {starts}", gateway.machine, self.simulation.tasks)
+            gateway.life = life = WorldLife(process)
+            self.trace.add("gateway_starts", name)
+            nursery.start_soon(process.run, partial(self._run_process, config, gateway, life))
+            await process.ended.wait()
+            gateway.life = None
+            self.trace.add("gateway_ended", name)
+            if life.components is not None:  # It may have held a lease.
+                self.schedule.stay_awake()
+                restart_after_s = RESTART_AFTER_S
+            if self.is_over:
+                return
+            await self.schedule.sleep(restart_after_s)
+            restart_after_s = min(2 * restart_after_s, RESTART_AFTER_MAX_S)
+
+    async def _run_process(
+        self, config: ServiceConfig, gateway: WorldGateway, life: WorldLife, process: SimulatedProcess
+    ) -> None:
+        """Run a gateway. One that cannot start because of its store ends, and is started again like any other."""
+
+        def serve(components: Components) -> None:
+            life.components = components
+            self.trace.add("gateway_serves", gateway.machine.name)
+
+        try:
+            await run_gateway(config, process, self.store.open, drain=life.drain, commits=self.commits, on_ready=serve)
+        except* (StoreUnavailable, StoreUnusable):
+            if life.components is not None:
+                raise  # Once it serves, no failure of its store may end it.
+            self.trace.add("gateway_cannot_start", gateway.machine.name)
+
+    async def _pay(self, number: int, at_s: float) -> None:
+        await self.schedule.sleep_until(at_s)
+        merchant = self.merchants[number % len(self.merchants)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read_meanwhile, merchant, self.simulation.choices.of(f"{number} is read"))
+            kinds = list(self.kinds.values())
+            if self.plan.prompts_confirmed is not PromptsConfirmed.NOT:
+                kinds.reverse()  # M-Pesa does business first.
+            method = kinds[number // len(self.merchants) % self.plan.operators].method
+            await merchant.pay(f"order-{number}", method)
+
+    async def _read_meanwhile(self, merchant: WorldMerchant, random: Random) -> None:
+        """Read, for some payments, the latest records while they are created: a window that is over is complete."""
+        if random.random() < READ_MEANWHILE_SHARE:
+            await self.schedule.sleep(random.random() * random.choice(READ_MEANWHILE_AFTER_S))
+            end = self.now()
+            await merchant.records(RecordsWindow(begin=to_datetime(earlier(end, MINUTE)), end=to_datetime(end)))
+
+    async def _read_records(self, merchant: WorldMerchant, random: Random) -> None:
+        """Let a merchant read records of windows that are over, and of the latest hour."""
+        first, last = self.plan.payments[0], self.plan.payments[-1] + 7_200
+        for at_s in sorted(random.uniform(first, last) for _ in range(READINGS)):
+            await self.schedule.sleep_until(at_s)
+            end = self.now()
+            begin = earlier(end, Span(random.choice((1, 24)) * HOUR))
+            await merchant.records(RecordsWindow(begin=to_datetime(begin), end=to_datetime(end)))
+
+    async def _look_up_all(self) -> None:
+        """Let every merchant list everything, and look up what was answered but not listed, and some of the rest."""
+        for merchant in self.merchants:
+            end = self.now()
+            window = RecordsWindow(begin=to_datetime(earlier(end, Span(100 * 24 * HOUR))), end=to_datetime(end))
+            await self._ask(merchant, "all", partial(merchant.records, window))
+            listed = {each.gateway_reference for each in merchant.listed[-1].transactions} if merchant.listed else set()
+            for number, (reference, started) in enumerate(merchant.started.items()):
+                if number % LOOKED_UP_EVERY == 0 or started.gateway_reference not in listed:
+                    await self._ask(merchant, reference, partial(merchant.look_up, started.gateway_reference))
+
+    async def _ask(self, merchant: WorldMerchant, reference: str, ask: Callable[[], Awaitable[object]]) -> None:
+        for _ in range(ASKED_AT_END):
+            try:
+                if await ask() is not None:
+                    return
+            except TransactionNotFound:
+                merchant.lost.append(reference)
+                return
+            await self.schedule.sleep(ASKED_AGAIN_AFTER_S)
+
+
+def run_world(plan: WorldPlan) -> SimulatedWorld:
+    """Run this plan from its beginning to its end, and return what is left of the world.
+
+    Raises whatever ends a gateway that nobody has ended."""
+    world_directory()
+    prepare_operators()
+
+    async def run(simulation: Simulation) -> SimulatedWorld:
+        world = SimulatedWorld(plan, simulation)
+        simulation.clock.rest_until = world.schedule.rest_until
+        with logs_in_trace(world.trace):
+            await world.run()
+        return world
+
+    return run_simulated(run, seed=plan.seed)
