@@ -38,6 +38,11 @@ LONG_ON_POSTGRES = [
     "tests/runtime/contract/test_endurance.py",
     "tests/runtime/contract/test_rest_load.py",
 ]
+HTTP_INDEPENDENT = [
+    *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
+    *("test_api_docs*", "test_deploy*", "test_payment_page*", "test_restored*"),
+]
+"""Tests whose result does not depend on the version of HTTP."""
 STORE_INDEPENDENT = [
     *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
     *("test_both_listeners*", "test_deploy*", "test_metrics*", "test_fuzz*", "test_general*"),
@@ -179,6 +184,15 @@ def contract(session: nox.Session) -> None:
     install(session, "test")
     left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT if IS_SHORT]
     chosen = ("tests/runtime/contract", "--store=postgres", *left_out)
+    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def contract_http2(session: nox.Session) -> None:
+    """Test the merchant API by HTTP/2, in its short form without what does not depend on the version of HTTP."""
+    install(session, "test")
+    left_out = ["-m", "not long", *(f"--ignore-glob=tests/runtime/contract/{each}" for each in HTTP_INDEPENDENT)]
+    chosen = ("tests/runtime/contract", "--http=2", *(left_out if IS_SHORT else ()))
     session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
 
 

@@ -19,6 +19,7 @@ from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
+from tests.support.http_version import http_version
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.password_hasher import CHEAP_HASHER
 from tests.support.receivers import sort_requests
@@ -101,7 +102,8 @@ async def serving(
     authority = ensure_authority(directory)
     storage = storages.of(directory)
     presets = sandbox_presets(directory, free_ports=True) | storage.presets
-    settings = load_settings(environment=environment or {}, presets=presets, provider_kinds=provider_kinds)
+    environment = http_version.environment | (environment or {})
+    settings = load_settings(environment=environment, presets=presets, provider_kinds=provider_kinds)
     brands_file = None
     if brands is not None:
         brands_file = directory / "brands.toml"
@@ -122,6 +124,7 @@ async def serving(
         nursery.start_soon(serve_until_drained)
         with trio.fail_after(TIMEOUT_S):
             ready = await receive_ready.receive()
+        http_version.learn({"api": ready.api, "http2": ready.http2})
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
         key = ready.api_key or api_key

@@ -23,6 +23,8 @@ from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.merchants import ACME_KEY, a_brand, developer
 from tests.support.sandbox_gateway import serving
 
+pytestmark = pytest.mark.http1("asks by both versions itself")
+
 SHUT_KEY = "the-key-of-a-shut-brand"
 BRANDS = a_brand("acme", ACME_KEY) + a_brand("shut", SHUT_KEY, more="enabled = false")
 RESULT_URL = "https://localhost:9/callback"

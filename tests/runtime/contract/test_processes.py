@@ -27,7 +27,7 @@ from tests.support.http_listener import Client, NoAnswerError, get
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import Process, environment_without_settings, serving_process
 
-pytestmark = [pytest.mark.own_store, pytest.mark.long]
+pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
 COMMAND = (sys.executable, str(Path(__file__).parents[2] / "support" / "multi_file_service.py"))
 WORKERS = 2
