@@ -15,12 +15,12 @@ from attrs import define
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.model import Stage
+from mmo_simulators.common.simulator import PlannedFault, parse_planned_fault
+from mmo_simulators.operators.airtel.api import AirtelSimulator
+from mmo_simulators.server.serving import serve_simulator
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.http.client.client import HttpClient, tls_context
-from mmo_trio.simulators.airtel.api import AirtelSimulator
-from mmo_trio.simulators.base import PlannedFault, parse_planned_fault
-from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.clock import GatewayClock
 from tests.support.airtel_account import PAYER, a_simulator, options
 from tests.support.merchant import TIMEOUT_S, Merchant, ask

@@ -18,10 +18,10 @@ from attrs import Factory, define
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
 from mmo_sansio.values.clock import Span
-from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
-from mmo_trio.simulators.mpesa.api import MpesaSimulator
-from mmo_trio.simulators.mpesa.keys import open_mpesa
-from mmo_trio.simulators.server import serve_simulator
+from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
+from mmo_simulators.operators.mpesa.api import MpesaSimulator
+from mmo_simulators.operators.mpesa.keys import open_mpesa
+from mmo_simulators.server.serving import serve_simulator
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.system.clock import GatewayClock
 from tests.support.time_limits import HANGS_AFTER_S

@@ -13,12 +13,12 @@ from attrs import define, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_simulators.common.simulator import Simulator
+from mmo_simulators.server.serving import serve_simulator
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.settings.providers import provider_variable
-from mmo_trio.simulators.base import Simulator
-from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.clock import GatewayClock
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.sandbox_gateway import Running, serving

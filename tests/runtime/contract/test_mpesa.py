@@ -21,13 +21,13 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.account import read_account
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mpesa_daraja.requests import registration
+from mmo_simulators.common.simulator import parse_planned_fault
+from mmo_simulators.operators.mpesa.api import MpesaSimulator
+from mmo_simulators.operators.mpesa.keys import open_mpesa
+from mmo_simulators.server.serving import serve_simulator
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.http.client.client import HttpClient, tls_context
-from mmo_trio.simulators.base import parse_planned_fault
-from mmo_trio.simulators.mpesa.api import MpesaSimulator
-from mmo_trio.simulators.mpesa.keys import open_mpesa
-from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.system.clock import GatewayClock
 from tests.support.emv_qr_reader import parse_objects, parse_payload

@@ -16,8 +16,8 @@ from attrs import Factory, define
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import SECOND, Instant, Span
-from mmo_trio.http.client.client import HttpClient
-from mmo_trio.simulators.base import (
+from mmo_simulators.common.forwarding import ForwardingSimulator
+from mmo_simulators.common.simulator import (
     ANY_OPERATION,
     DroppedConnection,
     EndAfter,
@@ -27,8 +27,8 @@ from mmo_trio.simulators.base import (
     Simulator,
     json_response,
 )
-from mmo_trio.simulators.forwarding import ForwardingSimulator
-from mmo_trio.simulators.server import serve_simulator
+from mmo_simulators.server.serving import serve_simulator
+from mmo_trio.http.client.client import HttpClient
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.world.operator_kinds import OperatorKind, is_unauthorized
 from tests.simulation.world.party import WorldParty

@@ -44,9 +44,9 @@ def simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str) -
 async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str | None) -> None:
     # Imported here, as they are slow to import and no other command needs them.
     from mmo_sansio.http.egress_rules import EgressRules
+    from mmo_simulators.operators.registry import open_simulator
+    from mmo_simulators.server.serving import serve_simulator
     from mmo_trio.http.client.client import HttpClient, tls_context
-    from mmo_trio.simulators.registry import open_simulator
-    from mmo_trio.simulators.server import serve_simulator
     from mmo_trio.system.clock import GatewayClock
 
     listeners, bound_port = await open_local_listeners(port)
