@@ -10,8 +10,10 @@ from attrs import define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import Instant
+from mmo_simulators.common.faults import DroppedConnection
 from mmo_simulators.common.forwarding import ForwardingSimulator
-from mmo_simulators.common.simulator import DroppedConnection, Simulator, path_and_query
+from mmo_simulators.common.messages import path_and_query
+from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators import registry
 from mmo_trio.cli.group import main
 

@@ -15,7 +15,7 @@ from attrs import define
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.model import Stage
-from mmo_simulators.common.simulator import PlannedFault, parse_planned_fault
+from mmo_simulators.common.faults import PlannedFault, parse_planned_fault
 from mmo_simulators.operators.airtel.api import AirtelSimulator
 from mmo_simulators.server.serving import serve_simulator
 from mmo_trio.brands.keyring import KeyRing

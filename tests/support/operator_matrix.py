@@ -22,16 +22,8 @@ from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_simulators.common.simulator import (
-    AnswerInstead,
-    CallBack,
-    EndAfter,
-    EndWith,
-    Fault,
-    LoseAnswer,
-    LoseRequest,
-    Simulator,
-)
+from mmo_simulators.common.faults import AnswerInstead, CallBack, EndAfter, EndWith, Fault, LoseAnswer, LoseRequest
+from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from tests.support import airtel_account as airtel_stage

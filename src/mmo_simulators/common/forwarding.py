@@ -9,7 +9,8 @@ from attrs import define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import Instant
-from mmo_simulators.common.simulator import DroppedConnection, FaultScript, Simulator
+from mmo_simulators.common.faults import DroppedConnection, FaultScript
+from mmo_simulators.common.simulator import Simulator
 
 
 @define(eq=False)

@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import Instant
-from mmo_simulators.common.simulator import Fault
+from mmo_simulators.common.faults import Fault
 
 HandlerT = TypeVar("HandlerT")
 

@@ -13,7 +13,9 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import SECOND, Instant
-from mmo_simulators.common.simulator import DroppedConnection, Simulator, handle_control_request
+from mmo_simulators.common.controls import handle_control_request
+from mmo_simulators.common.faults import DroppedConnection
+from mmo_simulators.common.simulator import Simulator
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection

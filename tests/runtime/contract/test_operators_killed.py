@@ -15,7 +15,7 @@ import trio
 from attrs import Factory, define, evolve
 
 from mmo_sansio.values.clock import MINUTE, SECOND
-from mmo_simulators.common.simulator import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
+from mmo_simulators.common.faults import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import FREE_PORTS, CallbackRecorder, Process, recording_callbacks, serving_process

@@ -16,17 +16,10 @@ from attrs import Factory, define
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import SECOND, Instant, Span
+from mmo_simulators.common.faults import ANY_OPERATION, DroppedConnection, EndAfter, EndWith, Fault, PlannedFault
 from mmo_simulators.common.forwarding import ForwardingSimulator
-from mmo_simulators.common.simulator import (
-    ANY_OPERATION,
-    DroppedConnection,
-    EndAfter,
-    EndWith,
-    Fault,
-    PlannedFault,
-    Simulator,
-    json_response,
-)
+from mmo_simulators.common.messages import json_response
+from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.server.serving import serve_simulator
 from mmo_trio.http.client.client import HttpClient
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START

@@ -8,8 +8,8 @@ import pytest
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.testing import START
+from mmo_simulators.common.faults import AnswerInstead, PlannedFault
 from mmo_simulators.common.operator_routes import SimulatedRoute, match_route
-from mmo_simulators.common.simulator import AnswerInstead, PlannedFault
 from mmo_simulators.operators.airtel import api as airtel
 from mmo_simulators.operators.mtn import api as mtn
 

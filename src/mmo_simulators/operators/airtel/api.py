@@ -21,22 +21,19 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later, to_datetime
-from mmo_simulators.common.operator_routes import SimulatedCall, SimulatedRoute, match_route
-from mmo_simulators.common.simulator import (
+from mmo_simulators.common.faults import (
     CallBack,
     DroppedConnection,
-    DueQueue,
     EndAfter,
     EndWith,
     FaultScript,
     PollWith,
-    earliest,
     find_fault,
-    json_response,
-    path_and_query,
-    payment_row,
     respond_with_faults,
 )
+from mmo_simulators.common.messages import json_response, path_and_query
+from mmo_simulators.common.operator_routes import SimulatedCall, SimulatedRoute, match_route
+from mmo_simulators.common.simulator import DueQueue, earliest, payment_row
 from mmo_simulators.operators.airtel.accounts import (
     AMBIGUOUS,
     CODE_PREFIXES,

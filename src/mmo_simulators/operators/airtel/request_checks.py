@@ -21,7 +21,8 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.ciphers import RsaPadding
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.money import AmountError, Money, parse_number, to_money
-from mmo_simulators.common.simulator import RequestRejected, json_response
+from mmo_simulators.common.faults import RequestRejected
+from mmo_simulators.common.messages import json_response
 from mmo_simulators.operators.airtel.accounts import CODE_PREFIXES
 from mmo_trio.system.ciphers import rsa_padding
 

@@ -21,15 +21,8 @@ from attrs import Factory, define, field
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.emv_qr import QrError
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, later
-from mmo_simulators.common.simulator import (
-    DroppedConnection,
-    Fault,
-    FaultScript,
-    json_response,
-    parse_json_object,
-    path_and_query,
-    respond_with_faults,
-)
+from mmo_simulators.common.faults import DroppedConnection, Fault, FaultScript, respond_with_faults
+from mmo_simulators.common.messages import json_response, parse_json_object, path_and_query
 from mmo_simulators.operators.mpesa import responses
 from mmo_simulators.operators.mpesa.accounts import (
     PIN_ENTRY_DELAY,

@@ -11,7 +11,8 @@ from attrs import Factory, define, evolve
 
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
-from mmo_simulators.common.simulator import EndWith, Fault, find_fault, json_response
+from mmo_simulators.common.faults import EndWith, Fault, find_fault
+from mmo_simulators.common.messages import json_response
 from mmo_simulators.operators.mpesa import responses, result_bodies
 from mmo_simulators.operators.mpesa.accounts import (
     TAX_AUTHORITY,

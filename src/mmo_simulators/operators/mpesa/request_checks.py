@@ -7,7 +7,8 @@ from urllib.parse import parse_qs
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
-from mmo_simulators.common.simulator import RequestRejected, json_response
+from mmo_simulators.common.faults import RequestRejected
+from mmo_simulators.common.messages import json_response
 from mmo_simulators.operators.mpesa.accounts import OPERATOR_STATE_CODES, SimulatedMpesaAccount, SimulatedMpesaAccounts
 
 

@@ -10,7 +10,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import spaced_timestamp, timestamp
 from mmo_sansio.values.clock import Instant, to_datetime
 from mmo_sansio.values.money import Money
-from mmo_simulators.common.simulator import JSON_HEADERS, parse_json_object
+from mmo_simulators.common.messages import JSON_HEADERS, parse_json_object
 from mmo_simulators.operators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaPayment
 from mmo_simulators.operators.mpesa.result_bodies import describe_result
 

@@ -10,7 +10,8 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_simulators.common.simulator import CallBack, DueQueue, EndAfter, EndWith, Fault, PollWith, find_fault
+from mmo_simulators.common.faults import CallBack, EndAfter, EndWith, Fault, PollWith, find_fault
+from mmo_simulators.common.simulator import DueQueue
 from mmo_simulators.operators.mpesa.accounts import SimulatedMpesaAccounts, SimulatedMpesaPayment
 from mmo_simulators.operators.mpesa.responses import callback_request
 from mmo_simulators.operators.mpesa.result_bodies import describe_result, result_callback

@@ -11,19 +11,9 @@ from attrs import Factory, define
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.money import Money, parse_number, to_money
-from mmo_simulators.common.simulator import (
-    JSON_HEADERS,
-    CallBack,
-    DueQueue,
-    EndAfter,
-    EndWith,
-    Fault,
-    account_row,
-    earliest,
-    find_fault,
-    json_response,
-    payment_row,
-)
+from mmo_simulators.common.faults import CallBack, EndAfter, EndWith, Fault, find_fault
+from mmo_simulators.common.messages import JSON_HEADERS, json_response
+from mmo_simulators.common.simulator import DueQueue, account_row, earliest, payment_row
 from mmo_simulators.operators.mtn.sandbox_numbers import DELAYED, ONGOING, OUTCOMES_BY_NUMBER, SUCCESSFUL
 from mmo_simulators.operators.mtn.submissions import PRODUCTS, REFUNDED, SubmissionKind
 

@@ -24,18 +24,16 @@ from attrs import Factory, define, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
-from mmo_simulators.common.operator_routes import SimulatedCall, SimulatedRoute, match_route
-from mmo_simulators.common.simulator import (
+from mmo_simulators.common.faults import (
     DroppedConnection,
     EndWith,
     FaultScript,
     RequestRejected,
     find_fault,
-    json_response,
-    parse_json_object,
-    path_and_query,
     respond_with_faults,
 )
+from mmo_simulators.common.messages import json_response, parse_json_object, path_and_query
+from mmo_simulators.common.operator_routes import SimulatedCall, SimulatedRoute, match_route
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts, format_plain
 from mmo_simulators.operators.mtn.request_checks import (
     get_header,

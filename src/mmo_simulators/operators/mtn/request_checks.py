@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
-from mmo_simulators.common.simulator import RequestRejected, json_response, parse_json_object
+from mmo_simulators.common.faults import RequestRejected
+from mmo_simulators.common.messages import json_response, parse_json_object
 from mmo_simulators.operators.mtn.submissions import SubmissionKind
 
 MESSAGE_CHARACTERS_MAX = 128

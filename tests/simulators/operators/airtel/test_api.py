@@ -26,7 +26,9 @@ from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.money import Money
-from mmo_simulators.common.simulator import DroppedConnection, Simulator, handle_control_request, parse_planned_fault
+from mmo_simulators.common.controls import handle_control_request
+from mmo_simulators.common.faults import DroppedConnection, parse_planned_fault
+from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.airtel.api import AirtelSimulator, open_airtel
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support.airtel_account import PAYER, a_simulator, options

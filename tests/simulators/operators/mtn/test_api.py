@@ -27,7 +27,8 @@ from mmo_sansio.values.clock import MINUTE, SECOND, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Transaction, Type
 from mmo_sansio.values.money import Money
-from mmo_simulators.common.simulator import (
+from mmo_simulators.common.controls import handle_control_request
+from mmo_simulators.common.faults import (
     AnswerInstead,
     CallBack,
     DroppedConnection,
@@ -37,7 +38,6 @@ from mmo_simulators.common.simulator import (
     LoseAnswer,
     LoseRequest,
     PlannedFault,
-    handle_control_request,
 )
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
