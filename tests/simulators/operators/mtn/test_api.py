@@ -393,10 +393,11 @@ def test_a_client_can_make_an_api_user_of_its_own() -> None:
 def test_its_controls_open_accounts_and_show_the_book() -> None:
     simulator = MtnSimulator()
     body = b'{"accounts":[{"account":"46733123999","balance":"5.00"}]}'
-    opened = handle_control_request(simulator, HttpRequest("POST", b"/_simulator/accounts", (), body))
+    host = ((b"host", b"localhost"),)
+    opened = handle_control_request(simulator, HttpRequest("POST", b"/_simulator/accounts", host, body))
     assert opened is not None
     assert opened.status == 200
-    book = handle_control_request(simulator, HttpRequest("GET", b"/_simulator/book"))
+    book = handle_control_request(simulator, HttpRequest("GET", b"/_simulator/book", host))
     assert isinstance(book, HttpResponse)
     assert json.loads(book.body)["accounts"][-1] == {"account": "46733123999", "currency": "EUR", "balance": "5.00"}
     wrong = handle_control_request(simulator, HttpRequest("POST", b"/_simulator/accounts", (), b'{"accounts":[{}]}'))
