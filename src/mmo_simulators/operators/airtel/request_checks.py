@@ -11,10 +11,12 @@ from decimal import Decimal
 from typing import Any, Final
 
 from attrs import field, frozen
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, OAEP, AsymmetricPadding, PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.padding import PKCS7
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
@@ -24,12 +26,15 @@ from mmo_sansio.values.money import AmountError, Money, parse_number, to_money
 from mmo_simulators.common.faults import RequestRejected
 from mmo_simulators.common.messages import json_response
 from mmo_simulators.operators.airtel.accounts import CODE_PREFIXES
-from mmo_trio.system.ciphers import rsa_padding
 
-ANY_PADDING: Final = (
-    *(RsaPadding.OAEP_SHA256, RsaPadding.OAEP_SHA256_MGF1_SHA1, RsaPadding.OAEP_SHA1),
-    RsaPadding.PKCS1V15,
-)
+_PADDINGS: Final[Mapping[RsaPadding, AsymmetricPadding]] = {
+    RsaPadding.OAEP_SHA256: OAEP(MGF1(SHA256()), SHA256(), None),
+    RsaPadding.OAEP_SHA256_MGF1_SHA1: OAEP(MGF1(SHA1()), SHA256(), None),
+    RsaPadding.OAEP_SHA1: OAEP(MGF1(SHA1()), SHA1(), None),
+    RsaPadding.PKCS1V15: PKCS1v15(),
+}
+"""The simulator's own reading of the paddings, so that it finds a gateway that pads wrongly."""
+ANY_PADDING: Final = tuple(_PADDINGS)
 """All paddings, that of PKCS#1 v1.5 last: its decryption may return anything instead of failing."""
 
 _SHORT_KEY_BITS = 1024
@@ -195,7 +200,7 @@ def _rsa_decrypt(encrypted: bytes, market: SimulatedAirtelMarket, padding: RsaPa
     is_short = market.private_key.key_size <= _SHORT_KEY_BITS
     used = RsaPadding.PKCS1V15 if is_short else padding
     try:
-        return market.private_key.decrypt(base64.b64decode(encrypted, validate=True), rsa_padding(used))
+        return market.private_key.decrypt(base64.b64decode(encrypted, validate=True), _PADDINGS[used])
     except ValueError:
         return None
 
