@@ -14,14 +14,20 @@ from mmo_simulators.common.messages import JSON_HEADERS
 
 ANY_OPERATION: Final = "*"
 """The `at` of a fault for any of the operator's own paths."""
+SERVERS_OWN_HEADERS: Final = frozenset({b"connection", b"content-length", b"date", b"transfer-encoding"})
+"""Fields that the server adds to each response."""
 
 
 @frozen
 class DroppedConnection:
-    """The connection is closed without a response."""
+    """The connection is closed without a whole response."""
 
     close_after: Span = Span(0)
     """How long the connection stays open before that."""
+    response: HttpResponse | None = None
+    """The response that breaks off; None: none begins."""
+    sent_share: float = 0.0
+    """The share of its bytes, head and body, that is sent; less than 1."""
 
 
 @frozen
@@ -35,6 +41,15 @@ class LoseRequest:
 class LoseAnswer:
     """The request is carried out, and its response is lost; `lose_answer`."""
 
+    close_after: Span = Span(0)
+
+
+@frozen
+class CutAnswer:
+    """The request is carried out, and its response breaks off; `cut_answer`."""
+
+    sent_share: float = 0.5
+    """The share of its bytes, head and body, that is sent; more than 0 and less than 1."""
     close_after: Span = Span(0)
 
 
@@ -86,7 +101,9 @@ class CallBack:
     after: tuple[Span, ...]
 
 
-Fault: TypeAlias = LoseRequest | LoseAnswer | AnswerInstead | AnswerAfter | EndWith | PollWith | EndAfter | CallBack
+Fault: TypeAlias = (
+    LoseRequest | LoseAnswer | CutAnswer | AnswerInstead | AnswerAfter | EndWith | PollWith | EndAfter | CallBack
+)
 
 
 @define
@@ -159,6 +176,8 @@ def respond_with_faults(faults: Sequence[Fault], act: Callable[[], HttpResponse]
             case LoseAnswer(hold):
                 handle()
                 return DroppedConnection(hold)
+            case CutAnswer(share, hold):
+                return DroppedConnection(hold, handle(), share)
             case AnswerInstead(answer):
                 return answer
             case AnswerAfter(answer):
@@ -172,8 +191,8 @@ def respond_with_faults(faults: Sequence[Fault], act: Callable[[], HttpResponse]
 def parse_planned_fault(document: Mapping[str, Any]) -> PlannedFault:
     """Parse a line of a script. Raises ValueError for an invalid one.
 
-    The line is `{"at", "do", "skip", "times"}` and the parameters of `do`: `hold_s`; `status`, `headers`, `body`;
-    `code`, `message`; `after_s` (a number, null or, for `call_back`, a list).
+    The line is `{"at", "do", "skip", "times"}` and the parameters of `do`: `hold_s`; `share`; `status`, `headers`,
+    `body`; `code`, `message`; `after_s` (a number, null or, for `call_back`, a list).
     """
     parameters = dict(document)
     at, do = parameters.pop("at", ANY_OPERATION), parameters.pop("do", None)
@@ -193,8 +212,18 @@ def _to_span(seconds: float) -> Span:
     return Span(round(seconds * SECOND))
 
 
+def _cut_answer(share: float = 0.5, hold_s: float = 0) -> CutAnswer:
+    if not 0 < share < 1:
+        raise ValueError("share must be more than 0 and less than 1: it is the part of the response that is sent")
+    return CutAnswer(share, _to_span(hold_s))
+
+
 def _scripted_response(status: int, body: Any = None, headers: Mapping[str, str] | None = None) -> HttpResponse:
     fields = tuple((k.lower().encode(), v.encode()) for k, v in (headers or {}).items())
+    if not isinstance(status, int) or not 200 <= status <= 599:
+        raise ValueError("status must be a number from 200 to 599")
+    if own := sorted(name.decode() for name, _ in fields if name in SERVERS_OWN_HEADERS):
+        raise ValueError(f"headers may not have {own[0]}: the server sends its own")
     if body is None:
         return HttpResponse(status, fields)
     octets = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -204,6 +233,7 @@ def _scripted_response(status: int, body: Any = None, headers: Mapping[str, str]
 _FAULT_PARSERS: Final[Mapping[str, Callable[..., Fault]]] = {
     "lose_request": lambda hold_s=0: LoseRequest(_to_span(hold_s)),
     "lose_answer": lambda hold_s=0: LoseAnswer(_to_span(hold_s)),
+    "cut_answer": _cut_answer,
     "answer_instead": lambda **answer: AnswerInstead(_scripted_response(**answer)),
     "answer_after": lambda **answer: AnswerAfter(_scripted_response(**answer)),
     "end_with": lambda code, message=None: EndWith(str(code), message),

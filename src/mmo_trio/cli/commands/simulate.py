@@ -43,22 +43,14 @@ def simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str) -
 
 async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str | None) -> None:
     # Imported here, as they are slow to import and no other command needs them.
-    from mmo_sansio.http.egress_rules import EgressRules
     from mmo_simulators.operators.registry import open_simulator
-    from mmo_simulators.server.serving import serve_simulator
-    from mmo_trio.http.client.client import HttpClient, tls_context
-    from mmo_trio.system.clock import GatewayClock
+    from mmo_simulators.server.callbacks import call_back, system_streams
+    from mmo_simulators.server.serving import serve_on_listeners
 
     listeners, bound_port = await open_local_listeners(port)
-    client = HttpClient(rules=EgressRules(), context=tls_context(ca_file))
+    send_callback = partial(call_back, open_stream=system_streams(ca_file))
     async with serving_until_stopped() as nursery:
         await nursery.start(
-            partial(
-                serve_simulator,
-                open_simulator(operator, pin_padding),
-                listeners,
-                send_callback=client.call_provider,
-                now=GatewayClock().now,
-            )
+            partial(serve_on_listeners, open_simulator(operator, pin_padding), listeners, send_callback=send_callback)
         )
         click.echo(f"READY {operator} http://{HOST}:{bound_port}")

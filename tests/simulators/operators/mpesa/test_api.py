@@ -258,8 +258,8 @@ async def test_the_command_serves_it_until_it_is_told_to_end() -> None:
             line += await process.stdout.receive_some()
         ready, operator, origin = line.decode().split()
         assert (ready, operator) == ("READY", "mpesa")
-        port = int(origin.rpartition(":")[2])
-        stage = Stage(open_mpesa(), port, GatewayClock())
+        stage = Stage(open_mpesa(), GatewayClock())
+        stage.origin = origin
         assert (await stage.post("/mpesa/stkpush/v1/processrequest", PUSH))[0] == 200
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0

@@ -208,7 +208,7 @@ async def test_a_deposit_is_validated_and_confirmed_under_one_receipt(command: s
 
 
 def token_response(stage: Stage, authorization: str, query: str = "grant_type=client_credentials") -> tuple[int, bytes]:
-    url = f"http://127.0.0.1:{stage.port}/oauth/v1/generate?{query}"
+    url = f"{stage.origin}/oauth/v1/generate?{query}"
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": authorization})) as answer:
             return answer.status, answer.read()
