@@ -237,6 +237,11 @@ async def test_an_address_with_a_forbidden_word_is_refused() -> None:
     [
         {"do": "explode"},
         {"do": "answer_instead"},
+        {"do": "answer_instead", "status": 99},
+        {"do": "answer_instead", "status": "200"},
+        {"do": "answer_after", "status": 200, "headers": {"Content-Length": "3"}},
+        {"do": "cut_answer", "share": 1},
+        {"do": "cut_answer", "share": 0},
         {"do": "lose_answer", "times": -1},
         {"do": "end_with"},
         {"do": "call_back", "after_s": 3},
