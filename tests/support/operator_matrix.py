@@ -22,7 +22,16 @@ from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_simulators.common.faults import AnswerInstead, CallBack, EndAfter, EndWith, Fault, LoseAnswer, LoseRequest
+from mmo_simulators.common.faults import (
+    AnswerInstead,
+    CallBack,
+    CutAnswer,
+    EndAfter,
+    EndWith,
+    Fault,
+    LoseAnswer,
+    LoseRequest,
+)
 from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
@@ -64,6 +73,7 @@ ORDINARY = (
     Course("success", (SOON,)),
     Course("time-out", (LoseAnswer(NEVER), SOON)),
     Course("lost answer", (LoseAnswer(), SOON)),
+    Course("half an answer", (CutAnswer(), SOON)),
     Course("token refused", (AnswerInstead(HttpResponse(401)), SOON)),
 )
 CALLED_BACK = (

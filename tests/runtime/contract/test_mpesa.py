@@ -280,8 +280,8 @@ async def test_a_qr_code_is_paid_by_whoever_scans_it(serve: Serve, tmp_path: Pat
 @pytest.mark.spec("C3", "S3", "S5")
 @pytest.mark.parametrize(
     "fault",
-    [{"do": "lose_answer"}, {"do": "lose_answer", "hold_s": 3600}, {"do": "lose_request"}],
-    ids=["lost answer", "time-out", "lost request"],
+    [{"do": "lose_answer"}, {"do": "lose_answer", "hold_s": 3600}, {"do": "cut_answer"}, {"do": "lose_request"}],
+    ids=["lost answer", "time-out", "half an answer", "lost request"],
 )
 async def test_a_qr_code_that_nobody_saw_expires_and_money_that_comes_later_is_kept(
     serve: Serve, tmp_path: Path, fault: dict[str, Any]

@@ -97,12 +97,7 @@ async def test_any_whole_response_is_returned(answer: bytes, expected: tuple[int
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        b"",
-        b"SSH-2.0-OpenSSH\r\n\r\n",
-        OK[:-1],
-        b"HTTP/1.0 200 OK\r\n\r\n" + (RESPONSE_BYTES_MAX + 1) * b"a",
-    ],
+    [b"", b"SSH-2.0-OpenSSH\r\n\r\n", OK[:-1], b"HTTP/1.0 200 OK\r\n\r\n" + (RESPONSE_BYTES_MAX + 1) * b"a"],
     ids=["none", "other protocol", "broken off", "too large"],
 )
 async def test_no_whole_response_is_a_failure(answer: bytes) -> None:
