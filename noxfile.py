@@ -125,9 +125,9 @@ def sansio(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON)
 def runtime(session: nox.Session) -> None:
-    """Test the shell with real sockets, TLS, stores and processes, but for the tests that are marked as long."""
+    """Test the shell and the simulators with real sockets, TLS, stores and processes; not the tests marked as long."""
     install(session, "test")
-    tests = ("-m", "not long", "tests/runtime", "tests/simulation")
+    tests = ("-m", "not long", "tests/runtime", "tests/simulation", "tests/simulators")
     session.run("pytest", *THREE_ON_EACH, *tests, *session.posargs, env=FEW_REPETITIONS)
 
 
@@ -174,7 +174,7 @@ def runtime_in_full(session: nox.Session) -> None:
     10,000 requests; in its short form what `runtime` leaves out, with few repetitions."""
     install(session, "test")
     chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
-    folders = ["tests/runtime", "tests/docs"]
+    folders = ["tests/runtime", "tests/simulators", "tests/docs"]
     session.run("pytest", *ON_ALL_PROCESSORS, *folders, *chosen, *session.posargs, env=REPETITIONS)
 
 

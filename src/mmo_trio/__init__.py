@@ -11,7 +11,7 @@ It never decides about money: that is for the core. `run_service` serves a gatew
 #   settings     every setting
 #   engine       decides and commits in batches; http: server, client and ASGI over one contract
 #   brands       brands and API keys; admin: explanation, resolution, audit events
-#   workers      dispatcher, scheduler, delivery, providers; simulators: operators to test against
+#   workers      dispatcher, scheduler, delivery, conversations with providers
 #   api          the merchant API and webhooks; metrics: Prometheus
 #   sandbox      the simulated operator, its clock, a callback receiver
 #   pages        the payer's page and the documentation; console: the pages of staff
