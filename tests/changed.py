@@ -15,7 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MIRRORED = {"mmo_sansio": Path("tests/sansio"), "mmo_trio": Path("tests/runtime")}
+MIRRORED = {
+    "mmo_sansio": Path("tests/sansio"),
+    "mmo_simulators": Path("tests/simulators"),
+    "mmo_trio": Path("tests/runtime"),
+}
 
 
 def git(*arguments: str) -> list[str]:

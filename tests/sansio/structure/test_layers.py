@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping
 
 import pytest
 
 from tests.sansio.structure.sources import MODULES, TREES
 
-ROOMS_MAX = 28
+ROOMS_MAX = 30
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.values",),
@@ -19,11 +20,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mmo_sansio.providers", "mmo_sansio.api", "mmo_sansio.payments"),
     ("mmo_sansio.merchant",),
     ("mmo_sansio.testing",),
+    ("mmo_simulators.common",),
+    ("mmo_simulators.operators", "mmo_simulators.server"),
     ("mmo_trio.system", "mmo_trio.merchant"),
     ("mmo_trio.storage",),
     ("mmo_trio.settings",),
     ("mmo_trio.engine", "mmo_trio.http", "mmo_trio.brands", "mmo_trio.admin"),
-    ("mmo_trio.workers", "mmo_trio.simulators"),
+    ("mmo_trio.workers",),
     ("mmo_trio.api", "mmo_trio.sandbox", "mmo_trio.metrics"),
     ("mmo_trio.design",),
     ("mmo_trio.pages", "mmo_trio.console"),
@@ -47,6 +50,8 @@ FORBIDDEN_IMPORTS: tuple[tuple[str, str], ...] = (
     ("mmo_sansio.merchant", "mmo_sansio.payments"),
     ("mmo_sansio.merchant", "mmo_sansio.messages"),
     ("mmo_trio", "mmo_sansio.payments.rules"),
+    ("mmo_simulators", "mmo_sansio.payments"),
+    ("mmo_simulators", "mmo_sansio.messages"),
 )
 """(importer, what it never imports): HTTP and payment rules meet only in inputs and replies."""
 
@@ -87,6 +92,7 @@ IMPURE_CALLS = frozenset({"open", "print", "input", "now", "utcnow", "today", "u
 
 
 CORE = [name for name in MODULES if name.split(".")[0] == "mmo_sansio"]
+SIMULATORS = [name for name in MODULES if name.split(".")[0] == "mmo_simulators"]
 
 
 def imports_of(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
@@ -142,7 +148,7 @@ def cycles(graph: Mapping[str, set[str]]) -> list[str]:
 
 
 def test_every_module_has_a_room() -> None:
-    roots = {"mmo_sansio", "mmo_trio"}
+    roots = {"mmo_sansio", "mmo_simulators", "mmo_trio"}
     homeless = [name for name in MODULES if name not in roots and room_of(name) is None]
     assert homeless == [], f"put them into a room of LAYERS: {homeless}"
 
@@ -192,6 +198,18 @@ def test_rules_import_no_other_rule_but_timers() -> None:
 def test_the_core_imports_attrs_and_what_is_pure(name: str) -> None:
     foreign = {each.split(".")[0] for each in GRAPH[name]} - {"mmo_sansio", "attrs"}
     assert foreign <= PURE, f"{name} imports {sorted(foreign - PURE)}"
+
+
+@pytest.mark.parametrize("name", SIMULATORS)
+def test_the_simulators_import_the_core_and_nothing_of_the_gateway(name: str) -> None:
+    known = {"mmo_simulators", "mmo_sansio", "attrs", "cryptography", "h11", "segno", "trio", *sys.stdlib_module_names}
+    foreign = {each.split(".")[0] for each in GRAPH[name]} - known
+    assert foreign == set(), f"{name} imports {sorted(foreign)}"
+
+
+def test_of_the_gateway_only_a_command_imports_the_simulators() -> None:
+    users = {name for name in GRAPH for each in our_own(GRAPH, name) if each.split(".")[0] == "mmo_simulators"}
+    assert users - set(SIMULATORS) == {"mmo_trio.cli.commands.simulate"}
 
 
 @pytest.mark.parametrize("name", CORE)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import click
 import trio
 
 from mmo_trio.cli.support.errors import UsageProblem
-from mmo_trio.cli.support.target import Command
+
+if TYPE_CHECKING:  # It brings what opens stores, which `mmo simulate` does without.
+    from mmo_trio.cli.support.target import Command
 
 HOST = "127.0.0.1"
 
