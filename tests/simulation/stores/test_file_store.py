@@ -157,7 +157,7 @@ def test_a_disk_that_fails_in_a_commit_leaves_the_outcome_open() -> None:
 
 @pytest.mark.spec("P5")
 def test_what_a_commit_in_doubt_has_not_stored_is_not_decided_from() -> None:
-    advanced = set()
+    advanced: set[Stage] = set()
 
     async def main(seed: int) -> None:
         async with a_file(seed=seed) as file, FileProcess(file, "one").open() as one:
