@@ -189,8 +189,8 @@ def shops(session: nox.Session) -> None:
     install(session, "shops")
     session.run("pytest", *ON_ALL_PROCESSORS, "tests/shops", *session.posargs)
     for tests, seeds in (
-        ("tests/runtime/merchant/test_gap_closer.py", 20 if IS_SHORT else 200),
-        ("tests/sansio/merchant/test_idempotent_creation.py", 600 if IS_SHORT else 3000),
+        ("tests/merchant/inbox/test_gap_closer.py", 20 if IS_SHORT else 200),
+        ("tests/sansio/merchant/api/test_idempotent_creation.py", 600 if IS_SHORT else 3000),
     ):
         session.run("pytest", tests, env={"MMO_TEST_SEEDS": str(seeds)})
 

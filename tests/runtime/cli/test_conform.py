@@ -17,7 +17,7 @@ import pytest
 import trustme
 from click.testing import CliRunner, Result
 
-from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
+from mmo_merchant.endpoint_check.situations.situation_table import SITUATIONS
 from mmo_trio.cli import main
 from tests.support.time_limits import HANGS_AFTER_S
 

@@ -11,12 +11,12 @@ import click
 import trio
 from rich.text import Text
 
+from mmo_merchant.endpoint_check.junit import write_junit
+from mmo_merchant.endpoint_check.situations.situation import Situation
+from mmo_merchant.endpoint_check.situations.situation_table import SITUATIONS
+from mmo_merchant.endpoint_check.situations.verdict import Verdict, VerdictKind
 from mmo_sansio.http.egress_rules import UrlError, UrlTarget, parse_url
-from mmo_sansio.testing.endpoint.situation import Situation
-from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
-from mmo_sansio.testing.endpoint.verdict import Verdict, VerdictKind
 from mmo_trio.cli.support.errors import UsageProblem
-from mmo_trio.cli.support.junit import write_junit
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, print_status, terminal
 from mmo_trio.cli.support.target import json_option
 from mmo_trio.system.clock import GatewayClock
@@ -92,8 +92,8 @@ def _check(
     merchant_reference: str | None,
 ) -> list[Verdict]:
     # Imported here, as they are slow to import and only this command needs them.
-    from mmo_trio.sandbox.endpoint_check import REFERENCE_PLACE, check_endpoint, command_probe, numbered, url_probe
-    from mmo_trio.sandbox.endpoint_player import played_endpoint
+    from mmo_merchant.endpoint_check.check import REFERENCE_PLACE, check_endpoint, command_probe, numbered, url_probe
+    from mmo_merchant.endpoint_check.player import played_endpoint
 
     endpoint = played_endpoint(target, key, ca_file)
     ask = None

@@ -14,17 +14,18 @@ from typing import Any
 import click
 from attrs import frozen
 
-from mmo_sansio.api.incoming.timestamps import parse_timestamp
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.messages.queries import ListRecords
-from mmo_sansio.payments.daily_digest import DailyDigest, digest_day
-from mmo_sansio.payments.reconciliation import (
+from mmo_merchant.reconciliation.comparison import (
     Difference,
     DifferenceKind,
     Reconciliation,
     RecordedPayment,
     StatementLine,
 )
+from mmo_merchant.reconciliation.daily_digest import DailyDigest, digest_day
+from mmo_merchant.reconciliation.statement_file import FIELDS, PRESETS, StatementError, read_statement
+from mmo_sansio.api.incoming.timestamps import parse_timestamp
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status, Type
@@ -40,7 +41,6 @@ from mmo_trio.cli.support.output import (
     progress_bar,
     progress_counter,
 )
-from mmo_trio.cli.support.statement_file import FIELDS, PRESETS, StatementError, read_statement
 from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
 from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
 from mmo_trio.storage.interface.store import Store

@@ -19,13 +19,13 @@ from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.exchange import RESPONSE_BODY_BYTES_MAX
 from mmo_sansio.http.ip_rules import Address, address_error, nat64_error, unmap_ipv4
 from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.http.response_body import ResponseBodyError, response_body
 from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
 from mmo_trio.http.client.connect import connect
 from mmo_trio.http.client.kept_connections import KeptConnection, KeptConnections, ReceiverKey, keep_time_s
 from mmo_trio.http.client.name_lookup import NameLookups
 from mmo_trio.http.client.nat64 import Nat64Prefixes
 from mmo_trio.http.client.outside_network import OutsideNetwork, SecuredStream
-from mmo_trio.http.client.response_body import ResponseBodyError, response_body
 from mmo_trio.http.streams import TransportStream
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
