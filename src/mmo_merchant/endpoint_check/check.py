@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-import trio
+import anyio
+from attrs import evolve
 
-from mmo_merchant.endpoint_check.player import PlayedEndpoint, play
+from mmo_merchant.endpoint_check.player import EndpointUnavailable, PlayedEndpoint, get, play
 from mmo_merchant.endpoint_check.situations.played_payments import PlayedPayments
 from mmo_merchant.endpoint_check.situations.situation import Handling, Script, Situation
 from mmo_merchant.endpoint_check.situations.verdict import (
@@ -20,11 +22,9 @@ from mmo_merchant.endpoint_check.situations.verdict import (
     judge,
     parse_handling,
 )
-from mmo_sansio.http.egress_rules import EgressRules, parse_url
-from mmo_sansio.http.exchange import NoResponseReceived, ResponseReceived
-from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.values.clock import Instant
-from mmo_trio.http.client.client import HttpClient
+from mmo_sansio.http.egress_rules import parse_url
+from mmo_sansio.testing.builders import ulid_digits
+from mmo_sansio.values.clock import MILLISECOND, Instant
 
 SETTLE_S: Final = 3.0
 """Seconds for which a merchant's own program is asked again, as work may be done after the answer."""
@@ -34,6 +34,8 @@ PROBE_TIMEOUT_S: Final = 15.0
 """Seconds for the answer to one of them."""
 REFERENCE_PLACE: Final = "{reference}"
 """Stands for the gatewayReference in a URL or a command."""
+
+_RUN_RANDOM_BITS: Final = 40
 
 Probe: TypeAlias = Callable[[str], Awaitable[str]]
 """Returns what the merchant's own program reports about a gatewayReference. Raises ProbeError."""
@@ -63,8 +65,8 @@ async def check_endpoint(
         if len(played) == 1 and isinstance(played[0][2][0][0], NoEndpointAnswer):
             break
     if probe is not None:
-        await trio.sleep(settle_s)  # So that a second effect of a repeat shows, too.
-    deadline = trio.current_time() + settle_s
+        await anyio.sleep(settle_s)  # So that a second effect of a repeat shows, too.
+    deadline = anyio.current_time() + settle_s
     verdicts = {}
     for situation, script, observed in played:
         handled = None if probe is None else await _handled(probe, script.handled, deadline)
@@ -75,8 +77,13 @@ async def check_endpoint(
 def numbered(
     situations: Sequence[Situation], *, run: str, now: Instant, merchant_reference: str | None = None
 ) -> list[tuple[Situation, PlayedPayments]]:
-    """Return each situation with payments of its own; `run` is a fresh ULID."""
-    return [(each, PlayedPayments(run[:18], number, now, merchant_reference)) for number, each in enumerate(situations)]
+    """Return each situation with payments of its own; `run` is one of `new_run`."""
+    return [(each, PlayedPayments(run, number, now, merchant_reference)) for number, each in enumerate(situations)]
+
+
+def new_run(now: Instant) -> str:
+    """Return the first 18 characters of a fresh ULID: 48 bits of time and 40 random ones."""
+    return ulid_digits(now // MILLISECOND << _RUN_RANDOM_BITS | secrets.randbits(_RUN_RANDOM_BITS), 18)
 
 
 def _not_played(situation: Situation) -> Verdict:
@@ -91,9 +98,9 @@ async def _handled(probe: Probe, expected: Mapping[str, Handling], deadline: flo
         while True:
             found[reference] = reported = await _ask(probe, reference)
             is_awaited = isinstance(reported, Handling) and reported.times < handling.times
-            if not is_awaited or trio.current_time() >= deadline:
+            if not is_awaited or anyio.current_time() >= deadline:
                 break
-            await trio.sleep(ASK_AGAIN_S)
+            await anyio.sleep(ASK_AGAIN_S)
     return found
 
 
@@ -111,9 +118,9 @@ def command_probe(words: Sequence[str]) -> Probe:
 
 async def _ask_command(words: Sequence[str], reference: str) -> str:
     command = [each.replace(REFERENCE_PLACE, reference) for each in words]
-    with trio.move_on_after(PROBE_TIMEOUT_S):
+    with anyio.move_on_after(PROBE_TIMEOUT_S):
         try:
-            done = await trio.run_process(command, capture_stdout=True, check=False)
+            done = await anyio.run_process(command, stderr=None, check=False)
         except OSError as error:
             raise ProbeError(f"The command {command[0]} cannot be run: {error.strerror}.") from None
         if done.returncode != 0:
@@ -125,18 +132,18 @@ async def _ask_command(words: Sequence[str], reference: str) -> str:
 def url_probe(url: str, endpoint: PlayedEndpoint) -> Probe:
     """Return a probe that reads an http or https URL. Raises ValueError when nobody can call it."""
     parse_url(url.replace(REFERENCE_PLACE, "reference"))
-    client = HttpClient(rules=EgressRules(), context=endpoint.contexts[None])
-    return partial(_ask_url, client, url)
+    return partial(_ask_url, evolve(endpoint, deadline_s=PROBE_TIMEOUT_S), url)
 
 
-async def _ask_url(client: HttpClient, url: str, reference: str) -> str:
-    request = HttpRequest("GET", url.replace(REFERENCE_PLACE, reference).encode())
-    match await client.exchange(request, skip_egress_rules=True, deadline_s=PROBE_TIMEOUT_S):
-        case ResponseReceived(status=200, body=body):
+async def _ask_url(endpoint: PlayedEndpoint, url: str, reference: str) -> str:
+    try:
+        status, body = await get(endpoint, parse_url(url.replace(REFERENCE_PLACE, reference)))
+    except EndpointUnavailable as error:
+        raise ProbeError(f"There was no answer: {error}.") from None
+    match status:
+        case 200:
             return body.decode(errors="replace")
-        case ResponseReceived(status=404):
+        case 404:
             return json.dumps(0)
-        case ResponseReceived(status=status):
+        case _:
             raise ProbeError(f"It answered {status}.")
-        case NoResponseReceived(detail=detail):
-            raise ProbeError(detail)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-import trio
+import anyio
+from anyio.abc import ByteStream
+from anyio.streams.tls import TLSStream
 from attrs import define, field, frozen
 
 from mmo_merchant.endpoint_check.situations.situation import (
@@ -21,14 +25,16 @@ from mmo_merchant.endpoint_check.situations.situation import (
     key_fields,
 )
 from mmo_merchant.endpoint_check.situations.verdict import EndpointAnswer, NoEndpointAnswer, Observation
+from mmo_sansio import __version__
 from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.http.request_writer import request_bytes
 from mmo_sansio.http.response_body import ResponseBodyError, response_body
 from mmo_sansio.http.response_head import BodyEnd, FinalResponseHead, ResponseHeadError, ResponseHeadReader
-from mmo_trio.http.client.client import tls_context
-from mmo_trio.http.client.exchange import request_bytes
 
+USER_AGENT: Final = f"mmo-gateway/{__version__}".encode()
+"""What the gateway calls itself."""
 PIECES: Final = 10
 """The number of pieces in which a slow request is sent."""
 PAUSE_S: Final = 0.3
@@ -40,9 +46,11 @@ ANSWER_BYTES_MAX: Final = 1024 * 1024
 RECEIVE_BYTES: Final = 16 * 1024
 
 _PROTOCOL_VERSIONS: Final = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
-_FAILURES = (OSError, trio.BrokenResourceError, ResponseHeadError, ResponseBodyError)
+_FAILURES = (OSError, anyio.BrokenResourceError, anyio.EndOfStream, ResponseHeadError, ResponseBodyError)
 
-ByteStream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+
+class EndpointUnavailable(Exception):
+    """There was no answer; the message says why, as a clause without a final dot."""
 
 
 @frozen
@@ -64,11 +72,23 @@ def played_endpoint(target: UrlTarget, key: bytes, ca_file: Path | None) -> Play
     """Return the endpoint, whose certificate the system's authorities or those in `ca_file` (PEM) have signed.
 
     Raises OSError when the file cannot be read or holds no certificate."""
-    contexts: dict[TlsVersion | None, ssl.SSLContext] = {None: tls_context(ca_file)}
+    contexts: dict[TlsVersion | None, ssl.SSLContext] = {None: _tls_context(ca_file)}
     for version, protocol in _PROTOCOL_VERSIONS.items():
-        contexts[version] = context = tls_context(ca_file)
+        contexts[version] = context = _tls_context(ca_file)
         context.minimum_version = context.maximum_version = protocol
     return PlayedEndpoint(target, key, contexts)
+
+
+def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    """Return the context that verifies a receiver as the gateway does (K7)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False  # RFC 9110 section 4.3.4: only names that are said to be names.
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_default_certs()
+    if ca_file is not None:
+        context.load_verify_locations(ca_file)
+    return context
 
 
 async def play(endpoint: PlayedEndpoint, script: Script) -> list[list[Observation]]:
@@ -88,10 +108,10 @@ async def play(endpoint: PlayedEndpoint, script: Script) -> list[list[Observatio
 
 async def _open_silent(endpoint: PlayedEndpoint, stack: AsyncExitStack) -> None:
     try:
-        stream = await trio.open_tcp_stream(endpoint.target.host, endpoint.target.port)
+        stream = await anyio.connect_tcp(endpoint.target.host, endpoint.target.port)
     except OSError:
         return  # The request that follows finds out why.
-    stack.push_async_callback(trio.aclose_forcefully, stream)
+    stack.push_async_callback(anyio.aclose_forcefully, stream)
 
 
 async def _play_round(
@@ -102,9 +122,9 @@ async def _play_round(
     async def send(number: int, request: PlayedRequest) -> None:
         observed[number] = await _observe(endpoint, request, kept)
 
-    async with trio.open_nursery() as nursery:
+    async with anyio.create_task_group() as tasks:
         for number, request in enumerate(requests):
-            nursery.start_soon(send, number, request)
+            tasks.start_soon(send, number, request)
     return [observed[number] for number in range(len(requests))]
 
 
@@ -117,40 +137,60 @@ class _KeptConnection:
     async def close(self) -> None:
         """Close the connection if there is one."""
         if self.stream is not None:
-            await trio.aclose_forcefully(self.stream)
+            await anyio.aclose_forcefully(self.stream)
             self.stream = None
 
 
 async def _observe(endpoint: PlayedEndpoint, request: PlayedRequest, kept: _KeptConnection | None) -> Observation:
     """Send one request and return what followed."""
-    with trio.move_on_after(endpoint.deadline_s) as scope:
+    with anyio.move_on_after(endpoint.deadline_s) as scope:
         try:
             if kept is None or kept.stream is None:
-                return await _send(endpoint, request, await _connect(endpoint, request), kept, scope)
+                return await _send(
+                    endpoint, request, await _connect(endpoint.target, endpoint.contexts[request.tls]), kept, scope
+                )
             stream, kept.stream = kept.stream, None
             try:
                 return await _send(endpoint, request, stream, kept, scope)
             except _FAILURES:  # It was closed meanwhile, as it may be.
-                return await _send(endpoint, request, await _connect(endpoint, request), kept, scope)
+                return await _send(
+                    endpoint, request, await _connect(endpoint.target, endpoint.contexts[request.tls]), kept, scope
+                )
         except _FAILURES as error:
             return NoEndpointAnswer(_failure_reason(error))
     return NoEndpointAnswer(f"none came within {endpoint.deadline_s:g} s")
 
 
-async def _connect(endpoint: PlayedEndpoint, request: PlayedRequest) -> ByteStream:
+async def get(endpoint: PlayedEndpoint, target: UrlTarget) -> tuple[int, bytes]:
+    """Return the status and the body of another URL of the merchant's. Raises EndpointUnavailable."""
+    stream = None
+    try:
+        with anyio.fail_after(endpoint.deadline_s):
+            stream = await _connect(target, endpoint.contexts[None])
+            await stream.send(request_bytes(HttpRequest("GET", b""), target, user_agent=USER_AGENT))
+            head = await _receive_head(stream)
+            body = bytearray()
+            await _receive_body(stream, head, body)
+            return head.status, bytes(body)
+    except TimeoutError:
+        raise EndpointUnavailable(f"none came within {endpoint.deadline_s:g} s") from None
+    except _FAILURES as error:
+        raise EndpointUnavailable(_failure_reason(error)) from None
+    finally:
+        if stream is not None:
+            await anyio.aclose_forcefully(stream)
+
+
+async def _connect(target: UrlTarget, context: ssl.SSLContext) -> ByteStream:
     """Return a connection, under TLS unless the URL says http. Raises one of _FAILURES."""
-    target = endpoint.target
-    tcp = await trio.open_tcp_stream(target.host, target.port)
+    tcp = await anyio.connect_tcp(target.host, target.port)
     if target.scheme == "http":
         return tcp
-    context = endpoint.contexts[request.tls]
-    stream = trio.SSLStream(tcp, context, server_hostname=target.host, https_compatible=True)
     try:
-        await stream.do_handshake()
+        return await TLSStream.wrap(tcp, hostname=target.host, ssl_context=context, standard_compatible=False)
     except BaseException:
-        await trio.aclose_forcefully(tcp)
+        await anyio.aclose_forcefully(tcp)
         raise
-    return stream
 
 
 async def _send(
@@ -158,24 +198,24 @@ async def _send(
     request: PlayedRequest,
     stream: ByteStream,
     kept: _KeptConnection | None,
-    scope: trio.CancelScope,
+    scope: anyio.CancelScope,
 ) -> Observation:
     """Send a request and return its answer; the connection is closed, or kept. Raises one of _FAILURES.
 
     The head is the answer, as for the gateway (K2); the body may break off, or last longer than the scope."""
-    started = trio.current_time()
+    started = anyio.current_time()
     is_kept = is_whole = False
     try:
         for number, piece in enumerate(_pieces(endpoint, request)):
             if number:
-                await trio.sleep(endpoint.pause_s)
-            await stream.send_all(piece)
+                await anyio.sleep(endpoint.pause_s)
+            await stream.send(piece)
         if request.pace is SendingPace.BROKEN_OFF:
             return NoEndpointAnswer("the request was broken off")
         head = await _receive_head(stream)
-        duration_s, deadline, scope.deadline = trio.current_time() - started, scope.deadline, math.inf
+        duration_s, deadline, scope.deadline = anyio.current_time() - started, scope.deadline, math.inf
         body = bytearray()
-        with trio.move_on_at(deadline), suppress(*_FAILURES):
+        with anyio.CancelScope(deadline=deadline), suppress(*_FAILURES):
             is_whole = await _receive_body(stream, head, body)
         is_kept = kept is not None and is_whole and _is_reusable(head)
         has_key = endpoint.key in head.raw or endpoint.key in body
@@ -184,14 +224,14 @@ async def _send(
         if kept is not None and is_kept:
             kept.stream = stream
         else:
-            await trio.aclose_forcefully(stream)
+            await anyio.aclose_forcefully(stream)
 
 
 def _pieces(endpoint: PlayedEndpoint, request: PlayedRequest) -> Sequence[bytes]:
     """Return the bytes of a request as they are to be sent, with a pause after each piece."""
     keys = tuple((b"x-api-key", each) for each in key_fields(request.key, endpoint.key))
     message = HttpRequest(request.method, b"", ((b"content-type", b"application/json"), *keys), request.body)
-    written = request_bytes(message, endpoint.target)
+    written = request_bytes(message, endpoint.target, user_agent=USER_AGENT)
     end = len(written) - len(request.body)
     match request.pace:
         case SendingPace.AT_ONCE:
@@ -212,10 +252,18 @@ def _divide(data: bytes) -> list[bytes]:
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
+async def _receive(stream: ByteStream) -> bytes:
+    """Return the bytes that come next; b"" at the end of the connection."""
+    try:
+        return await stream.receive(RECEIVE_BYTES)
+    except anyio.EndOfStream:
+        return b""
+
+
 async def _receive_head(stream: ByteStream) -> FinalResponseHead:
     """Return the head of the answer. Raises one of _FAILURES."""
     reader = ResponseHeadReader()
-    while (head := reader.receive(bytes(await stream.receive_some(RECEIVE_BYTES)))) is None:
+    while (head := reader.receive(await _receive(stream))) is None:
         pass
     return head
 
@@ -229,7 +277,7 @@ async def _receive_body(stream: ByteStream, head: FinalResponseHead, body: bytea
             body += piece
         if decoder.is_complete or len(body) >= ANSWER_BYTES_MAX:
             return decoder.is_complete
-        decoder.receive(bytes(await stream.receive_some(RECEIVE_BYTES)))
+        decoder.receive(await _receive(stream))
 
 
 def _is_reusable(head: FinalResponseHead) -> bool:
@@ -250,6 +298,8 @@ def _failure_reason(error: BaseException) -> str:
             return f"TLS says {reason.replace('_', ' ').lower()}"
         case ResponseHeadError():
             return str(cause).rstrip(".")
+        case OSError(errno=int(number)) if number in errno.errorcode:
+            return os.strerror(number)  # The text of asyncio's errors has an address, too.
         case OSError(strerror=reason) if reason:
             return reason
         case _:
