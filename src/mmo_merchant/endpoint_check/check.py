@@ -137,7 +137,7 @@ def url_probe(url: str, endpoint: PlayedEndpoint) -> Probe:
 
 async def _ask_url(endpoint: PlayedEndpoint, url: str, reference: str) -> str:
     try:
-        status, body = await get(endpoint, parse_url(url.replace(REFERENCE_PLACE, reference)))
+        status, body = await get(evolve(endpoint, target=parse_url(url.replace(REFERENCE_PLACE, reference))))
     except EndpointUnavailable as error:
         raise ProbeError(f"There was no answer: {error}.") from None
     match status:

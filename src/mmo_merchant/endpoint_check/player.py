@@ -146,28 +146,24 @@ async def _observe(endpoint: PlayedEndpoint, request: PlayedRequest, kept: _Kept
     with anyio.move_on_after(endpoint.deadline_s) as scope:
         try:
             if kept is None or kept.stream is None:
-                return await _send(
-                    endpoint, request, await _connect(endpoint.target, endpoint.contexts[request.tls]), kept, scope
-                )
+                return await _send(endpoint, request, await _connect(endpoint, request.tls), kept, scope)
             stream, kept.stream = kept.stream, None
             try:
                 return await _send(endpoint, request, stream, kept, scope)
             except _FAILURES:  # It was closed meanwhile, as it may be.
-                return await _send(
-                    endpoint, request, await _connect(endpoint.target, endpoint.contexts[request.tls]), kept, scope
-                )
+                return await _send(endpoint, request, await _connect(endpoint, request.tls), kept, scope)
         except _FAILURES as error:
             return NoEndpointAnswer(_failure_reason(error))
     return NoEndpointAnswer(f"none came within {endpoint.deadline_s:g} s")
 
 
-async def get(endpoint: PlayedEndpoint, target: UrlTarget) -> tuple[int, bytes]:
-    """Return the status and the body of another URL of the merchant's. Raises EndpointUnavailable."""
+async def get(endpoint: PlayedEndpoint) -> tuple[int, bytes]:
+    """Return the status and the body that its URL answers to a GET without a key. Raises EndpointUnavailable."""
     stream = None
     try:
         with anyio.fail_after(endpoint.deadline_s):
-            stream = await _connect(target, endpoint.contexts[None])
-            await stream.send(request_bytes(HttpRequest("GET", b""), target, user_agent=USER_AGENT))
+            stream = await _connect(endpoint, None)
+            await stream.send(request_bytes(HttpRequest("GET", b""), endpoint.target, user_agent=USER_AGENT))
             head = await _receive_head(stream)
             body = bytearray()
             await _receive_body(stream, head, body)
@@ -181,8 +177,9 @@ async def get(endpoint: PlayedEndpoint, target: UrlTarget) -> tuple[int, bytes]:
             await anyio.aclose_forcefully(stream)
 
 
-async def _connect(target: UrlTarget, context: ssl.SSLContext) -> ByteStream:
+async def _connect(endpoint: PlayedEndpoint, tls: TlsVersion | None) -> ByteStream:
     """Return a connection, under TLS unless the URL says http. Raises one of _FAILURES."""
+    target, context = endpoint.target, endpoint.contexts[tls]
     tcp = await anyio.connect_tcp(target.host, target.port)
     if target.scheme == "http":
         return tcp
