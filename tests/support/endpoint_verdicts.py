@@ -9,7 +9,7 @@ from attrs import evolve
 
 from mmo_merchant.endpoint_check.check import Probe, check_endpoint, numbered
 from mmo_merchant.endpoint_check.player import played_endpoint
-from mmo_merchant.endpoint_check.situations.situation_table import SITUATIONS
+from mmo_merchant.endpoint_check.situations import SITUATIONS
 from mmo_merchant.endpoint_check.situations.verdict import VerdictKind
 from mmo_sansio.http.egress_rules import parse_url
 from mmo_sansio.values.clock import Instant

@@ -20,8 +20,8 @@ from attrs import evolve, frozen
 
 from mmo_merchant.endpoint_check.check import Probe, check_endpoint, numbered
 from mmo_merchant.endpoint_check.player import played_endpoint
+from mmo_merchant.endpoint_check.situations import SITUATIONS
 from mmo_merchant.endpoint_check.situations.played_payments import QR_PICTURE, QR_TEXT
-from mmo_merchant.endpoint_check.situations.situation_table import SITUATIONS
 from mmo_merchant.endpoint_check.situations.verdict import KEY_IN_ANSWER, Verdict, VerdictKind
 from mmo_sansio.http.egress_rules import parse_url
 from mmo_sansio.testing import START, UNUSED_REFERENCE

@@ -12,7 +12,7 @@ import trio
 from click.testing import CliRunner
 
 from mmo_trio.brands.master_key import create_master_key
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 from mmo_trio.cli.support import force_report
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, creation

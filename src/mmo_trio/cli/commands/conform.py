@@ -23,14 +23,14 @@ from mmo_merchant.endpoint_check.check import (
 )
 from mmo_merchant.endpoint_check.junit import write_junit
 from mmo_merchant.endpoint_check.player import played_endpoint
+from mmo_merchant.endpoint_check.situations import SITUATIONS
 from mmo_merchant.endpoint_check.situations.situation import Situation
-from mmo_merchant.endpoint_check.situations.situation_table import SITUATIONS
 from mmo_merchant.endpoint_check.situations.verdict import Verdict, VerdictKind
 from mmo_sansio.http.egress_rules import UrlError, UrlTarget, parse_url
 from mmo_sansio.values.clock import from_datetime
 from mmo_trio.cli.support.errors import UsageProblem
+from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, print_status, terminal
-from mmo_trio.cli.support.target import json_option
 from mmo_trio.system.visible_text import visible_text
 
 SUITE = "mmo conform"

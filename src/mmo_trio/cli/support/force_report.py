@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
 from mmo_trio.brands.in_force import wait_until_in_force
+from mmo_trio.cli.support.errors import NotYetInForce
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.cli.support.target import CommandTarget
 
 WAIT_S = 15.0
 """Seconds for which a command waits for the processes: longer than the lease of one that was killed runs on."""
-
-
-class NotYetInForce(click.ClickException):
-    """The change is stored, and a process that serves has not said that it uses it."""
-
-    exit_code = 4
 
 
 def report_in_force(target: CommandTarget) -> None:

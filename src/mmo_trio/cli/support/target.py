@@ -7,9 +7,8 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-import click
 import platformdirs
 import trio
 from attrs import frozen
@@ -21,6 +20,7 @@ from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.brands.master_key_check import open_keyring
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.cli.support.options import Command, config_option, data_option
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
@@ -28,7 +28,6 @@ from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import GatewayClock, read_offset
 
 ResultT = TypeVar("ResultT")
-Command: TypeAlias = Callable[..., None]
 
 DATABASE_VARIABLE = "MMO_DATABASE_URL"
 
@@ -110,17 +109,6 @@ def find_target(data: Path | None, config: Path | None, options: Mapping[str, st
     return CommandTarget(settings, directory)
 
 
-_config_option = click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), help="The gateway's mmo.toml."
-)
-data_option = click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The sandbox's data directory; by default the user's own.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-
-
 def target_options(command: Command) -> Command:
     """Add the options `--data` and `--config`; the command receives their gateway as `target`."""
 
@@ -128,7 +116,7 @@ def target_options(command: Command) -> Command:
     def run(*, data: Path | None, config: Path | None, **arguments: Any) -> None:
         command(target=find_target(data, config), **arguments)
 
-    return data_option(_config_option(run))
+    return data_option(config_option(run))
 
 
 def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mmo_merchant import Callback, Flow, QrDelivery, TransactionObject, read_callback
+from mmo_merchant.endpoint_check.situations import SITUATIONS
 from mmo_merchant.endpoint_check.situations.malformed_situations import MALFORMED_SITUATIONS
 from mmo_merchant.endpoint_check.situations.played_payments import PlayedPayments
-from mmo_merchant.endpoint_check.situations.situation_table import SITUATIONS
 from mmo_sansio.testing import START, UNUSED_REFERENCE, numbered_reference
 
 KEY = "a-key"
