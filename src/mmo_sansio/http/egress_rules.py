@@ -160,6 +160,7 @@ def parse_url(url: str) -> UrlTarget:
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,62}):")
 _FORBIDDEN_CHARACTERS = frozenset('"<>\\^`{|}')
+_MALFORMED_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp"})
 """Unicode categories: control, format (zero-width, BOM, bidi), lone surrogate, white space."""
 
@@ -178,6 +179,8 @@ def _split_scheme(url: str) -> tuple[str, str]:
             )
         if character in _FORBIDDEN_CHARACTERS:
             raise UrlError(f"The URL may not contain the character {character}: percent-encode it.")
+    if _MALFORMED_ESCAPE.search(url):
+        raise UrlError("In a URL two hexadecimal digits follow each '%': write %25 for the sign itself.")
     match = _SCHEME.match(url)
     if match is None:
         raise UrlError("The URL must be absolute: begin it with https:// and a host.")

@@ -237,10 +237,9 @@ def _brand_sentences(history: PaymentHistory) -> Iterator[str]:
     if not in_use:
         yield (f"The brand {brand.id} has no API key in use: it can't look this up nor verify callbacks.")
     elif len(in_use) > 1:
-        yield (
-            f"The brand {brand.id} has {len(in_use)} API keys in use; callbacks carry the oldest,"
-            f" number {in_use[0].id}."
-        )
+        made_with = history.transaction.order.api_key_id
+        carried = next((key.id for key in in_use if str(key.id) == made_with), in_use[0].id)
+        yield f"The brand {brand.id} has {len(in_use)} API keys in use; this callback carries number {carried}."
 
 
 def _open_suspense_sentences(history: PaymentHistory) -> Iterator[str]:

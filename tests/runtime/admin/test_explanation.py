@@ -159,9 +159,18 @@ def test_a_payment_that_was_not_sent_is_told_apart_from_one_that_the_provider_re
 def test_the_state_of_the_brand_and_its_keys_is_told() -> None:
     assert "API key" not in explained(case())
     assert "no API key in use" in explained(case(keys=(RETIRED,)))
-    assert "callbacks carry the oldest, number 7" in explained(case(keys=(RETIRED, IN_USE, evolve(IN_USE, id=8))))
     assert "acme is disabled" in explained(case(enabled=False))
     assert "acme was removed" in explained(evolve(case(), brand=None))
+
+
+@pytest.mark.spec("A4")
+@pytest.mark.finding("specification-F6-1")
+@pytest.mark.parametrize(("maker", "carried"), [("8", 8), ("6", 7), (None, 7)])
+def test_the_key_is_told_that_a_callback_carries(maker: str | None, carried: int) -> None:
+    history = case(keys=(RETIRED, IN_USE, evolve(IN_USE, id=8)))
+    order = evolve(history.transaction.order, api_key_id=maker)
+    history = evolve(history, transaction=evolve(history.transaction, order=order))
+    assert f"2 API keys in use; this callback carries number {carried}." in explained(history)
 
 
 @pytest.mark.finding("new-users-L-removed-brand")

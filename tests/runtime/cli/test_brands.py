@@ -175,6 +175,17 @@ def test_a_fault_in_the_file_is_named(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("A4", "A5")
+@pytest.mark.finding("specification-F7")
+def test_another_brands_number_is_no_key_of_this_one_and_its_own_are_named(data: Path) -> None:
+    (acme,), (zuri,) = in_use(data, "acme"), in_use(data, "zuri")
+    assert acme != zuri, "unique in the store"
+    refused = mmo("brands", "key", "retire", "zuri", acme, "--data", data)
+    assert refused.exit_code == 1
+    assert f"zuri has no such key in use; in use are: {zuri}." in refused.stderr
+    assert in_use(data, "acme") == [acme]
+
+
+@pytest.mark.spec("A4", "A5")
 def test_a_key_is_added_shown_once_and_retired(data: Path) -> None:
     made = mmo("brands", "key", "add", "acme", "--data", data)
     api_key = made.stdout.strip()
@@ -223,6 +234,14 @@ def retire_at_a_terminal(data: Path, key: int, answer: bytes, *options: str) -> 
         os.close(terminal)
         os.close(end)
     return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.spec("A4")
+@pytest.mark.finding("specification-F6-1")
+def test_who_adds_a_key_reads_first_what_to_tell_the_merchant(data: Path) -> None:
+    said = mmo("brands", "key", "add", "acme", "--data", data).stderr
+    assert said.startswith("For the merchant: accept both keys before you use this one.")
+    assert "the oldest in use once that is retired" in said
 
 
 @pytest.mark.spec("A4")

@@ -134,12 +134,14 @@ BAD_DELIVERY_URLS = (
     "https:///nowhere",
     "/relative",
     "ftp://shop.example/",
+    HTTPS + "%zz",
     HTTPS + "x" * 2048,
     "https://169.254.169.254/latest/meta-data",
     "https://[fe80::1]/",
 )
 
 
+@pytest.mark.finding("specification-F6-11")
 @pytest.mark.spec("C8", "K7")
 async def test_result_urls_are_absolute_https_and_lead_nowhere_forbidden(sandbox: Running) -> None:
     for url in BAD_DELIVERY_URLS:
@@ -193,7 +195,7 @@ limits.KES = { min = "100", max = "200" }
 """
 
 
-@pytest.mark.finding("specification-A7")
+@pytest.mark.finding("specification-A7", "specification-F6-11")
 @pytest.mark.spec("C8", "W2")
 async def test_redirect_urls_may_be_web_addresses_or_a_scheme_of_the_brand(serve: Serve) -> None:
     async with serve(brands=BRAND) as sandbox:
@@ -207,6 +209,7 @@ async def test_redirect_urls_may_be_web_addresses_or_a_scheme_of_the_brand(serve
                 "file:///etc/passwd",
                 "otherapp://done",
                 "/relative",
+                "acmeapp://%zz",
                 "https://" + "x" * 2048,
             ):
                 answer = await sandbox.merchant.create("web/payin", **{name: url})
@@ -293,7 +296,18 @@ async def test_what_is_missing_or_of_a_wrong_kind_is_named(sandbox: Running) -> 
         assert_field_refused(answer, *fields, note=(operation, changes))
 
 
+@pytest.mark.spec("C10", "L3")
+@pytest.mark.finding("specification-F6-7")
+@pytest.mark.parametrize("method", ["%zz", "%", "mpesa%00ke", "%FF"])
+async def test_a_method_that_is_no_text_is_a_404_as_any_such_path_is(sandbox: Running, method: str) -> None:
+    url = f"{sandbox.ready.api}{ROOT}/direct/payin/{method}"
+    headers = {"X-Api-Key": sandbox.merchant.key, "Content-Type": "application/json"}
+    answer = await ask(url, method="POST", headers=headers, body=json.dumps(sandbox.merchant.body()).encode())
+    assert_problem(answer, 404, "not_found")
+
+
 @pytest.mark.spec("C9", "P1", "P2", "P4")
+@pytest.mark.finding("specification-F6-8")
 async def test_one_refusal_is_reported_and_mending_it_shows_the_next(serve: Serve) -> None:
     shut = '[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["the-key-of-shut"]\n'
     async with serve(brands=BRAND + shut) as sandbox:

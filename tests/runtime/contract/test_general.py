@@ -242,6 +242,7 @@ async def test_a_request_with_every_member_at_its_greatest_length_fits(sandbox: 
 
 
 @pytest.mark.spec("G8", "C13")
+@pytest.mark.finding("specification-F6-5")
 async def test_lengths_count_code_points_and_required_text_is_not_blank(sandbox: Running) -> None:
     merchant = sandbox.merchant
     for character in ("x", "é", "\N{PARTY POPPER}", "\N{COMBINING ACUTE ACCENT}"):

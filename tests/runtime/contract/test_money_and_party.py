@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.merchant import Answer, Merchant
+from tests.support.merchant import Answer, Merchant, a_reference
 from tests.support.rejections import assert_field_refused, assert_problem
 from tests.support.sandbox_gateway import Running, Serve
 
@@ -41,6 +41,7 @@ async def _pay(merchant: Merchant, value: str, currency: str) -> Answer:
 
 
 @pytest.mark.spec("M1", "G6")
+@pytest.mark.finding("specification-F6-10")
 async def test_an_amount_is_taken_by_value_and_told_with_its_currencys_decimals(serve: Serve) -> None:
     async with serve(brands=BRAND) as sandbox:
         sandbox.merchant.key = KEY
@@ -196,6 +197,18 @@ async def test_labels_come_back_unchanged(sandbox: Running) -> None:
     bounds = {"k" * 255: "v" * 1000}
     accepted = await sandbox.merchant.accepted(labels=bounds)
     assert (await sandbox.merchant.status(accepted["gatewayReference"]))["labels"] == bounds
+
+
+@pytest.mark.spec("M3")
+@pytest.mark.finding("specification-F2")
+async def test_a_national_number_is_a_fault_at_once_and_uses_no_reference_up(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    reference = a_reference()
+    for operation, party in (("direct/payin", "payer"), ("direct/payout", "payee"), ("web/payin", "payer")):
+        for number in ("0712345678", "+0712345678", "00254712345678", "000"):
+            answer = await merchant.create(operation, msisdn=number, merchantReference=reference)
+            assert_field_refused(answer, f"{party}.msisdn", note=(operation, number))
+    await merchant.accepted("direct/payout", merchantReference=reference)
 
 
 @pytest.mark.spec("M4")

@@ -65,6 +65,7 @@ async def test_looking_at_the_page_pays_nothing_and_its_button_pays_once(sandbox
 
 
 @pytest.mark.spec("W1", "E1", "S2")
+@pytest.mark.finding("specification-F4")
 async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with_user_timeout(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted("web/payin")
     reference, page_url = accepted["gatewayReference"], accepted["pageUrl"]
@@ -86,6 +87,7 @@ async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with
 
 
 @pytest.mark.spec("W1")
+@pytest.mark.finding("specification-F7")
 async def test_a_payment_that_was_submitted_does_not_end_with_its_page(sandbox: Running) -> None:
     accepted = await sandbox.merchant.accepted("web/payin", scenario="never")
     await _press(accepted["pageUrl"])
@@ -106,6 +108,7 @@ async def test_the_lifetime_is_a_setting(serve: Serve, session: str, open_for: s
 
 
 @pytest.mark.spec("W1", "S3")
+@pytest.mark.finding("specification-F4")
 async def test_without_a_lifetime_the_page_lives_as_long_as_the_payment_is_pending(serve: Serve) -> None:
     async with serve(environment={"MMO_LIMITS_PAGE_SESSION": "off"}) as sandbox:
         accepted = await sandbox.merchant.accepted("web/payin")
@@ -202,7 +205,7 @@ async def test_a_payment_that_has_expired_is_not_said_to_be_unpaid(sandbox: Runn
 
 
 @pytest.mark.spec("W2")
-@pytest.mark.finding("money-4")
+@pytest.mark.finding("money-4", "specification-F7")
 async def test_an_unclear_payment_leads_back_to_the_shop_as_a_failed_one(sandbox: Running) -> None:
     url = "https://shop.example/sorry"
     accepted = await sandbox.merchant.accepted("web/payin", scenario="duplicate_request", errorRedirectUrl=url)

@@ -93,7 +93,10 @@ async def test_without_an_offset_it_is_utc_and_a_plus_may_arrive_as_a_space(sand
 
 
 @pytest.mark.spec("R1")
-@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "2026-W01-1", "1700000000"])
+@pytest.mark.finding("specification-F6-6")
+@pytest.mark.parametrize(
+    "text", ["yesterday", "2026-13-01", "2026-W01-1", "1700000000", "2026-01", "2026-01-01 00:00Z"]
+)
 async def test_what_is_no_time_is_refused(sandbox: Running, text: str) -> None:
     answer = await sandbox.merchant.records(begin=text, to="2100-01-01")
     _refused(answer)
@@ -213,7 +216,26 @@ async def test_a_page_that_ends_with_the_last_row_has_no_next(sandbox: Running) 
     assert answer.json["pages"] == {"next": None, "previous": None}
 
 
+@pytest.mark.spec("R6")
+@pytest.mark.finding("specification-F1")
+async def test_a_page_that_was_emptied_meanwhile_leads_back_to_where_it_was_reached_from(sandbox: Running) -> None:
+    merchant = sandbox.merchant
+    ending = ["slow", "slow", "never", "never", "slow", "slow"]
+    made = [(await merchant.accepted(scenario=each))["gatewayReference"] for each in ending]
+    first = await merchant.records(**ALWAYS, status="pending", pageSize=2)
+    second = await merchant.records(page=first.json["pages"]["next"])
+    for each in (*made[:2], *made[4:]):
+        await sandbox.advance("10s")
+        assert (await merchant.ended(each))["status"] == "success"
+
+    for way, back in (("previous", "next"), ("next", "previous")):
+        emptied = await merchant.records(page=second.json["pages"][way])
+        assert (emptied.json["data"], emptied.json["pages"][way]) == ([], None)
+        assert _references(await merchant.records(page=emptied.json["pages"][back])) == made[2:4]
+
+
 @pytest.mark.spec("R5")
+@pytest.mark.finding("specification-F6-2", "specification-F6-3")
 async def test_filters_that_are_resent_must_equal_the_original(sandbox: Running) -> None:
     merchant = sandbox.merchant
     await _made(merchant, 3)

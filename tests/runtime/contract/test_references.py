@@ -192,6 +192,17 @@ async def test_a_reference_of_any_characters_is_found_again(sandbox: Running) ->
         assert found.json["merchantReference"] == reference
 
 
+@pytest.mark.spec("C12")
+@pytest.mark.finding("specification-F6-4")
+async def test_references_are_neither_normalised_nor_trimmed(sandbox: Running) -> None:
+    spellings = ("caf\u00e9", "cafe\u0301", " caf\u00e9", "caf\u00e9 ", "CAF\u00c9")
+    made = [await sandbox.merchant.accepted(merchantReference=each) for each in spellings]
+    for reference, accepted in zip(spellings, made, strict=True):
+        found = await sandbox.merchant.get(f"status/mref/{quote(reference, safe='')}")
+        assert found.json["gatewayReference"] == accepted["gatewayReference"]
+        assert found.json["merchantReference"] == reference
+
+
 @pytest.mark.spec("C6", "C12")
 async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing(sandbox: Running) -> None:
     merchant, reference = sandbox.merchant, a_reference()

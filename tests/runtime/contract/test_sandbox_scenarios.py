@@ -144,7 +144,7 @@ async def test_a_web_payin_plays_its_scenario_once_the_payer_has_confirmed(sandb
     assert failed["errorCode"] == "user_cancelled"
 
 
-@pytest.mark.finding("new-users-M8")
+@pytest.mark.finding("new-users-M8", "specification-F6-12")
 async def test_cents_are_rejected_as_operators_do_unless_the_sandbox_is_lenient(serve: Serve) -> None:
     for environment, code in (({}, "amount_out_of_range"), ({"MMO_SANDBOX_LENIENT": "true"}, None)):
         async with serve(environment=environment) as sandbox:
@@ -167,6 +167,14 @@ async def test_the_front_page_shows_every_number_with_its_meaning(sandbox: Runni
     for each in SCENARIOS:
         assert f"<td><code>{each.digits or 'others'}</code></td><td><code>{each.name}</code></td>" in text
     assert "fails with <code>user_wrong_pin</code>" in text
+
+
+@pytest.mark.finding("specification-F6-12")
+async def test_the_front_page_says_beside_the_amount_that_cents_fail(sandbox: Running) -> None:
+    text = (await ask(f"{sandbox.ready.pages}/")).body.decode()
+    said = text.partition(" asks for ")[2].partition("</p>")[0]
+    assert "150.55 KES would fail with <code>amount_out_of_range</code>" in said
+    assert "<code>sandbox.lenient</code>" in said
 
 
 @pytest.mark.finding("new-users-docs")

@@ -13,6 +13,7 @@ import pytest
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.runtime.contract.test_operators import MOMO
+from tests.support.merchant import Merchant
 from tests.support.mmo_process import Process, serving_process
 
 pytestmark = pytest.mark.own_store
@@ -30,6 +31,19 @@ pages = "127.0.0.1:0"
 console = "127.0.0.1:0"
 
 [provider.operator]
+"""
+BRAND = """
+[[brand]]
+id = "acme"
+name = "Acme"
+api_keys = ["the-key-of-the-brand-acme"]
+
+[[brand.method]]
+key = "mpesa_ke"
+provider = "operator"
+country = "KE"
+flows = ["direct/payin", "direct/taxpayout"]
+limits.KES = { min = "10", max = "150000" }
 """
 DATABASE = """
 [database]
@@ -54,9 +68,9 @@ def read_only_keys(keys: Path) -> Iterator[Path]:
     keys.chmod(0o700)
 
 
-def configure(directory: Path, keys: Path, provider: str, *, database: str = "") -> Path:
-    """Write the settings with this one provider, and brands without any."""
-    (directory / "brands.toml").write_text("", encoding="utf-8")
+def configure(directory: Path, keys: Path, provider: str, *, database: str = "", brands: str = "") -> Path:
+    """Write the settings with this one provider, and the file of brands."""
+    (directory / "brands.toml").write_text(brands, encoding="utf-8")
     file = directory / "mmo.toml"
     text = (SETTINGS + provider + database).format(keys=keys, directory=directory)
     file.write_text(text, encoding="utf-8")
@@ -110,3 +124,18 @@ async def test_several_processes_share_one_simulated_operator(tmp_path: Path, ke
         assert children_of(running) == 3
         assert started_slots(log) == {"worker-1", "worker-2", "sandbox-operator"}
     assert OPERATOR_JOURNAL_FILE in files_in(keys)
+
+
+@pytest.mark.finding("specification-F7")
+async def test_in_production_the_test_numbers_count_and_the_header_does_not(tmp_path: Path, keys: Path) -> None:
+    settings = configure(tmp_path, keys, SIMULATED, database=DATABASE, brands=BRAND)
+    options = ("--config", settings, "--brands", tmp_path / "brands.toml")
+    async with serving_process("serve", *options, log=tmp_path / "log") as running:
+        url = "https://shop.example/callback"
+        merchant = Merchant(running.ready["api"], "the-key-of-the-brand-acme", url)
+        tax = await merchant.accepted("direct/taxpayout", scenario="insufficient_funds")
+        unknown = await merchant.accepted(scenario="no_such")
+        payin = await merchant.accepted(msisdn="254700000101", scenario="success")
+        assert (await merchant.ended(tax["gatewayReference"]))["status"] == "success"
+        assert (await merchant.ended(unknown["gatewayReference"]))["status"] == "success"
+        assert (await merchant.ended(payin["gatewayReference"]))["errorCode"] == "user_insufficient_funds"

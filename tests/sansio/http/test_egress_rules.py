@@ -118,12 +118,26 @@ def test_a_url_of_the_table_is_refused_in_one_sentence(url: str) -> None:
     assert len(fault) < 400
 
 
+@pytest.mark.spec("C8")
+@pytest.mark.finding("specification-F6-11")
+@pytest.mark.parametrize("rest", ["/%zz", "/100%", "/%2", "/%%41", "/?a=%é1", "/?a=%2G", "/%４1"])
+def test_two_hexadecimal_digits_follow_each_percent_sign(rest: str) -> None:
+    faults = {
+        delivery_url_error(f"https://merchant.example{rest}", rules=RULES),
+        redirect_url_error(f"https://merchant.example{rest}", extra_schemes=[]),
+        redirect_url_error(f"https://merchant.example/#{rest}", extra_schemes=[]),
+        redirect_url_error(f"myapp:/{rest}", extra_schemes=["myapp"]),
+    }
+    assert faults == {"In a URL two hexadecimal digits follow each '%': write %25 for the sign itself."}
+
+
 @pytest.mark.spec("C8", "K7")
 @pytest.mark.parametrize(
     "url",
     [
         pytest.param("https://merchant.example/cb", id="plain"),
         pytest.param("HTTPS://Merchant.Example/CB?a=b&c=%2F", id="letter case and query"),
+        pytest.param("https://merchant.example/100%25?a=%c3%A9", id="percent-encoded in either case"),
         pytest.param("https://merchant.example", id="no path"),
         pytest.param("https://merchant.example./cb", id="row 46: one final dot"),
         pytest.param("https://merchant.example:8443/cb", id="port"),

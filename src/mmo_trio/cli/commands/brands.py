@@ -200,7 +200,11 @@ def add(brand: str, target: CommandTarget, as_json: bool) -> None:
         print_json({"brand": brand, "apiKey": api_key})
     else:
         click.echo(api_key)
-    print_status("It is not shown again. Callbacks of payments that are made with it carry it: accept both keys first.")
+    print_status(
+        "For the merchant: accept both keys before you use this one. A callback carries the key that made its payment,"
+        " or the oldest in use once that is retired; that of a deposit always carries the oldest."
+    )
+    print_status("The key is not shown again.")
 
 
 @key.command()

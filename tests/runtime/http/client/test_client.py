@@ -202,6 +202,7 @@ ROWS = [
 
 
 @pytest.mark.spec("K2", "K3", "K4")
+@pytest.mark.finding("audit-http-1")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 async def test_a_delivery_ends_as_its_receiver_deserves(row: Row, jumping_clock: MockClock) -> None:
     client = HttpClient(rules=PRIVATE, context=trusting_context(), resolver=FixedResolver(["127.0.0.1"]))

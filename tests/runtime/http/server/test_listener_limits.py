@@ -52,6 +52,7 @@ async def listening_with(**limits: Any) -> AsyncIterator[RunningListener]:
 
 
 @pytest.mark.spec("V1")
+@pytest.mark.finding("audit-http-4")
 def test_the_limits_are_those_of_the_design() -> None:
     limits = ListenerLimits()
     assert limits.head_timeout_s == 5

@@ -155,6 +155,7 @@ async def test_one_merchant_s_breaker_doesn_t_stop_another_at_the_same_host(auto
 
 
 @pytest.mark.spec("K5", "K6")
+@pytest.mark.finding("specification-F3")
 async def test_callbacks_behind_an_open_breaker_wait_for_due_payments_and_others_do_not(
     autojump_clock: MockClock,
 ) -> None:

@@ -276,6 +276,7 @@ ACCEPTED: list[tuple[int, Any, Operation, str, object]] = [
 
 
 @pytest.mark.spec("C1", "C2", "C3", "C4", "C5", "C7", "C8", "C12", "G4", "G8", "M3", "M4")
+@pytest.mark.finding("specification-F6-5")
 @pytest.mark.parametrize(
     ("given", "operation", "path", "value"),
     [pytest.param(*rest, id=f"row {row}: {n}: {rest[2]}") for n, (row, *rest) in enumerate(ACCEPTED)],

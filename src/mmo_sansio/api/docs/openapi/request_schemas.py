@@ -148,7 +148,8 @@ def _request(operation: Operation) -> Schema:
 def _delivery_url(description: str) -> Schema:
     meaning = (
         f"{description} An absolute https URL of a public address that is not the gateway's own, without user info,"
-        ' fragment, white space and the characters `"<>\\^{|}`, which are to be percent-encoded.'
+        ' fragment, white space and the characters `"<>\\^{|}`, which are to be percent-encoded; two hexadecimal digits'
+        " follow each `%`."
     )
     pattern = "^[Hh][Tt][Tt][Pp][Ss]://"
     return text(meaning, max_length=URL_LENGTH_MAX, pattern=pattern, format="uri")
