@@ -14,6 +14,7 @@ from threading import Thread
 from types import ModuleType
 from typing import Any
 
+import anyio
 import pytest
 import trio
 from attrs import evolve, frozen
@@ -194,9 +195,10 @@ ALL = {each.name for each in SITUATIONS}
 
 
 @pytest.mark.finding("new-users-conform")
-async def test_the_example_passes_in_every_situation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_example_passes_in_every_situation(backend: str, tmp_path: Path) -> None:
     with shop(tmp_path / "results") as (url, books):
-        verdicts = await check(url, books, ALL)
+        verdicts = anyio.run(check, url, books, ALL, backend=backend)
     wrong = {name: each.reasons for name, each in verdicts.items() if each.kind is not VerdictKind.PASSED}
     assert set(wrong) == {"tls-1.2", "tls-1.3"}, wrong
     assert all(each.question is None for each in verdicts.values()), "its books answer every question"
