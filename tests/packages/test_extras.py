@@ -155,6 +155,7 @@ def test_a_merchants_commands_need_no_gateway(wheel: Path, tmp_path: Path) -> No
     for command in (compare, ("mmo", "serve"), ("mmo", "trigger", "--list"), ("mmo", "records", "export", "--help")):
         _, advice = environment.run(*command, exit_code=2)
         assert "pip install 'mmo-gateway[server]'" in advice
+    assert "`mmo records export` needs" in advice
     _, advice = environment.run("mmo", "simulate", "mpesa", exit_code=2)
     assert "pip install 'mmo-gateway[simulators]'" in advice
 

@@ -44,6 +44,8 @@ def run_reporting_errors(work: Callable[[], None]) -> int:
 def _as_click_exceptions() -> Iterator[None]:
     try:
         yield
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise
     except Exception as error:
         failure = _to_click_exception(error)
         if failure is None:

@@ -25,9 +25,10 @@ class LazyCommand:
     extra: str = "server"
     """The extra of the distribution that brings its packages."""
 
-    def load(self) -> click.Command:
-        """Return the command. Raises UsageProblem when a package that it needs is not installed."""
-        with needs_extra(f"mmo {self.name}", self.extra):
+    def load(self, group_path: str) -> click.Command:
+        """Return the command of the group at this path, such as `mmo records`. Raises UsageProblem when a package that
+        it needs is not installed."""
+        with needs_extra(f"{group_path} {self.name}", self.extra):
             module = import_module(f"mmo_trio.cli.commands.{self.module}")
         command: click.Command = getattr(module, self.name.replace("-", "_"))
         summarise(command)
@@ -48,7 +49,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load a command; None when there is none of this name. Raises UsageProblem as of `LazyCommand.load`."""
-        return self.members[cmd_name].load() if cmd_name in self.members else None
+        return self.members[cmd_name].load(ctx.command_path) if cmd_name in self.members else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each section with its commands."""
