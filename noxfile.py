@@ -38,6 +38,11 @@ LONG_ON_POSTGRES = [
     "tests/runtime/contract/test_endurance.py",
     "tests/runtime/contract/test_rest_load.py",
 ]
+HTTP_INDEPENDENT = [
+    *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
+    *("test_api_docs*", "test_deploy*", "test_payment_page*", "test_restored*"),
+]
+"""Tests whose result does not depend on the version of HTTP."""
 STORE_INDEPENDENT = [
     *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
     *("test_both_listeners*", "test_deploy*", "test_metrics*", "test_fuzz*", "test_general*"),
@@ -115,9 +120,9 @@ def sansio(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON)
 def runtime(session: nox.Session) -> None:
-    """Test the shell with real sockets, TLS, stores and processes, but for the tests that are marked as long."""
+    """Test the shell and the simulators with real sockets, TLS, stores and processes; not the tests marked as long."""
     install(session, "test")
-    tests = ("-m", "not long", "tests/merchant", "tests/runtime", "tests/simulation")
+    tests = ("-m", "not long", "tests/merchant", "tests/runtime", "tests/simulation", "tests/simulators")
     session.run("pytest", *THREE_ON_EACH, *tests, *session.posargs, env=FEW_REPETITIONS)
 
 
@@ -164,7 +169,7 @@ def runtime_in_full(session: nox.Session) -> None:
     10,000 requests; in its short form what `runtime` leaves out, with few repetitions."""
     install(session, "test")
     chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
-    folders = ["tests/merchant", "tests/runtime", "tests/docs"]
+    folders = ["tests/merchant", "tests/runtime", "tests/simulators", "tests/docs"]
     session.run("pytest", *ON_ALL_PROCESSORS, *folders, *chosen, *session.posargs, env=REPETITIONS)
 
 
@@ -174,6 +179,15 @@ def contract(session: nox.Session) -> None:
     install(session, "test")
     left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in STORE_INDEPENDENT if IS_SHORT]
     chosen = ("tests/runtime/contract", "--store=postgres", *left_out)
+    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def contract_http2(session: nox.Session) -> None:
+    """Test the merchant API by HTTP/2, in its short form without what does not depend on the version of HTTP."""
+    install(session, "test")
+    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in HTTP_INDEPENDENT if IS_SHORT]
+    chosen = ("-m", "not long", "tests/runtime/contract", "--http=2", *left_out)
     session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
 
 

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MIRRORED = {
     "mmo_sansio": [Path("tests/sansio")],
     "mmo_merchant": [Path("tests/sansio/merchant"), Path("tests/merchant")],
+    "mmo_simulators": [Path("tests/simulators")],
     "mmo_trio": [Path("tests/runtime")],
 }
 

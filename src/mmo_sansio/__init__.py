@@ -4,8 +4,8 @@ A shell feeds inputs to `decide`, makes the changes of the decision durable, ans
 out its intents. `Gateway` does so in memory, for tests and for first steps: see `docs/tutorial.md`.
 
 What `__all__` of a face lists is public: this package, :mod:`mmo_sansio.providers` for adapters,
-:mod:`mmo_sansio.testing` for tests, :mod:`mmo_merchant` for merchants' programs, and :mod:`mmo_trio` for the service.
-All else is internal and may change in any version.
+:mod:`mmo_sansio.testing` for tests, :mod:`mmo_merchant` for merchants' programs, :mod:`mmo_trio` for the service, and
+:mod:`mmo_simulators` for operators to test against. All else is internal and may change in any version.
 """
 
 # The rooms, from the bottom up. A room imports only from rooms above it in this list, and the three in the middle

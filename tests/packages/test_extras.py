@@ -175,7 +175,6 @@ def _simulating(environment: Environment, operator: str) -> Iterator[str]:
         assert process.wait(HANGS_AFTER_S) == 0
 
 
-@pytest.mark.skipif(not (ROOT / "src/mmo_simulators").exists(), reason="The simulators are part of the gateway.")
 def test_the_simulators_serve_without_the_gateway(wheel: Path, tmp_path: Path) -> None:
     environment = an_environment(tmp_path / "simulators", f"{wheel}[simulators]")
     assert not {"structlog", "quart", "psycopg"} & environment.packages()

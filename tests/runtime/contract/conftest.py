@@ -9,14 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.http_version import http_version
 from tests.support.sandbox_gateway import Running, Serve, serving
 from tests.support.storages import storages
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What doesn't look at --store is tried once, not with every store; commands reach no store in memory."""
-    if (kind := config.getoption("--store")) != "sqlite":
-        left_out = {"own_store", "shared_store"} if kind == "memory" else {"own_store"}
+    """What doesn't look at --store or --http is tried once; commands reach no store in memory."""
+    left_out = {"sqlite": set(), "postgres": {"own_store"}, "memory": {"own_store", "shared_store"}}[
+        config.getoption("--store")
+    ]
+    if config.getoption("--http") == "2":
+        left_out = left_out | {"http1"}
+    if left_out:
         chosen = [item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
@@ -26,6 +31,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _kept_in(request: pytest.FixtureRequest) -> Iterator[None]:
     """The kind of storage that this run is about."""
     kind = request.config.getoption("--store")
+    http_version.is_http2 = request.config.getoption("--http") == "2"
     storages.is_memory = kind == "memory"
     if kind == "postgres":
         storages.postgres = request.getfixturevalue("postgres")
