@@ -53,7 +53,6 @@ ON_ALL_PROCESSORS = ["-n", "auto", "--dist", "loadfile"]
 """Each process takes whole files, as their tests share servers."""
 THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadfile"]
 """Most tests of the shell wait, so three of them fit on a processor."""
-CORE_ONLY = ["attrs>=24.2,<27"]
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
@@ -74,14 +73,10 @@ def print_durations() -> None:
 
 
 def install(session: nox.Session, *groups: str, core_only: bool = False) -> None:
-    """Install the project and dependency groups; with `core_only`, of the dependencies only attrs."""
+    """Install the gateway and dependency groups; with `core_only` the project with nothing but what the core needs."""
     project = nox.project.load_toml("pyproject.toml")
     begin = time.monotonic()
-    if core_only:
-        session.install(*CORE_ONLY)
-        session.install("--no-deps", ".")
-    else:
-        session.install(".")
+    session.install("." if core_only else ".[server]")
     session.install(*nox.project.dependency_groups(project, *groups))
     _install_durations_s.append(time.monotonic() - begin)
 
@@ -127,7 +122,7 @@ def sansio(session: nox.Session) -> None:
 def runtime(session: nox.Session) -> None:
     """Test the shell and the simulators with real sockets, TLS, stores and processes; not the tests marked as long."""
     install(session, "test")
-    tests = ("-m", "not long", "tests/runtime", "tests/simulation", "tests/simulators")
+    tests = ("-m", "not long", "tests/merchant", "tests/runtime", "tests/simulation", "tests/simulators")
     session.run("pytest", *THREE_ON_EACH, *tests, *session.posargs, env=FEW_REPETITIONS)
 
 
@@ -174,7 +169,7 @@ def runtime_in_full(session: nox.Session) -> None:
     10,000 requests; in its short form what `runtime` leaves out, with few repetitions."""
     install(session, "test")
     chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
-    folders = ["tests/runtime", "tests/simulators", "tests/docs"]
+    folders = ["tests/merchant", "tests/runtime", "tests/simulators", "tests/docs"]
     session.run("pytest", *ON_ALL_PROCESSORS, *folders, *chosen, *session.posargs, env=REPETITIONS)
 
 
@@ -203,10 +198,19 @@ def shops(session: nox.Session) -> None:
     install(session, "shops")
     session.run("pytest", *ON_ALL_PROCESSORS, "tests/shops", *session.posargs)
     for tests, seeds in (
-        ("tests/runtime/merchant/test_gap_closer.py", 20 if IS_SHORT else 200),
-        ("tests/sansio/merchant/test_idempotent_creation.py", 600 if IS_SHORT else 3000),
+        ("tests/merchant/inbox/test_gap_closer.py", 20 if IS_SHORT else 200),
+        ("tests/sansio/merchant/api/test_idempotent_creation.py", 600 if IS_SHORT else 3000),
     ):
         session.run("pytest", tests, env={"MMO_TEST_SEEDS": str(seeds)})
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def packages(session: nox.Session) -> None:
+    """Install each extra of the wheel into a fresh environment, and run there what it is for: the tutorial, the shops
+    of the examples, in the short form one of them, the commands for merchants, and the simulators."""
+    install(session, "shops")
+    chosen = ["-k", "not fastapi and not django"] if IS_SHORT else []
+    session.run("pytest", "tests/packages", *chosen, *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
@@ -365,7 +369,7 @@ def lock(session: nox.Session) -> None:
     session.install("uv>=0.9,<1", "cyclonedx-bom>=7,<8")
     compile_ = ("uv", "pip", "compile", "--universal", "--python-version", MAIN_PYTHON, "--generate-hashes", "--quiet")
     header = ("--custom-compile-command", "nox -s lock")
-    session.run(*compile_, *header, "pyproject.toml", "-o", LOCK, *session.posargs)
+    session.run(*compile_, *header, "--extra", "server", "pyproject.toml", "-o", LOCK, *session.posargs)
     session.run(*compile_, *header, "--group", "build", "-o", BUILD_LOCK, *session.posargs)
     deployed = pathlib.Path(session.create_tmp()) / "deployed"
     session.run("uv", "venv", "--quiet", "--clear", "--python", MAIN_PYTHON, str(deployed))

@@ -6,7 +6,7 @@ It never decides about money: that is for the core. `run_service` serves a gatew
 
 # The rooms, from the bottom up. A room imports only from rooms in lines above its own:
 #
-#   system       clocks, ids, ciphers, logs, latency, faults; merchant: clients, which use nothing else of the shell
+#   system       clocks, ids, ciphers, logs, latency, faults
 #   storage      the store's interface, and stores in memory, SQLite and PostgreSQL
 #   settings     every setting
 #   engine       decides and commits in batches; http: server, client and ASGI over one contract

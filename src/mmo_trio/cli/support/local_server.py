@@ -5,15 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import click
 import trio
 
 from mmo_trio.cli.support.errors import UsageProblem
-
-if TYPE_CHECKING:  # It brings what opens stores, which `mmo simulate` does without.
-    from mmo_trio.cli.support.target import Command
+from mmo_trio.cli.support.options import Command
 
 HOST = "127.0.0.1"
 
