@@ -38,6 +38,11 @@ LONG_ON_POSTGRES = [
     "tests/runtime/contract/test_endurance.py",
     "tests/runtime/contract/test_rest_load.py",
 ]
+HTTP_INDEPENDENT = [
+    *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
+    *("test_api_docs*", "test_deploy*", "test_payment_page*", "test_restored*"),
+]
+"""Tests whose result does not depend on the version of HTTP."""
 STORE_INDEPENDENT = [
     *("test_airtel*", "test_mpesa*", "test_mtn*", "test_operator*", "test_provider*"),
     *("test_both_listeners*", "test_deploy*", "test_metrics*", "test_fuzz*", "test_general*"),
@@ -48,7 +53,6 @@ ON_ALL_PROCESSORS = ["-n", "auto", "--dist", "loadfile"]
 """Each process takes whole files, as their tests share servers."""
 THREE_ON_EACH = ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadfile"]
 """Most tests of the shell wait, so three of them fit on a processor."""
-CORE_ONLY = ["attrs>=24.2,<27"]
 LOCK = "deploy/requirements.lock"
 BUILD_LOCK = "deploy/requirements-build.lock"
 SBOM = "deploy/sbom.cdx.json"
@@ -69,14 +73,10 @@ def print_durations() -> None:
 
 
 def install(session: nox.Session, *groups: str, core_only: bool = False) -> None:
-    """Install the project and dependency groups; with `core_only`, of the dependencies only attrs."""
+    """Install the gateway and dependency groups; with `core_only` the project with nothing but what the core needs."""
     project = nox.project.load_toml("pyproject.toml")
     begin = time.monotonic()
-    if core_only:
-        session.install(*CORE_ONLY)
-        session.install("--no-deps", ".")
-    else:
-        session.install(".")
+    session.install("." if core_only else ".[server]")
     session.install(*nox.project.dependency_groups(project, *groups))
     _install_durations_s.append(time.monotonic() - begin)
 
@@ -120,9 +120,9 @@ def sansio(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON)
 def runtime(session: nox.Session) -> None:
-    """Test the shell with real sockets, TLS, stores and processes, but for the tests that are marked as long."""
+    """Test the shell and the simulators with real sockets, TLS, stores and processes; not the tests marked as long."""
     install(session, "test")
-    tests = ("-m", "not long", "tests/runtime", "tests/simulation")
+    tests = ("-m", "not long", "tests/merchant", "tests/runtime", "tests/simulation", "tests/simulators")
     session.run("pytest", *THREE_ON_EACH, *tests, *session.posargs, env=FEW_REPETITIONS)
 
 
@@ -169,7 +169,7 @@ def runtime_in_full(session: nox.Session) -> None:
     10,000 requests; in its short form what `runtime` leaves out, with few repetitions."""
     install(session, "test")
     chosen = ["-m", "long"] if IS_SHORT else ["--kills", "20", "--races", "100"]
-    folders = ["tests/runtime", "tests/docs"]
+    folders = ["tests/merchant", "tests/runtime", "tests/simulators", "tests/docs"]
     session.run("pytest", *ON_ALL_PROCESSORS, *folders, *chosen, *session.posargs, env=REPETITIONS)
 
 
@@ -183,16 +183,34 @@ def contract(session: nox.Session) -> None:
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
+def contract_http2(session: nox.Session) -> None:
+    """Test the merchant API by HTTP/2, in its short form without what does not depend on the version of HTTP."""
+    install(session, "test")
+    left_out = [f"--ignore-glob=tests/runtime/contract/{each}" for each in HTTP_INDEPENDENT if IS_SHORT]
+    chosen = ("-m", "not long", "tests/runtime/contract", "--http=2", *left_out)
+    session.run("pytest", *ON_ALL_PROCESSORS, *chosen, *session.posargs, env=REPETITIONS)
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
 def shops(session: nox.Session) -> None:
     """Run the shops of the examples on their frameworks, plant faults into the examples, and run the merchant's client
     with 200 seeds and 3,000 orders of each kind; it needs Node and PHP."""
     install(session, "shops")
     session.run("pytest", *ON_ALL_PROCESSORS, "tests/shops", *session.posargs)
     for tests, seeds in (
-        ("tests/runtime/merchant/test_gap_closer.py", 20 if IS_SHORT else 200),
-        ("tests/sansio/merchant/test_idempotent_creation.py", 600 if IS_SHORT else 3000),
+        ("tests/merchant/inbox/test_gap_closer.py", 20 if IS_SHORT else 200),
+        ("tests/sansio/merchant/api/test_idempotent_creation.py", 600 if IS_SHORT else 3000),
     ):
         session.run("pytest", tests, env={"MMO_TEST_SEEDS": str(seeds)})
+
+
+@nox.session(python=MAIN_PYTHON, tags=LONG)
+def packages(session: nox.Session) -> None:
+    """Install each extra of the wheel into a fresh environment, and run there what it is for: the tutorial, the shops
+    of the examples, in the short form one of them, the commands for merchants, and the simulators."""
+    install(session, "shops")
+    chosen = ["-k", "not fastapi and not django"] if IS_SHORT else []
+    session.run("pytest", "tests/packages", *chosen, *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)
@@ -351,7 +369,7 @@ def lock(session: nox.Session) -> None:
     session.install("uv>=0.9,<1", "cyclonedx-bom>=7,<8")
     compile_ = ("uv", "pip", "compile", "--universal", "--python-version", MAIN_PYTHON, "--generate-hashes", "--quiet")
     header = ("--custom-compile-command", "nox -s lock")
-    session.run(*compile_, *header, "pyproject.toml", "-o", LOCK, *session.posargs)
+    session.run(*compile_, *header, "--extra", "server", "pyproject.toml", "-o", LOCK, *session.posargs)
     session.run(*compile_, *header, "--group", "build", "-o", BUILD_LOCK, *session.posargs)
     deployed = pathlib.Path(session.create_tmp()) / "deployed"
     session.run("uv", "venv", "--quiet", "--clear", "--python", MAIN_PYTHON, str(deployed))

@@ -19,12 +19,13 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 FACES = {
     "mmo_sansio": "the core: payments, inputs, decisions, time and money",
-    "mmo_sansio.merchant": "for merchants' programs, without I/O; the guide is [the client for"
-    " merchants](../merchant_client.md)",
-    "mmo_trio.merchant": "clients, inboxes and the gap closer for merchants' programs, by HTTP and SQL",
     "mmo_sansio.providers": "for adapters; the guide is [adding an operator](../providers/adding.md)",
     "mmo_sansio.testing": "builders, a world in virtual time, and the checks of adapters, for tests of your own",
+    "mmo_merchant": "for merchants' programs: clients, inboxes and the gap closer; the guide is [the client for"
+    " merchants](../merchant_client.md)",
     "mmo_trio": "the service: to serve a gateway from a program of your own, with providers of your own",
+    "mmo_simulators": "operators to test a gateway against; the guide is [a simulator in a test of your"
+    " own](../providers/README.md#a-simulator-in-a-test-of-your-own)",
 }
 """What each face is for, in the order of the reference; `mmo_sansio` says that these are the faces."""
 
@@ -32,9 +33,9 @@ HEAD = """\
 # The library
 
 This page and those that it links are generated from the docstrings by `docs/make_library.py`; a test
-compares them. They list every public name of the packages `mmo_sansio` and `mmo_trio`. A name that is
-not here is internal, and may change in any version. Numbers such as K5 are those of
-[the specification's clauses](../supported.md).
+compares them. They list every public name of the packages `mmo_sansio`, `mmo_merchant`, `mmo_trio`
+and `mmo_simulators`. A name that is not here is internal, and may change in any version. Numbers such
+as K5 are those of [the specification's clauses](../supported.md).
 
 Begin with [a payment with no I/O](../tutorial.md), and read [how it is built](../design.md)."""
 

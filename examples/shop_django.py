@@ -28,8 +28,16 @@ from django.http import HttpRequest, HttpResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 from django.views.decorators.csrf import csrf_exempt  # noqa: E402
 
-from mmo_sansio.merchant import DirectPayIn, Money, Party, TransactionObject, receive_callback  # noqa: E402
-from mmo_trio.merchant import GapCloser, MerchantClient, SqliteInbox  # noqa: E402
+from mmo_merchant import (  # noqa: E402
+    DirectPayIn,
+    GapCloser,
+    MerchantClient,
+    Money,
+    Party,
+    SqliteInbox,
+    TransactionObject,
+    receive_callback,
+)
 
 gateway, inbox = MerchantClient(os.environ["GATEWAY"], KEYS[0]), SqliteInbox(DATABASE)
 with orm.cursor() as cursor:

@@ -14,8 +14,17 @@ from functools import partial
 from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from mmo_sansio.merchant import DirectPayIn, Money, Party, TransactionObject, receive_callback
-from mmo_trio.merchant import AsyncMerchantClient, GapCloser, MerchantClient, SqliteInbox
+from mmo_merchant import (
+    AsyncMerchantClient,
+    DirectPayIn,
+    GapCloser,
+    MerchantClient,
+    Money,
+    Party,
+    SqliteInbox,
+    TransactionObject,
+    receive_callback,
+)
 
 GATEWAY, KEYS = os.environ["GATEWAY"], os.environ["API_KEYS"].split()
 SHOP, DATABASE = os.environ["SHOP"], os.environ["DATABASE"]

@@ -11,8 +11,16 @@ import threading
 from flask import Flask, redirect, request
 from flask.typing import ResponseReturnValue
 
-from mmo_sansio.merchant import Money, Party, TransactionObject, WebPayIn, receive_callback
-from mmo_trio.merchant import GapCloser, MerchantClient, SqliteInbox
+from mmo_merchant import (
+    GapCloser,
+    MerchantClient,
+    Money,
+    Party,
+    SqliteInbox,
+    TransactionObject,
+    WebPayIn,
+    receive_callback,
+)
 
 KEYS, SHOP, DATABASE = os.environ["API_KEYS"].split(), os.environ["SHOP"], os.environ["DATABASE"]
 app, gateway, inbox = Flask(__name__), MerchantClient(os.environ["GATEWAY"], KEYS[0]), SqliteInbox(DATABASE)

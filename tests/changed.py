@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MIRRORED = {"mmo_sansio": Path("tests/sansio"), "mmo_trio": Path("tests/runtime")}
+MIRRORED = {
+    "mmo_sansio": [Path("tests/sansio")],
+    "mmo_merchant": [Path("tests/sansio/merchant"), Path("tests/merchant")],
+    "mmo_simulators": [Path("tests/simulators")],
+    "mmo_trio": [Path("tests/runtime")],
+}
 
 
 def git(*arguments: str) -> list[str]:
@@ -37,9 +42,9 @@ def tests_of(file: Path) -> Iterator[Path]:
     if parts[0] == "tests" and file.name.startswith("test_") and (ROOT / file).exists():
         yield file
     elif parts[0] == "src" and file.suffix == ".py" and parts[1] in MIRRORED:
-        room = MIRRORED[parts[1]].joinpath(*parts[2:-1])
-        own = room / f"test_{file.name}"
-        yield from [own] if (ROOT / own).exists() else (ROOT / room).glob("test_*.py")
+        rooms = [ROOT / tests.joinpath(*parts[2:-1]) for tests in MIRRORED[parts[1]]]
+        own = [room / f"test_{file.name}" for room in rooms if (room / f"test_{file.name}").exists()]
+        yield from own or [test for room in rooms for test in room.glob("test_*.py")]
 
 
 def main() -> None:

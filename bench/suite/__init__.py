@@ -27,6 +27,7 @@ from bench.suite import (
     rising,
     slow_readers,
     snapshot,
+    unread,
     waits,
 )
 
@@ -37,6 +38,7 @@ SUITE: Mapping[str, Callable[[Options], Outcome]] = {
     "look_ups": look_ups.run,
     "records": records.run,
     "slow_readers": slow_readers.run,
+    "unread": unread.run,
     "console": console.run,
     "back_test": back_test.run,
     "life": life.run,

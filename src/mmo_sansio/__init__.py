@@ -3,9 +3,9 @@
 A shell feeds inputs to `decide`, makes the changes of the decision durable, answers with its reply, and then carries
 out its intents. `Gateway` does so in memory, for tests and for first steps: see `docs/tutorial.md`.
 
-What `__all__` of a face lists is public: this package, :mod:`mmo_sansio.merchant` for merchants' programs,
-:mod:`mmo_sansio.providers` for adapters, :mod:`mmo_sansio.testing` for tests, :mod:`mmo_trio` for the service, and
-:mod:`mmo_trio.merchant` for merchants' clients. All else is internal and may change in any version.
+What `__all__` of a face lists is public: this package, :mod:`mmo_sansio.providers` for adapters,
+:mod:`mmo_sansio.testing` for tests, :mod:`mmo_merchant` for merchants' programs, :mod:`mmo_trio` for the service, and
+:mod:`mmo_simulators` for operators to test against. All else is internal and may change in any version.
 """
 
 # The rooms, from the bottom up. A room imports only from rooms above it in this list, and the three in the middle
@@ -18,7 +18,6 @@ What `__all__` of a face lists is public: this package, :mod:`mmo_sansio.merchan
 #   providers   adapters of the mobile money operators
 #   api         the merchant API: requests to inputs and queries, replies to responses
 #   payments    the state machine, its rules, the ledger and the in-memory gateway
-#   merchant    what a merchant's program sends and receives
 #   testing     builders, and a small world in virtual time
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object

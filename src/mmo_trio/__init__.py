@@ -6,12 +6,12 @@ It never decides about money: that is for the core. `run_service` serves a gatew
 
 # The rooms, from the bottom up. A room imports only from rooms in lines above its own:
 #
-#   system       clocks, ids, ciphers, logs, latency, faults; merchant: clients, which use nothing else of the shell
+#   system       clocks, ids, ciphers, logs, latency, faults
 #   storage      the store's interface, and the stores on SQLite and PostgreSQL
 #   settings     every setting
 #   engine       decides and commits in batches; http: server, client and ASGI over one contract
 #   brands       brands and API keys; admin: explanation, resolution, audit events
-#   workers      dispatcher, scheduler, delivery, providers; simulators: operators to test against
+#   workers      dispatcher, scheduler, delivery, conversations with providers
 #   api          the merchant API and webhooks; metrics: Prometheus
 #   sandbox      the simulated operator, its clock, a callback receiver
 #   pages        the payer's page and the documentation; console: the pages of staff
@@ -22,10 +22,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mmo_trio.http.asgi.app import asgi_app
-    from mmo_trio.http.asgi.hypercorn_server import serve_app
-    from mmo_trio.http.handler import Handler
-    from mmo_trio.service.listeners import http2_listener
     from mmo_trio.service.process import run_service
     from mmo_trio.settings.errors import SettingsError
     from mmo_trio.settings.load import load_settings
@@ -34,32 +30,16 @@ if TYPE_CHECKING:
     from mmo_trio.storage.interface.store import Store
     from mmo_trio.storage.open_store import open_store
 
-__all__ = [
-    "Handler",
-    "ServiceConfig",
-    "Settings",
-    "SettingsError",
-    "Store",
-    "asgi_app",
-    "http2_listener",
-    "load_settings",
-    "open_store",
-    "run_service",
-    "serve_app",
-]
+__all__ = ["ServiceConfig", "Settings", "SettingsError", "Store", "load_settings", "open_store", "run_service"]
 
 _MODULES = {
-    "Handler": "http.handler",
     "ServiceConfig": "settings.service",
     "Settings": "settings.sections",
     "SettingsError": "settings.errors",
     "Store": "storage.interface.store",
-    "asgi_app": "http.asgi.app",
-    "http2_listener": "service.listeners",
     "load_settings": "settings.load",
     "open_store": "storage.open_store",
     "run_service": "service.process",
-    "serve_app": "http.asgi.hypercorn_server",
 }
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from mmo_trio import cli
+from mmo_trio.cli.group import main
+from tests.support.command_tree import commands_of
 
 FENCED = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(mmo [^`]+)`")
@@ -26,12 +27,13 @@ def mentions(root: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, list[s
 
 def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
     """Return the command that the words name, and the remaining words."""
-    command: click.Command = cli.main
+    command: click.Command = main
     rest = list(words)
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
         name = rest.pop(0)
-        assert name in command.commands, f"mmo {' '.join(words)}: no command {name}"
-        command = command.commands[name]
+        members = commands_of(command)
+        assert name in members, f"mmo {' '.join(words)}: no command {name}"
+        command = members[name]
     return command, rest
 
 

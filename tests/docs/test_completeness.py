@@ -14,10 +14,11 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.problems import PROBLEM_TYPES
-from mmo_trio import cli
 from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, PAGE_KEYS
+from mmo_trio.cli.group import main
 from mmo_trio.settings.describe import describe_settings
 from mmo_trio.settings.providers import COMMON_OPTIONS
+from tests.support.command_tree import commands_of
 
 METRIC = re.compile(r'"(mmo_[a-z_]+)"')
 
@@ -31,7 +32,7 @@ def pages(root: Path) -> dict[str, str]:
 
 def commands(group: click.Group, *above: str) -> Iterator[tuple[str, click.Command]]:
     """Yield each command with its words."""
-    for name, command in group.commands.items():
+    for name, command in commands_of(group).items():
         if isinstance(command, click.Group):
             yield from commands(command, *above, name)
         elif not command.hidden:
@@ -81,15 +82,15 @@ def test_every_command_and_option_is_documented(pages: dict[str, str], root: Pat
     """A command is named by a page, and `--help` explains each of its options."""
     text = "".join(pages.values()) + (root / "README.md").read_text(encoding="utf-8")
     words = " ".join(text.split())
-    assert [name for name, _ in commands(cli.main) if name not in words] == []
+    assert [name for name, _ in commands(main) if name not in words] == []
     unexplained = [
         f"{name} {option.opts[0]}"
-        for name, command in commands(cli.main)
+        for name, command in commands(main)
         for option in command.params
         if isinstance(option, click.Option) and not option.hidden and not option.help
     ]
     assert unexplained == []
-    assert [name for name, command in commands(cli.main) if not command.help] == []
+    assert [name for name, command in commands(main) if not command.help] == []
 
 
 def test_every_metric_is_documented(pages: dict[str, str], root: Path) -> None:

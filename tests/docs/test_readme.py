@@ -27,7 +27,7 @@ def test_the_tests_are_one_line_between_their_marks(readme: str) -> None:
 
 
 def test_the_demo_is_one_line(readme: str) -> None:
-    demo = "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/mmo demo --once"
+    demo = 'python3 -m venv .venv && .venv/bin/pip install ".[server]" && .venv/bin/mmo demo --once'
     assert f"```sh\n{demo}\n```" in readme
 
 

@@ -10,10 +10,12 @@ from attrs import define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import Instant
+from mmo_simulators.common.faults import DroppedConnection
+from mmo_simulators.common.forwarding import ForwardingSimulator
+from mmo_simulators.common.messages import path_and_query
+from mmo_simulators.common.simulator import Simulator
+from mmo_simulators.operators import registry
 from mmo_trio.cli.group import main
-from mmo_trio.simulators import registry
-from mmo_trio.simulators.base import DroppedConnection, Simulator, path_and_query
-from mmo_trio.simulators.forwarding import ForwardingSimulator
 
 
 @define(eq=False)

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from mmo_trio.simulators.airtel import api as airtel
-from mmo_trio.simulators.mpesa.forms import ENDPOINTS
-from mmo_trio.simulators.mtn import api as mtn
-from mmo_trio.simulators.operator_routes import SimulatedRoute, match_route
+from mmo_simulators.common.operator_routes import SimulatedRoute, match_route
+from mmo_simulators.operators.airtel import api as airtel
+from mmo_simulators.operators.mpesa.forms import ENDPOINTS
+from mmo_simulators.operators.mtn import api as mtn
 from tests.operator_clients.clients import CLIENTS, PROGRAMS, OperatorClient
 from tests.operator_clients.table import CALLBACKS, callback_table
 

@@ -35,6 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="Where the gateways of the contract suite keep their payments.",
     )
+    parser.addoption(
+        "--http",
+        choices=("1", "2"),
+        default="1",
+        help="The version of HTTP by which the merchants of the contract suite talk.",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

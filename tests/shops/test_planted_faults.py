@@ -1,5 +1,5 @@
 """The check of endpoints names each fault that is planted into a copy of an example in Node, PHP or on Flask; those in
-Python's receiver are in `tests/runtime/sandbox/test_endpoint_check.py`."""
+Python's receiver are in `tests/merchant/endpoint_check/test_check.py`."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from tests.simulation.callback_judges import (
     each_end_is_called_back_once,
     only_the_owner_calls_back,
 )
+from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.money_judges import (
     a_counted_poll_is_made,
     a_receipt_is_one_success,
@@ -150,7 +151,7 @@ def every_payment_ends(world: SimulatedWorld, books: WorldBooks) -> Iterator[str
         if each.progress.completed_at is None:
             yield f"{reference} is still {each.progress.stage}"
         elif not _may_have_lost_time(world):
-            lived_s = _lived_s(world, reference)
+            lived_s = _lived_s(world, each)
             if lived_s > longest_s:
                 yield f"{reference} took {lived_s:.0f} s"
             if _is_early_expiry(world, each):
@@ -215,11 +216,16 @@ def _may_stay_unknown(world: SimulatedWorld, transaction: Transaction) -> bool:
 
 def _is_early_expiry(world: SimulatedWorld, transaction: Transaction) -> bool:
     is_expiry = transaction.progress.error_code == ErrorCode.TRANSACTION_EXPIRED
-    return is_expiry and _lived_s(world, transaction.reference) < LIFE_MAX / SECOND - EARLY_S
+    return is_expiry and _lived_s(world, transaction) < LIFE_MAX / SECOND - EARLY_S
 
 
-def _lived_s(world: SimulatedWorld, reference: str) -> float:
-    return _ended_s(world, reference) - world.commits.stages[reference][0].at_s
+def _lived_s(world: SimulatedWorld, transaction: Transaction) -> float:
+    """Return how long a payment has lived since it was created; by its own date where all clocks were right, as a
+    process that is suspended in a commit may be killed much later, and the commit has taken place."""
+    begun_s = world.commits.stages[transaction.reference][0].at_s
+    if all(each.kind is not FaultKind.CLOCK_STEPPED for each in world.periods):
+        begun_s = min(begun_s, (transaction.order.created_at - TRUE_TIME_AT_START) / SECOND)
+    return _ended_s(world, transaction.reference) - begun_s
 
 
 def _ended_s(world: SimulatedWorld, reference: str) -> float:

@@ -10,6 +10,7 @@ from mmo_sansio.messages.inputs import (
     CreatePayment,
     ProviderAccepted,
     ProviderNeverReceived,
+    ProviderUnreachable,
     TransactionWoke,
 )
 from mmo_sansio.values.model import Flow, Source, Stage, Status, Transaction
@@ -28,6 +29,8 @@ DECIDED_BEFORE_S = 2.0
 """How long before its record a poll may have been decided, which a process that drains does no more."""
 IN_DOUBT_S = 20.0
 """How far from its record a fault may be by which that was in doubt."""
+REPORTS = (ProviderAccepted.__name__, ProviderNeverReceived.__name__, ProviderUnreachable.__name__)
+"""What conversations report that have not ended a payment."""
 ENDS_PROCESSES = (FaultKind.GATEWAY_KILLED, FaultKind.GATEWAY_LOSES_POWER, FaultKind.GATEWAY_SUSPENDED)
 
 
@@ -87,7 +90,7 @@ def a_counted_poll_is_made(world: SimulatedWorld, books: WorldBooks) -> Iterator
     of an earlier conversation still waits for the store, that tells as much."""
     for reference, stages in world.commits.stages.items():
         begun_s = [at_s for at_s, _ in world.commits.conversations.get(reference, ())]
-        reported_s = [each.at_s for each in stages if each.input_name == ProviderAccepted.__name__]
+        reported_s = [each.at_s for each in stages if each.input_name in REPORTS]
         for each in stages:
             if each.input_name != TransactionWoke.__name__ or each.stage not in (
                 Stage.SUBMITTING,

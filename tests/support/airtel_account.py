@@ -7,8 +7,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 
-from mmo_trio.simulators.airtel.api import AirtelSimulator
-from mmo_trio.simulators.airtel.request_checks import SimulatedAirtelMarket
+from mmo_simulators.operators.airtel.api import AirtelSimulator
+from mmo_simulators.operators.airtel.request_checks import SimulatedAirtelMarket
 
 PAYER = "752000000"
 """A national number in Uganda."""

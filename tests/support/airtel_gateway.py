@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
-from attrs import define
+from attrs import define, field
 
-from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.model import Stage
+from mmo_simulators.common.faults import PlannedFault, parse_planned_fault
+from mmo_simulators.operators.airtel.api import AirtelSimulator
+from mmo_simulators.server.serving import serve
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.http.client.client import HttpClient, tls_context
-from mmo_trio.simulators.airtel.api import AirtelSimulator
-from mmo_trio.simulators.base import PlannedFault, parse_planned_fault
-from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.clock import GatewayClock
 from tests.support.airtel_account import PAYER, a_simulator, options
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
@@ -60,7 +57,7 @@ class Airtel:
     """The operator on its socket."""
 
     simulator: AirtelSimulator
-    origin: str
+    origin: str = field(init=False)
     offset: int = 0
     """How far its clock is ahead, in microseconds."""
 
@@ -104,16 +101,9 @@ class Airtel:
 @asynccontextmanager
 async def running_airtel() -> AsyncIterator[Airtel]:
     """Run the simulator during the block."""
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-    airtel = Airtel(a_simulator(callback_key=CALLBACK_KEY), origin)
-    client = HttpClient(rules=EgressRules(), context=tls_context())
-    async with trio.open_nursery() as nursery:
-        await nursery.start(
-            partial(serve_simulator, airtel.simulator, listeners, send_callback=client.call_provider, now=airtel.now)
-        )
+    airtel = Airtel(a_simulator(callback_key=CALLBACK_KEY))
+    async with serve(airtel.simulator, now=airtel.now) as airtel.origin:
         yield airtel
-        nursery.cancel_scope.cancel()
 
 
 @define(eq=False)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 from tests.support.browser_gateway import Sandbox
 from tests.support.console_browser import PASSWORD
 from tests.support.password_hasher import CHEAP_HASHER

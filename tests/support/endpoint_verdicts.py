@@ -7,12 +7,12 @@ from pathlib import Path
 
 from attrs import evolve
 
+from mmo_merchant.endpoint_check.check import Probe, check_endpoint, numbered
+from mmo_merchant.endpoint_check.player import played_endpoint
+from mmo_merchant.endpoint_check.situations import SITUATIONS
+from mmo_merchant.endpoint_check.situations.verdict import VerdictKind
 from mmo_sansio.http.egress_rules import parse_url
-from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
-from mmo_sansio.testing.endpoint.verdict import VerdictKind
 from mmo_sansio.values.clock import Instant
-from mmo_trio.sandbox.endpoint_check import Probe, check_endpoint, numbered
-from mmo_trio.sandbox.endpoint_player import played_endpoint
 
 ALL_SITUATIONS = frozenset(each.name for each in SITUATIONS)
 PAUSE_S = 0.02

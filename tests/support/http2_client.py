@@ -1,8 +1,9 @@
-"""Provides an HTTP/2 client with prior knowledge, without TLS (RFC 9113 section 3.3)."""
+"""Provides an HTTP/2 client: with prior knowledge (RFC 9113 section 3.3), or on a stream that has agreed on it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import h2.config
 import h2.connection
@@ -29,6 +30,12 @@ class Http2Client:
     """Sends requests on one connection, one after the other."""
 
     stream: trio.abc.Stream
+    authority: bytes = b"h"
+    """The host that requests name."""
+    goodbye: int | None = None
+    """The error code with which the server has ended the connection, 0 for none; None before."""
+    resets: dict[int, int] = Factory(dict)
+    """The error codes with which the server has ended requests, by stream."""
     _talk: h2.connection.H2Connection = Factory(
         lambda: h2.connection.H2Connection(
             h2.config.H2Configuration(header_encoding=None, validate_outbound_headers=False)
@@ -43,9 +50,9 @@ class Http2Client:
         return await cls.start(await trio.open_tcp_stream("127.0.0.1", port))
 
     @classmethod
-    async def start(cls, stream: trio.abc.Stream) -> Http2Client:
+    async def start(cls, stream: trio.abc.Stream, authority: bytes = b"h") -> Http2Client:
         """A new connection on this stream."""
-        client = cls(stream)
+        client = cls(stream, authority)
         client._talk.initiate_connection()
         await client._flush()
         return client
@@ -61,7 +68,7 @@ class Http2Client:
         """Send a head; the number of its stream."""
         number = self._talk.get_next_available_stream_id()
         self._coming[number] = _PendingAnswer()
-        pseudo = [(b":method", method), (b":scheme", b"http"), (b":authority", b"h"), (b":path", target)]
+        pseudo = [(b":method", method), (b":scheme", b"http"), (b":authority", self.authority), (b":path", target)]
         self._talk.send_headers(number, [*pseudo, *fields], end_stream=ends)
         await self._flush()
         return number
@@ -82,8 +89,16 @@ class Http2Client:
         """The whole answer on this stream. The connection must not end before it."""
         coming = self._coming[number]
         while not coming.is_whole:
+            assert number not in self.resets, "the request was refused"
             await self._receive()
         return Answer(int(coming.headers.pop(":status")), coming.headers, bytes(coming.body))
+
+    async def wait_ended(self) -> None:
+        """Wait until the server has closed the connection."""
+        with suppress(trio.BrokenResourceError):
+            while data := await self.stream.receive_some():
+                for event in self._talk.receive_data(bytes(data)):
+                    self._handle_event(event)
 
     async def _receive(self) -> None:
         data = bytes(await self.stream.receive_some())
@@ -93,8 +108,11 @@ class Http2Client:
         await self._flush()
 
     def _handle_event(self, event: h2.events.Event) -> None:
-        assert not isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated)
-        if isinstance(event, h2.events.ResponseReceived):
+        if isinstance(event, h2.events.StreamReset):
+            self.resets[event.stream_id] = int(event.error_code or 0)
+        elif isinstance(event, h2.events.ConnectionTerminated):
+            self.goodbye = int(event.error_code or 0)
+        elif isinstance(event, h2.events.ResponseReceived):
             fields = [(bytes(n).decode(), bytes(v).decode()) for n, v in event.headers or ()]
             self._coming[event.stream_id or 0].headers = dict(fields)
             assert len(dict(fields)) == len(fields)

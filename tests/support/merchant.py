@@ -13,6 +13,8 @@ import h11
 import trio
 from attrs import Factory, define, frozen
 
+from tests.support.http2_client import Http2Client
+from tests.support.http_version import http_version
 from tests.support.openapi_conformance import check_creation, check_look_up
 
 ROOT = "/gateway/mmo/v2"
@@ -67,7 +69,10 @@ async def ask(
     if body is not None:
         all_headers["Content-Length"] = str(len(body))
     lines = [(name.encode(), value.encode("latin-1")) for name, value in all_headers.items()]
+    http2_address = http_version.http2_address(parts.netloc) if target.startswith(ROOT) else None
     with trio.fail_after(TIMEOUT_S):
+        if http2_address is not None:
+            return await _ask_by_http2(http2_address, method, target, lines, body or b"")
         async with await connect(parts) as stream:
             connection = h11.Connection(h11.CLIENT)
             request = h11.Request(method=method, target=target, headers=lines)
@@ -76,6 +81,19 @@ async def ask(
                 await stream.send_all(connection.send(h11.Data(body)) or b"")
             await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
             return await _read(stream, connection)
+
+
+async def _ask_by_http2(
+    address: str, method: str, target: str, lines: list[tuple[bytes, bytes]], body: bytes
+) -> Answer:
+    host, _, port = address.rpartition(":")
+    fields = {name.lower(): value for name, value in lines}
+    authority = fields.pop(b"host")
+    del fields[b"connection"]
+    async with await trio.open_tcp_stream(host, int(port)) as stream:
+        client = await Http2Client.start(stream, authority)
+        answer = await client.ask(method.encode(), target.encode(), list(fields.items()), body)
+    return Answer(answer.status, answer.headers, answer.body)
 
 
 async def _read(stream: trio.abc.Stream, connection: h11.Connection) -> Answer:

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import evolve
 
-from mmo_sansio.merchant import DirectPayIn, Money, NewPayment, Party, PayOut, QrPayIn, TaxPayOut, WebPayIn
+from mmo_merchant import DirectPayIn, Money, NewPayment, Party, PayOut, QrPayIn, TaxPayOut, WebPayIn
 
 RESULT_URL = "https://acme.example/result"
 

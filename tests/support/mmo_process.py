@@ -25,6 +25,7 @@ from mmo_trio.http.server.listener import serve_http
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.ids import request_id_generator
 from tests.support.connection_owner import PORTS, RecordingListener
+from tests.support.http_version import http_version
 from tests.support.time_limits import HANGS_AFTER_S
 
 COMMAND = (sys.executable, "-m", "mmo_trio.cli")
@@ -85,7 +86,7 @@ async def serving_process(
     with log.open("ab") as errors:
         process = await trio.lowlevel.open_process(
             [*command, *map(str, arguments)],
-            env=environment_without_settings(),
+            env=environment_without_settings() | http_version.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -99,7 +100,9 @@ async def serving_process(
                 assert more, _text(log)
                 said += more
         words = (word.partition("=") for word in line[1].split())
-        yield Process(process, {name: value for name, _, value in words})
+        ready = {name: value for name, _, value in words}
+        http_version.learn(ready)
+        yield Process(process, ready)
         if process.returncode is None:
             process.terminate()
             with trio.fail_after(HANGS_AFTER_S):

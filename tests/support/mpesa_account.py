@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
+from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
 
 
 def mpesa_options(certificate: str) -> dict[str, str]:

@@ -13,15 +13,15 @@ from typing import Any
 
 import trio
 import trio.testing
-from attrs import Factory, define
+from attrs import Factory, define, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.wire import password
 from mmo_sansio.values.clock import Span
-from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
-from mmo_trio.simulators.mpesa.api import MpesaSimulator
-from mmo_trio.simulators.mpesa.keys import open_mpesa
-from mmo_trio.simulators.server import serve_simulator
+from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
+from mmo_simulators.operators.mpesa.api import MpesaSimulator
+from mmo_simulators.operators.mpesa.keys import open_mpesa
+from mmo_simulators.server.serving import serve
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.system.clock import GatewayClock
 from tests.support.time_limits import HANGS_AFTER_S
@@ -62,8 +62,8 @@ class Stage:
     """A simulator on a socket, and whoever calls it."""
 
     simulator: MpesaSimulator
-    port: int
     clock: GatewayClock
+    origin: str = field(init=False)
     told: list[HttpRequest] = Factory(list)
     heard: Callable[[HttpRequest], HttpResponse] = lambda request: HttpResponse(200, (), b"{}")
     token: str = ""
@@ -108,7 +108,7 @@ class Stage:
     def _call(self, method: str, path: str, document: object, headers: dict[str, str]) -> tuple[int, Any]:
         data = None if document is None else json.dumps(document).encode()
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json", **headers}, method=method
+            f"{self.origin}{path}", data, {"Content-Type": "application/json", **headers}, method=method
         )
         try:
             with urllib.request.urlopen(request, timeout=HANGS_AFTER_S) as answer:
@@ -120,16 +120,10 @@ class Stage:
 
 @asynccontextmanager
 async def staged() -> AsyncIterator[Stage]:
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    clock = GatewayClock()
-    stage = Stage(open_mpesa(), listeners[0].socket.getsockname()[1], clock)
+    stage = Stage(open_mpesa(), GatewayClock())
     with trio.fail_after(HANGS_AFTER_S):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(
-                partial(serve_simulator, stage.simulator, listeners, send_callback=stage.tell, now=clock.now)
-            )
+        async with serve(stage.simulator, now=stage.clock.now, send_callback=stage.tell) as stage.origin:
             yield stage
-            nursery.cancel_scope.cancel()
 
 
 async def credential(stage: Stage) -> str:

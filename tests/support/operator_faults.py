@@ -11,7 +11,7 @@ from attrs import frozen
 
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
-from mmo_trio.simulators.base import (
+from mmo_simulators.common.faults import (
     AnswerAfter,
     AnswerInstead,
     CallBack,

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
-from attrs import define, frozen
+from attrs import define, field, frozen
 
-from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_simulators.common.simulator import Simulator
+from mmo_simulators.server.serving import serve
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.settings.providers import provider_variable
-from mmo_trio.simulators.base import Simulator
-from mmo_trio.simulators.server import serve_simulator
 from mmo_trio.system.clock import GatewayClock
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.sandbox_gateway import Running, serving
@@ -56,7 +53,7 @@ class RunningSimulator:
     """Holds an operator's simulator on its socket; tests move its clock."""
 
     simulator: Simulator
-    origin: str
+    origin: str = field(init=False)
     """`http://127.0.0.1:PORT`."""
     ahead: Span = Span(0)
     """How far its clock is ahead."""
@@ -74,15 +71,9 @@ class RunningSimulator:
 @asynccontextmanager
 async def run_simulator(simulator: Simulator) -> AsyncIterator[RunningSimulator]:
     """Run the simulator during the block."""
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    running = RunningSimulator(simulator, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
-    client = HttpClient(rules=EgressRules(allow_private=True), context=tls_context())
-    async with trio.open_nursery() as nursery:
-        await nursery.start(
-            partial(serve_simulator, simulator, listeners, send_callback=client.call_provider, now=running.now)
-        )
+    running = RunningSimulator(simulator)
+    async with serve(simulator, now=running.now) as running.origin:
         yield running
-        nursery.cancel_scope.cancel()
 
 
 @define(eq=False)

@@ -16,10 +16,10 @@ from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo.account import read_account as mtn_account_from
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.values.model import Operation, Type
-from mmo_trio.simulators.base import Simulator
-from mmo_trio.simulators.mpesa.keys import open_mpesa
-from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
-from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.common.simulator import Simulator
+from mmo_simulators.operators.mpesa.keys import open_mpesa
+from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
+from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support import airtel_account as airtel_stage
 from tests.support.mpesa_account import mpesa_options

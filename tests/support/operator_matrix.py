@@ -22,18 +22,19 @@ from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, RESULT_CODES
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.simulators.base import (
+from mmo_simulators.common.faults import (
     AnswerInstead,
     CallBack,
+    CutAnswer,
     EndAfter,
     EndWith,
     Fault,
     LoseAnswer,
     LoseRequest,
-    Simulator,
 )
-from mmo_trio.simulators.mpesa.keys import open_mpesa
-from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.common.simulator import Simulator
+from mmo_simulators.operators.mpesa.keys import open_mpesa
+from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from tests.support import airtel_account as airtel_stage
 from tests.support.mpesa_account import mpesa_options
 from tests.support.operator_gateway import Market
@@ -72,6 +73,7 @@ ORDINARY = (
     Course("success", (SOON,)),
     Course("time-out", (LoseAnswer(NEVER), SOON)),
     Course("lost answer", (LoseAnswer(), SOON)),
+    Course("half an answer", (CutAnswer(), SOON)),
     Course("token refused", (AnswerInstead(HttpResponse(401)), SOON)),
 )
 CALLED_BACK = (

@@ -10,6 +10,7 @@ COLUMNS = (
     "success",
     "time-out",
     "lost answer",
+    "half an answer",
     "lost request",
     "token refused",
     "duplicate callback",
@@ -18,9 +19,10 @@ COLUMNS = (
     "result after the expiry",
 )
 BY_THEMSELVES = """\
-| M-Pesa | `qr/payin` | ✓ | none | none | expires | expires | expires | as elsewhere | ✓ | ✓ \
-| expires | suspense book |
-| M-Pesa | `push` | ✓ | none | none | none | none | none | none | ✓ | ✓ | nothing is known | none |
+| M-Pesa | `qr/payin` | ✓ | none | none | expires | expires | expires | expires | as elsewhere \
+| ✓ | ✓ | expires | suspense book |
+| M-Pesa | `push` | ✓ | none | none | none | none | none | none | none | ✓ | ✓ | nothing is known \
+| none |
 """
 """What begins with the payer: `test_mpesa.py`."""
 

@@ -11,7 +11,7 @@ from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Stage
-from mmo_trio.simulators.base import (
+from mmo_simulators.common.faults import (
     AnswerInstead,
     CallBack,
     EndAfter,

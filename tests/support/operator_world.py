@@ -34,9 +34,9 @@ from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_par
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
 from mmo_sansio.values.money import to_money
+from mmo_simulators.common.faults import ANY_OPERATION, DroppedConnection, Fault, PlannedFault
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.simulators.base import ANY_OPERATION, DroppedConnection, Fault, PlannedFault
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.interface.store import Store, StoreUnavailable, WorkItem
 from mmo_trio.storage.sql.payment_history import suspense

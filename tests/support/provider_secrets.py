@@ -9,7 +9,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from mmo_trio.simulators.mpesa.keys import open_mpesa
+from mmo_simulators.operators.mpesa.keys import open_mpesa
 from tests.support.airtel_account import private_key
 
 CANARY = "canary-7f3e"

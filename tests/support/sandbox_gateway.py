@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,10 @@ from attrs import Factory, define
 from mmo_sansio.providers.registry import ProviderKind
 from mmo_trio.sandbox.callback_receiver import ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.service.listeners import ExtraListener
 from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
+from tests.support.http_version import http_version
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.password_hasher import CHEAP_HASHER
 from tests.support.receivers import sort_requests
@@ -90,7 +90,6 @@ async def serving(
     environment: dict[str, str] | None = None,
     brands: str | None = None,
     api_key: str = "",
-    extra_listeners: Sequence[ExtraListener] = (),
     provider_kinds: Mapping[str, ProviderKind] | None = None,
     password_hasher: PasswordHasher | None = CHEAP_HASHER,
 ) -> AsyncIterator[Running]:
@@ -103,7 +102,8 @@ async def serving(
     authority = ensure_authority(directory)
     storage = storages.of(directory)
     presets = sandbox_presets(directory, free_ports=True) | storage.presets
-    settings = load_settings(environment=environment or {}, presets=presets, provider_kinds=provider_kinds)
+    environment = http_version.environment | (environment or {})
+    settings = load_settings(environment=environment, presets=presets, provider_kinds=provider_kinds)
     brands_file = None
     if brands is not None:
         brands_file = directory / "brands.toml"
@@ -117,18 +117,13 @@ async def serving(
         ended = trio.Event()
 
         async def serve_until_drained() -> None:
-            await run_service(
-                config,
-                on_ready=send_ready.send_nowait,
-                drain=drain,
-                extra_listeners=extra_listeners,
-                password_hasher=password_hasher,
-            )
+            await run_service(config, on_ready=send_ready.send_nowait, drain=drain, password_hasher=password_hasher)
             ended.set()
 
         nursery.start_soon(serve_until_drained)
         with trio.fail_after(TIMEOUT_S):
             ready = await receive_ready.receive()
+        http_version.learn({"api": ready.api, "http2": ready.http2})
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
         key = ready.api_key or api_key

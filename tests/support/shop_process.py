@@ -51,6 +51,8 @@ class ShopProcess:
     tls: ssl.SSLContext
     source: Path = ROOT / "examples"
     """The folder of its module."""
+    python: str = sys.executable
+    """What runs it; another one has our packages installed."""
 
     @property
     def url(self) -> str:
@@ -59,18 +61,19 @@ class ShopProcess:
     @contextmanager
     def running(self, gateway: str, key: str) -> Iterator[None]:
         """Run the shop as long as the block."""
+        is_ours = self.python == sys.executable
         environment = os.environ | {
             "API_KEYS": f"{key} the-next-key-0123456789",
             "GATEWAY": gateway,
             "SHOP": self.url,
             "DATABASE": str(self.directory / "shop.db"),
             "SECRET_KEY": "a secret of tests",
-            "PYTHONPATH": os.pathsep.join([str(self.source), str(ROOT / "src")]),
+            "PYTHONPATH": os.pathsep.join([str(self.source), *([str(ROOT / "src")] if is_ours else [])]),
         }
         words = [each.format(port=self.port, directory=self.directory) for each in SERVERS[self.kind]]
         with (self.directory / "shop.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", *words], env=environment, stdout=log, stderr=log, start_new_session=True
+                [self.python, "-m", *words], env=environment, stdout=log, stderr=log, start_new_session=True
             )
         try:
             self.wait_for(lambda: self.is_serving(process))

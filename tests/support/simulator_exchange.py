@@ -10,7 +10,8 @@ from mmo_sansio.messages.inputs import ProviderReport
 from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Provider, SignInFailed, drive
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
-from mmo_trio.simulators.base import DroppedConnection, Simulator
+from mmo_simulators.common.faults import DroppedConnection
+from mmo_simulators.common.simulator import Simulator
 
 
 @define

@@ -24,28 +24,17 @@ class FrameCounter:
     """Finds the frames in what one client sends, and counts those of the counted types."""
 
     def __init__(self) -> None:
-        self._is_http2 = False
         self._head = b""
-        """The end of what was received: a part of a preface, or of a frame's head."""
-        self._payload_bytes = 0
-        """Bytes of the present frame that are still to come."""
+        """The end of what was received: a part of a frame's head."""
+        self._payload_bytes = len(PREFACE)
+        """Bytes of the preface, and then of the present frame, that are still to come."""
         self._tokens = FRAMES_BURST
         self._updated_at = 0.0
 
     def receive(self, data: bytes, *, now: float) -> bool:
-        """Count the frames in these bytes; return False once there were too many. `now` is a monotonic time in seconds.
-
-        Before the preface the bytes are those of HTTP/1.1, and no frames."""
-        data = self._head + data
-        self._head = b""
-        if not self._is_http2:
-            begin = data.find(PREFACE)
-            if begin < 0:
-                self._head = data[-len(PREFACE) + 1 :]
-                return True
-            self._is_http2 = True
-            data = data[begin + len(PREFACE) :]
-        return self._spend(self._count(data), now)
+        """Count the frames in these bytes; return False once there were too many. `now` is a monotonic time in
+        seconds."""
+        return self._spend(self._count(self._head + data), now)
 
     def _count(self, data: bytes) -> int:
         counted, position = 0, self._payload_bytes

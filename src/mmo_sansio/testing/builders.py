@@ -75,10 +75,10 @@ def numbered_reference(number: int) -> str:
     return "01K5TESTTESTTEST00" + ulid_digits(number)
 
 
-def ulid_digits(number: int) -> str:
-    """Return a number as eight characters of a ULID."""
+def ulid_digits(number: int, count: int = 8) -> str:
+    """Return a number as this many characters of a ULID."""
     digits = ""
-    for _ in range(8):
+    for _ in range(count):
         number, digit = divmod(number, 32)
         digits = _ULID_ALPHABET[digit] + digits
     return digits

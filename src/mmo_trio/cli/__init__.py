@@ -1,5 +1,10 @@
-"""The command `mmo`: runs the gateway and administers its store."""
+"""The command `mmo`: runs a gateway, administers its store, and helps to build a shop."""
 
-from mmo_trio.cli.group import main
+from __future__ import annotations
 
-__all__ = ["main"]
+
+def installation_advice(command: str, missing: str | None, extra: str) -> str:
+    """Return what to tell whoever runs a command without the packages of its extra; one of the missing is named."""
+    return (
+        f"`{command}` needs packages that are not installed, such as {missing}. Run: pip install 'mmo-gateway[{extra}]'"
+    )

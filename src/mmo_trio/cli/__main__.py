@@ -1,5 +1,20 @@
 """`python -m mmo_trio.cli` is `mmo`."""
 
-from mmo_trio.cli import main
+import sys
 
-main(prog_name="mmo")
+from mmo_trio.cli import installation_advice
+
+
+def run() -> None:
+    """Run the command `mmo`; where the packages of every command are missing, say what to install."""
+    try:
+        from mmo_trio.cli.group import main
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("mmo_"):
+            raise  # It is ours, so installing helps nobody.
+        sys.exit(installation_advice("mmo", error.name, "server"))
+    main(prog_name="mmo")
+
+
+if __name__ == "__main__":
+    run()

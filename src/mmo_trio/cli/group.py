@@ -4,55 +4,55 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Any
 
 import click
-import structlog
 
 from mmo_sansio import __version__
-from mmo_trio.cli.commands import (
-    archive,
-    audit,
-    brands,
-    check_config,
-    completion,
-    conform,
-    db,
-    demo,
-    explain,
-    listen,
-    master_keys,
-    operators,
-    providers,
-    reconcile,
-    records,
-    sandbox_clock,
-    serve,
-    simulate,
-    suspense,
-    trigger,
-    tx,
-)
-from mmo_trio.cli.support.errors import ErrorReportingGroup
-from mmo_trio.cli.support.output import print_line
+from mmo_trio.cli.support.error_reports import ErrorReportingGroup
+from mmo_trio.cli.support.lazy_group import LazyCommand, LazyGroup
+
+_SECTIONS = {
+    "Build a shop": (
+        LazyCommand("demo", "demo", "Show a whole first payment."),
+        LazyCommand("sandbox", "serve", "Serve a sandbox to build against."),
+        LazyCommand("sandbox-clock", "sandbox_clock", "Set the sandbox's clock forward."),
+        LazyCommand("listen", "listen", "Receive callbacks on this machine; forward them to a local server."),
+        LazyCommand("trigger", "trigger", "Play a whole scenario against a running sandbox."),
+        LazyCommand("conform", "conform", "Test a merchant's endpoint for callbacks.", extra="merchant,tools"),
+    ),
+    "Run a gateway": (
+        LazyCommand("serve", "serve", "Serve in production."),
+        LazyCommand("check-config", "check_config", "Check the settings as `mmo serve` does, and show them."),
+        LazyCommand("db", "db", "Migrate, check, correct and restore the store."),
+        LazyCommand("brands", "brands", "Show and change brands, their methods and keys."),
+        LazyCommand("providers", "providers", "Show, close and open providers of mobile money."),
+        LazyCommand("operators", "operators", "Show and change the users of the console."),
+        LazyCommand(
+            "keys", "master_keys", "Show and replace the master key, with which the store's secrets are sealed."
+        ),
+        LazyCommand(
+            "simulate", "simulate", "Simulate a mobile money operator, with money of no value.", extra="simulators"
+        ),
+    ),
+    "Look after payments": (
+        LazyCommand("explain", "explain", "Explain the outcome of a payment."),
+        LazyCommand("tx", "tx", "Show transactions, and resolve one by hand."),
+        LazyCommand("suspense", "suspense", "Show and close entries of the suspense book."),
+        LazyCommand("records", "records", "Write transactions for reconciliation, and compare them with statements."),
+        LazyCommand("archive", "archive", "Read and verify the archive of old payments."),
+        LazyCommand("audit", "audit", "Show the audit log: sign-ins, and all actions of users and of commands."),
+    ),
+    "Use the command": (LazyCommand("completion", "completion", "Print the completion script of a shell."),),
+}
 
 
-class _MainGroup(ErrorReportingGroup):
-    """Lists its commands in sections."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.sections: dict[str, list[str]] = {}
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each section with its commands."""
-        for section, names in self.sections.items():
-            with formatter.section(section):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str()) for name in names])
+class _MainGroup(ErrorReportingGroup, LazyGroup):
+    """Reports failures, and loads the command that is used."""
 
 
 @click.group(
     cls=_MainGroup,
+    sections=_SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     no_args_is_help=False,
@@ -66,9 +66,19 @@ def main(ctx: click.Context) -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # A terminal may lack a letter of a merchant's text.
-    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
     if ctx.invoked_subcommand is None:
         _greet()
+    else:
+        _log_to_standard_error()
+
+
+def _log_to_standard_error() -> None:
+    """Have the log of what a command uses go to standard error; without the gateway's packages nothing writes one."""
+    try:
+        import structlog
+    except ModuleNotFoundError:
+        return
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
 _FIRST_STEPS = (
@@ -80,39 +90,10 @@ _FIRST_STEPS = (
 
 def _greet() -> None:
     """Print what this is, and the three commands to begin with."""
+    from mmo_trio.cli.support.output import print_line  # Imported here, as `mmo --help` does without.
+
     print_line(f"mmo {__version__}, an open mobile money gateway", "bold")
     for number, (command, sentence) in enumerate(_FIRST_STEPS, 1):
         print_line(f"\n{number}. {command}", "bold cyan")
         print_line(f"   {sentence}")
     print_line("\n`mmo --help` lists all commands, and each explains itself with `--help`.")
-
-
-def _summarise(command: click.Command) -> None:
-    """Have lists of commands show the whole first sentence of a command's help, which click would cut."""
-    paragraph = " ".join((command.help or "").partition("\n\n")[0].split())
-    sentence, dot, _ = paragraph.partition(". ")
-    command.short_help = command.short_help or sentence + dot.strip()
-    if isinstance(command, click.Group):
-        for each in command.commands.values():
-            _summarise(each)
-
-
-for section, commands in (
-    ("Build a shop", (
-        demo.demo, serve.sandbox, sandbox_clock.sandbox_clock, listen.listen, trigger.trigger, conform.conform,
-    )),
-    ("Run a gateway", (
-        serve.serve, check_config.check_config, db.db, brands.brands, providers.providers, operators.operators,
-        master_keys.keys, simulate.simulate,
-    )),
-    ("Look after payments", (
-        explain.explain, tx.tx, suspense.suspense, records.records, archive.archive, audit.audit,
-    )),
-    ("Use the command", (completion.completion,)),
-):  # fmt: skip
-    for command in commands:
-        main.add_command(command)
-    main.sections[section] = [str(each.name) for each in commands]
-for command in (reconcile.reconcile, reconcile.digest):
-    records.records.add_command(command)
-_summarise(main)

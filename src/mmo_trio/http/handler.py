@@ -78,22 +78,15 @@ class AdmittedStream:
 
 
 class Handler(Protocol):
-    """Answers requests from any listener."""
-
-    async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Problem | Admitted:
-        """Return the final response, or admit the body. The listener counts, logs and writes a Problem.
-
-        HEAD arrives as HEAD; answer it as GET, the listener drops the body. The target is in origin-form. The listener
-        adds `Content-Length`, `Date`, `Connection`, `X-Request-Id` and `Cache-Control: no-store`; the handler sets none
-        of them. An exception here or in `respond` becomes a 500 without details (P3)."""
-        ...
-
-
-class StreamingHandler(Protocol):
-    """Answers requests from the gateway's own listener, and may write responses in pieces; every Handler is one."""
+    """Answers the requests of a listener."""
 
     async def admit(
         self, head: RequestHead, context: RequestContext, /
     ) -> HttpResponse | Problem | Admitted | AdmittedStream:
-        """Return the final response, or admit the body as `Handler.admit` does."""
+        """Return the final response, or admit the body. The listener counts, logs and writes a Problem.
+
+        HEAD arrives as HEAD; answer it as GET, the listener drops the body. The target is in origin-form. The listener
+        adds `Content-Length`, `Date`, `Connection`, `X-Request-Id` and `Cache-Control: no-store`; the handler sets none
+        of them. An exception here or in `respond` becomes a 500 without details (P3). Only HTTP/1.1 takes an
+        AdmittedStream."""
         ...

@@ -11,7 +11,7 @@ from mmo_sansio.api.outgoing.problem_json import problem_response
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.values.problems import BODY_TOO_LARGE, INTERNAL, REQUEST_TIMEOUT, Problem, ProblemError
-from mmo_trio.http.handler import RequestContext, StreamingHandler
+from mmo_trio.http.handler import Handler, RequestContext
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.system.fault_report import describe_fault
 
@@ -29,7 +29,7 @@ def body_too_large(limit: int) -> ProblemError:
 class HandlerContext:
     """Holds what all requests of one listener share."""
 
-    handler: StreamingHandler
+    handler: Handler
     limits: ListenerLimits
     error_docs_url: str
     """Base of the `type` URIs of problems, without a slash at its end (P1)."""

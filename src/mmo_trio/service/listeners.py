@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Protocol
 
 import trio
 from attrs import define, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_sansio.http.messages import RequestHead
+from mmo_sansio.http.messages import Headers, RequestHead
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
-from mmo_trio.http.asgi.app import asgi_app
 from mmo_trio.http.asgi.host import AsgiHost
-from mmo_trio.http.asgi.hypercorn_server import serve_app
 from mmo_trio.http.asgi.pacer import Pacer
 from mmo_trio.http.asgi.web_app import BODY_BYTES_MAX, WebApp
-from mmo_trio.http.handler import RequestContext, StreamingHandler
+from mmo_trio.http.handler import Handler, RequestContext
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.server.accept_rules import AcceptRules
-from mmo_trio.http.server.listener import serve_http
+from mmo_trio.http.server.connection import ListenerContext
+from mmo_trio.http.server.listener import OpenConnection, http1_connections, serve_http
 from mmo_trio.http.streams import ConnectionListener
 from mmo_trio.pages.app import create_pages_app
 from mmo_trio.service.components import Components
@@ -29,9 +28,6 @@ from mmo_trio.service.sockets import Certificates
 from mmo_trio.settings import Settings, to_seconds
 from mmo_trio.system.descriptors import raise_descriptor_limit, share_descriptors
 from mmo_trio.system.ids import request_id_generator
-
-HTTP2_PROTOCOLS: Final = ("h2", "http/1.1")
-"""What the HTTP/2 listener offers under TLS (ALPN)."""
 
 
 @define(eq=False)
@@ -43,50 +39,6 @@ class Shutdown:
     """Seconds that idle connections have then for one last request."""
 
 
-class ExtraListener(Protocol):
-    """Serves something of the gateway until `drain` is set."""
-
-    async def __call__(
-        self, components: Components, *, drain: trio.Event, task_status: trio.TaskStatus[None]
-    ) -> None: ...
-
-
-@frozen
-class Http2Listener:
-    """Serves the merchant API under Hypercorn, for HTTP/2."""
-
-    listener: trio.SocketListener
-    certificates: Certificates | None
-    """Read again on SIGHUP with those of the other listeners; None for clear HTTP."""
-
-    async def __call__(self, components: Components, *, drain: trio.Event, task_status: trio.TaskStatus[None]) -> None:
-        """Serve until `drain` is set."""
-        app = asgi_app(
-            components.api,
-            error_docs_url=components.api.merchant_api.settings.error_docs_url,
-            mint_request_id=request_id_generator(),
-            limits=components.listener_limits,
-            metrics=components.http_metrics,
-        )
-        await serve_app(
-            app,
-            self.listener,
-            limits=components.listener_limits,
-            drain=drain,
-            tls=None if self.certificates is None else self.certificates.context,
-            task_status=task_status,
-        )
-
-
-def http2_listener(listener: trio.SocketListener, *, certificate: tuple[str, str] | None = None) -> Http2Listener:
-    """Return a further listener that serves the merchant API under Hypercorn, for HTTP/2.
-
-    `certificate` names the files of a chain and its key; None serves clear HTTP. Raises SettingsError for files that
-    can't be used.
-    """
-    return Http2Listener(listener, certificate and Certificates(*certificate, protocols=HTTP2_PROTOCOLS))
-
-
 @frozen
 class Listeners:
     """Serve merchants, payers and staff until the shutdown is requested."""
@@ -94,10 +46,9 @@ class Listeners:
     components: Components
     settings: Settings
     connection_listeners: Mapping[str, ConnectionListener]
-    """Accept the connections of `api`, `pages` and `console`."""
+    """Accept the connections of `api`, `pages` and `console`, and those of `http2` where it is set."""
     certificates: Certificates | None
     shutdown: Shutdown
-    extra_listeners: Sequence[ExtraListener]
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Return once all listeners accept connections."""
@@ -108,24 +59,29 @@ class Listeners:
         shares = share_descriptors(
             raise_descriptor_limit(), callbacks=limits.callbacks, api_connections=limits.connections
         )
-        await nursery.start(
-            partial(
-                self._serve,
-                "api",
-                parts.api,
-                limits=limits.listener_limits,
-                metrics=parts.http_metrics,
-                certificates=self.certificates,
-                descriptors_max=shares.api,
-            )
+        certificates = self.certificates
+        tls = None if certificates is None else certificates.context
+        serve_api = partial(
+            self._serve,
+            handler=parts.api,
+            limits=limits.listener_limits,
+            metrics=parts.http_metrics,
+            descriptors_max=shares.api,
         )
+        await nursery.start(partial(serve_api, "api", tls=tls))
+        if "http2" in self.connection_listeners:
+            # Imported here, as few gateways need it.
+            from mmo_trio.http.asgi.http2_connection import http2_connections
+
+            http2_tls = None if certificates is None else certificates.http2_context
+            await nursery.start(partial(serve_api, "http2", tls=http2_tls, connections=http2_connections))
         await nursery.start(
             partial(
                 self._serve,
                 "pages",
                 self._host(pages, limits.pages_share),
                 limits=limits.pages_listener_limits,
-                certificates=self.certificates,
+                tls=tls,
                 descriptors_max=shares.pages,
             )
         )
@@ -138,8 +94,6 @@ class Listeners:
                 descriptors_max=shares.console,
             )
         )
-        for extra in self.extra_listeners:
-            await nursery.start(partial(extra, parts, drain=self.shutdown.requested))
 
     def _host(self, app: WebApp, share: float) -> AsgiHost:
         """Return the handler of a listener for people, who share one event loop with the merchants."""
@@ -154,18 +108,19 @@ class Listeners:
     async def _serve(
         self,
         name: str,
-        handler: StreamingHandler,
+        handler: Handler,
         *,
         limits: ListenerLimits,
         descriptors_max: int,
         metrics: HttpMetrics | None = None,
-        certificates: Certificates | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        connections: Callable[[ListenerContext], OpenConnection] = http1_connections,
         task_status: trio.TaskStatus[None],
     ) -> None:
         listen = self.settings.listen
         rules = AcceptRules(
             TrustedProxies.of(listen).is_trusted,
-            only_from_proxies=certificates is None and bool(listen.proxy_trusted) and not listen.allow_clear,
+            only_from_proxies=tls is None and bool(listen.proxy_trusted) and not listen.allow_clear,
             descriptors_max=descriptors_max,
         )
         await serve_http(
@@ -177,14 +132,15 @@ class Listeners:
             drain=self.shutdown.requested,
             idle_grace_s=lambda: self.shutdown.idle_grace_s,
             metrics=metrics,
-            tls=None if certificates is None else certificates.context,
+            tls=tls,
             accept_rules=rules,
-            extra_fields=_transport_security(self.settings) if certificates is not None else b"",
+            extra_fields=() if tls is None else _transport_security(self.settings),
+            connections=connections,
             task_status=task_status,
         )
 
 
-def _transport_security(settings: Settings) -> bytes:
-    """Return the field that tells browsers to use only TLS (RFC 6797); empty where it is switched off."""
+def _transport_security(settings: Settings) -> Headers:
+    """Return the field that tells browsers to use only TLS (RFC 6797); none where it is switched off."""
     hsts = settings.listen.hsts
-    return b"" if hsts is None else b"Strict-Transport-Security: max-age=%d\r\n" % to_seconds(hsts)
+    return () if hsts is None else ((b"strict-transport-security", b"max-age=%d" % to_seconds(hsts)),)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Final
@@ -21,7 +21,7 @@ import trio
 from argon2 import PasswordHasher
 
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.service.listeners import ExtraListener, Http2Listener, Listeners, Shutdown
+from mmo_trio.service.listeners import Listeners, Shutdown
 from mmo_trio.service.sockets import (
     Certificates,
     Inherited,
@@ -50,17 +50,15 @@ async def run_service(
     *,
     on_ready: Callable[[ServiceAddresses], None],
     drain: trio.Event | None = None,
-    extra_listeners: Sequence[ExtraListener] = (),
     inherited: Inherited | None = None,
     password_hasher: PasswordHasher | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or `drain`, then drain; SIGHUP reloads the certificates.
 
     With `drain` given no signal is handled; else a process that was asked to end ignores further requests until it
-    ends. `extra_listeners` open and close together with the service's own. A worker process serves on the sockets that
-    it has `inherited`, ends also when its supervisor is gone, and ends gently on SIGUSR2. `password_hasher` checks the
-    passwords of the console; None is that of production. Raises SettingsError, StoreUnusable or StoreUnavailable when
-    the service can't begin.
+    ends. A worker process serves on the sockets that it has `inherited`, ends also when its supervisor is gone, and
+    ends gently on SIGUSR2. `password_hasher` checks the passwords of the console; None is that of production. Raises
+    SettingsError, StoreUnusable or StoreUnavailable when the service can't begin.
     """
     if config.is_sandbox and config.data_directory is not None:
         ensure_authority(config.data_directory)
@@ -74,11 +72,7 @@ async def run_service(
                 if inherited is not None:
                     idle_grace_s = to_seconds(settings.limits.drain_timeout) / 2
                     signals.start_soon(_stop_with_parent, inherited.parent_pipe, shutdown)
-                renewable = [
-                    certificates,
-                    *(each.certificates for each in extra_listeners if isinstance(each, Http2Listener)),
-                ]
-                await signals.start(_handle_signals, shutdown, [each for each in renewable if each], idle_grace_s)
+                await signals.start(_handle_signals, shutdown, certificates, idle_grace_s)
             if inherited is None:
                 listening_sockets = open_listening_sockets(settings.listen)
             else:
@@ -94,7 +88,6 @@ async def run_service(
                     {name: to_listener(each) for name, each in listening_sockets.items()},
                     certificates,
                     shutdown,
-                    extra_listeners,
                 )
                 with sandbox_time_in_logs(resources.clock) if config.is_sandbox else nullcontext():
                     await run_components(resources, listeners, on_ready)
@@ -148,12 +141,13 @@ def listener_urls(config: ServiceConfig, listening_sockets: Mapping[str, socket.
         api=socket_url(listening_sockets["api"], tls=tls),
         pages=socket_url(listening_sockets["pages"], tls=tls),
         console=socket_url(listening_sockets["console"], tls=False),
+        http2=socket_url(listening_sockets["http2"], tls=tls) if "http2" in listening_sockets else None,
     )
 
 
 async def _handle_signals(
     shutdown: Shutdown,
-    certificates: Sequence[Certificates],
+    certificates: Certificates | None,
     idle_grace_s: float | None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -166,7 +160,8 @@ async def _handle_signals(
             if number in STOP_SIGNALS:
                 shutdown.requested.set()
             elif number == signal.SIGHUP:
-                _reload_certificates(certificates)
+                if certificates is not None:
+                    _reload(certificates)
             elif idle_grace_s is None:
                 logger.warning("rolling_restart_unsupported")
             else:
@@ -174,14 +169,13 @@ async def _handle_signals(
                 shutdown.requested.set()
 
 
-def _reload_certificates(certificates: Sequence[Certificates]) -> None:
-    """Read the certificates of all listeners again; a bad one keeps its old context and affects no other."""
-    for each in certificates:
-        try:
-            each.reload()
-            logger.info("certificate_reloaded")
-        except SettingsError as error:
-            logger.error("certificate_reload_failed", error=str(error))
+def _reload(certificates: Certificates) -> None:
+    """Read the certificate again; a bad one is logged, and the old one stays in use."""
+    try:
+        certificates.reload()
+        logger.info("certificate_reloaded")
+    except SettingsError as error:
+        logger.error("certificate_reload_failed", error=str(error))
 
 
 async def _stop_with_parent(parent_pipe: int, shutdown: Shutdown) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,12 +19,12 @@ BACKLOG = 1_024
 
 def open_listening_sockets(listen: ListenSection) -> Mapping[str, socket.socket]:
     """Return the listening sockets by name. Raises SettingsError naming the setting at fault."""
-    addresses = {"api": listen.api, "pages": listen.pages, "console": listen.console}
+    addresses = {"api": listen.api, "http2": listen.http2, "pages": listen.pages, "console": listen.console}
     listening_sockets: dict[str, socket.socket] = {}
     with ExitStack() as opened:
         for name, address in addresses.items():
-            listening_socket = _open_listening_socket(name, address)
-            listening_sockets[name] = opened.enter_context(listening_socket)
+            if address is not None:
+                listening_sockets[name] = opened.enter_context(_open_listening_socket(name, address))
         opened.pop_all()
     return listening_sockets
 
@@ -67,26 +67,29 @@ def socket_url(listening_socket: socket.socket, *, tls: bool) -> str:
 
 
 class Certificates:
-    """Holds the TLS context of the listeners; `reload` reads its files again."""
+    """Holds the TLS contexts of the listeners; `reload` reads their files again."""
 
-    def __init__(self, certificate: Path | str, key: Path | str, protocols: Sequence[str] = ("http/1.1",)) -> None:
-        """Read the files; `protocols` are offered to clients (ALPN). Raises SettingsError when they can't be used."""
+    def __init__(self, certificate: Path | str, key: Path | str) -> None:
+        """Read the files. Raises SettingsError when they can't be used."""
         self.files = (str(certificate), str(key))
-        self._protocols = list(protocols)
-        self._context = self._read()
+        self.reload()
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
+        """Return the context for a new connection, which agrees on HTTP/1.1 (ALPN)."""
         return self._context
 
-    def reload(self) -> None:
-        """Read the files again. Raises SettingsError and keeps the old context if they are bad."""
-        self._context = self._read()
+    def http2_context(self) -> ssl.SSLContext:
+        """Return the context for a new connection, which agrees on HTTP/2 where the client offers it."""
+        return self._http2_context
 
-    def _read(self) -> ssl.SSLContext:
+    def reload(self) -> None:
+        """Read the files again. Raises SettingsError and keeps the old contexts if they are bad."""
+        self._context, self._http2_context = self._read("http/1.1"), self._read("h2", "http/1.1")
+
+    def _read(self, *protocols: str) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(self._protocols)
+        context.set_alpn_protocols(protocols)
         try:
             context.load_cert_chain(*self.files)
         except (OSError, ssl.SSLError) as error:

@@ -91,6 +91,12 @@ class ListenSection:
     api: ListenAddress = setting(
         LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8080), "The merchant API and provider hooks."
     )
+    http2: ListenAddress | None = setting(
+        LISTEN_ADDRESS,
+        None,
+        "The same by HTTP/2, with the same certificate; without one only for clients that know (h2c).",
+        default_text="no HTTP/2",
+    )
     pages: ListenAddress = setting(
         LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8081), "The hosted payment page, error pages and API documentation."
     )
@@ -100,7 +106,7 @@ class ListenSection:
     tls_certificate: Path | None = setting(
         FILE,
         None,
-        "Certificate chain (PEM) of the API and pages listeners; read again on SIGHUP.",
+        "Certificate chain (PEM) of the API, HTTP/2 and pages listeners; read again on SIGHUP.",
         default_text="clear HTTP",
     )
     tls_key: Path | None = setting(FILE, None, "Private key (PEM) of that certificate.", default_text="clear HTTP")

@@ -49,6 +49,8 @@ class ServiceAddresses:
     """`http://127.0.0.1:8080`, no slash at the end."""
     pages: str
     console: str
+    http2: str | None = field(default=None, kw_only=True)
+    """The address of the merchant API by HTTP/2, where there is one."""
     brand: str | None = None
     """The demo brand, when there is one."""
     api_key: str | None = field(default=None, repr=False)
@@ -57,6 +59,8 @@ class ServiceAddresses:
     def ready_line(self) -> str:
         """Return the line for standard output that says that the gateway serves."""
         words = [f"READY api={self.api} pages={self.pages} console={self.console}"]
+        if self.http2 is not None:
+            words.append(f"http2={self.http2}")
         if self.brand is not None:
             words.append(f"brand={self.brand}")
         if self.api_key is not None:
@@ -98,11 +102,11 @@ def plaintext_faults(settings: Settings) -> Iterator[SettingsError]:
     """Yield a fault for each listener through which keys and payments would leave this machine unencrypted."""
     listen = settings.listen
     allowed = bool(listen.proxy_trusted) or listen.allow_clear
-    addresses: dict[str, ListenAddress] = {"listen.console": listen.console}
+    addresses: dict[str, ListenAddress | None] = {"listen.console": listen.console}
     if listen.tls_certificate is None:
-        addresses |= {"listen.api": listen.api, "listen.pages": listen.pages}
+        addresses |= {"listen.api": listen.api, "listen.http2": listen.http2, "listen.pages": listen.pages}
     for key, endpoint in addresses.items():
-        if not endpoint.is_loopback and not allowed:
+        if endpoint is not None and not endpoint.is_loopback and not allowed:
             yield SettingsError(
                 key,
                 f"{endpoint} would serve clear HTTP beyond this machine.",

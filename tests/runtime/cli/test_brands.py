@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
 from mmo_trio.brands.master_key import create_master_key
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 from mmo_trio.cli.support.http_client import send_request
 from mmo_trio.storage.open_store import open_store
 from tests.conformance.driver import after_noon, submit_batch

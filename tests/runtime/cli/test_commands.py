@@ -24,14 +24,15 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.model import Transaction
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
-from mmo_trio.cli import main
 from mmo_trio.cli.commands.serve import announce_sandbox
+from mmo_trio.cli.group import main
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sqlite.migrations import scripts
 from mmo_trio.system.clock import GatewayClock, read_offset
+from tests.support.command_tree import commands_of
 from tests.support.time_limits import HANGS_AFTER_S
 
 SECRET = "sk-a-very-secret-key"
@@ -115,7 +116,7 @@ def test_it_says_its_version() -> None:
     assert mmo("--version").stdout == f"mmo {__version__}\n"
 
 
-@pytest.mark.parametrize("command", [*main.commands])
+@pytest.mark.parametrize("command", [*commands_of(main)])
 def test_every_command_has_help(command: str) -> None:
     done = mmo(command, "--help")
     assert done.exit_code == 0
@@ -276,7 +277,7 @@ def test_records_are_exported_exactly(data: Path) -> None:
 
 @pytest.mark.finding("audit-5")
 def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mmo_trio.cli.commands.records.EXPORT_PAGE_SIZE", 1)
+    monkeypatch.setattr("mmo_trio.cli.commands.export.PAGE_SIZE", 1)
     file = data / "all.ndjson"
     (data / ".all.ndjson.part").touch(mode=0o644)
     done = mmo("records", "export", "--format", "ndjson", "--output", file, "--data", data)

@@ -17,8 +17,8 @@ import pytest
 import trustme
 from click.testing import CliRunner, Result
 
-from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
-from mmo_trio.cli import main
+from mmo_merchant.endpoint_check.situations import SITUATIONS
+from mmo_trio.cli.group import main
 from tests.support.time_limits import HANGS_AFTER_S
 
 EXAMPLE = Path(__file__).parents[3] / "examples/callback_receiver.py"

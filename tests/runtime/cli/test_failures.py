@@ -19,7 +19,7 @@ from mmo_sansio.testing.builders import numbered_reference
 from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.runtime.cli.test_commands import fill
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings

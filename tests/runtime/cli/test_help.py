@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
+from mmo_trio.cli.support.lazy_group import LazyGroup
+from tests.support.command_tree import commands_of
 
 
 def groups(command: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     yield path
-    for name, each in command.commands.items():
+    for name, each in commands_of(command).items():
         if isinstance(each, click.Group):
             yield from groups(each, (*path, name))
 
@@ -36,4 +40,46 @@ def test_every_command_stands_in_one_section() -> None:
     for section in ("Build a shop:", "Run a gateway:", "Look after payments:"):
         assert f"\n{section}\n" in done.stdout
     listed = re.findall(r"^  ([a-z][a-z-]*) {2}", done.stdout, re.MULTILINE)
-    assert sorted(listed) == sorted(main.commands)
+    assert sorted(listed) == sorted(commands_of(main))
+
+
+@pytest.mark.parametrize("path", [each for each in groups(main) if not each or each == ("records",)], ids=" ".join)
+def test_a_list_says_of_a_command_what_the_command_says(path: tuple[str, ...]) -> None:
+    group: click.Command = main
+    for name in path:
+        group = commands_of(main)[name]
+    assert isinstance(group, LazyGroup)
+    loaded = commands_of(group)
+    assert {name: each.help for name, each in group.members.items()} == {
+        name: each.short_help for name, each in loaded.items()
+    }
+    assert [name for name, each in loaded.items() if each.name != name] == []
+
+
+def test_a_list_of_commands_loads_none() -> None:
+    code = (
+        "import sys\n"
+        "from mmo_trio.cli.group import main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        "loaded = [each for each in sys.modules if each.startswith('mmo_trio.cli.commands')]\n"
+        "print(loaded, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_a_command_whose_packages_are_missing_says_what_to_install() -> None:
+    code = "import sys\nsys.modules['trio'] = None\nfrom mmo_trio.cli.__main__ import run\nrun()\n"
+    done = subprocess.run([sys.executable, "-c", code, "serve"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "`mmo serve` needs packages that are not installed, such as trio." in done.stderr
+    assert "pip install 'mmo-gateway[server]'" in done.stderr
+
+
+def test_the_program_says_what_to_install_where_even_click_is_missing() -> None:
+    code = "import sys\nsys.modules['click'] = None\nfrom mmo_trio.cli.__main__ import run\nrun()\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "`mmo` needs packages that are not installed, such as click. Run: pip install 'mmo-gateway[server]'\n"
+    )

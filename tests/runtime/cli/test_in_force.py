@@ -12,8 +12,8 @@ import trio
 from click.testing import CliRunner
 
 from mmo_trio.brands.master_key import create_master_key
-from mmo_trio.cli import main
-from mmo_trio.cli.support import force_report
+from mmo_trio.cli.group import main
+from mmo_trio.cli.support import target
 from mmo_trio.sandbox.local_ca import ensure_authority
 from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, creation
 from tests.support.connection_owner import children_of, owner_of
@@ -119,7 +119,7 @@ async def test_a_change_is_in_force_on_sqlite_when_the_command_ends(tmp_path: Pa
 
 @pytest.mark.finding("new-users-H5")
 async def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(force_report, "WAIT_S", 0.5)
+    monkeypatch.setattr(target, "IN_FORCE_WAIT_S", 0.5)
     url = f"sqlite:///{tmp_path}/gateway.db"
     async with serving(tmp_path, url) as node:
         (tmp_path / "brands.toml").write_text(LOWER, "utf-8")

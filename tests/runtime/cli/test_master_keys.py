@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 from mmo_trio.storage.open_store import open_store
 
 pytestmark = pytest.mark.finding("security-11")

@@ -17,7 +17,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.storage.interface.admin_types import AuditEvent
 from mmo_trio.storage.interface.audit_chain import row_hash

@@ -11,7 +11,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from mmo_trio.brands.master_key import create_master_key
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 from mmo_trio.storage.open_store import open_store
 from tests.conformance.inputs import brand, reference
 from tests.support.aged_payments import pay

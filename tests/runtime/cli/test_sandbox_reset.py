@@ -9,8 +9,8 @@ import trio
 from click.testing import CliRunner, Result
 
 from mmo_sansio.values.clock import DAY, Span
-from mmo_trio.cli import main
 from mmo_trio.cli.commands import serve
+from mmo_trio.cli.group import main
 from mmo_trio.sandbox.demo_brand import build_demo_brand
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sqlite.files import ServingLock

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 
 SETTINGS = """
 [gateway]

@@ -10,7 +10,7 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 from tests.support.console_browser import ConsoleBrowser, add_users
 from tests.support.mmo_process import COMMAND, FREE_PORTS, serving_process
 

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.http_version import http_version
 from tests.support.sandbox_gateway import Running, Serve, serving
 from tests.support.storages import storages
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What doesn't look at --store is tried once, not with every store."""
-    if config.getoption("--store") != "sqlite":
-        chosen = [item for item in items if "own_store" not in (mark.name for mark in item.iter_markers())]
+    """What doesn't look at --store or --http is tried once."""
+    left_out = {"own_store"} if config.getoption("--store") == "postgres" else set()
+    if config.getoption("--http") == "2":
+        left_out = left_out | {"http1"}
+    if left_out:
+        chosen = [item for item in items if left_out.isdisjoint(mark.name for mark in item.iter_markers())]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
 
@@ -24,6 +28,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session", autouse=True)
 def _kept_in(request: pytest.FixtureRequest) -> Iterator[None]:
     """The kind of storage that this run is about."""
+    http_version.is_http2 = request.config.getoption("--http") == "2"
     if request.config.getoption("--store") == "postgres":
         storages.postgres = request.getfixturevalue("postgres")
     yield

@@ -39,6 +39,7 @@ WINDOW = "records?from=2026-01-01&to=2026-01-02"
 
 
 @pytest.mark.spec("A1")
+@pytest.mark.http1("sends bytes")
 async def test_a_wrong_key_is_a_401_before_the_body_is_looked_at(sandbox: Running) -> None:
     bodies = set()
     for note, line in WRONG_KEYS:
@@ -51,6 +52,7 @@ async def test_a_wrong_key_is_a_401_before_the_body_is_looked_at(sandbox: Runnin
 
 
 @pytest.mark.spec("A1")
+@pytest.mark.http1("sends bytes")
 async def test_a_repeated_key_is_a_401_even_when_both_are_right(sandbox: Running) -> None:
     line = b"X-Api-Key: " + sandbox.merchant.key.encode()
     assert_problem(await send_raw(sandbox, head("GET", f"/{WINDOW}", line, line)), 401, "unauthorized", note="row 4")
@@ -58,6 +60,7 @@ async def test_a_repeated_key_is_a_401_even_when_both_are_right(sandbox: Running
 
 
 @pytest.mark.spec("A1", "G2")
+@pytest.mark.http1("sends bytes")
 async def test_every_endpoint_wants_the_key_in_its_header(sandbox: Running) -> None:
     for method, path in ENDPOINTS:
         assert_problem(await send_raw(sandbox, head(method, path)), 401, "unauthorized", note=path)
@@ -68,6 +71,7 @@ async def test_every_endpoint_wants_the_key_in_its_header(sandbox: Running) -> N
 
 
 @pytest.mark.spec("A1")
+@pytest.mark.http1("sends bytes")
 async def test_a_client_with_a_wrong_key_is_not_invited_to_send_its_body(sandbox: Running) -> None:
     lines = (b"Content-Type: application/json", b"Content-Length: 10", b"Expect: 100-continue")
     async with connected(sandbox) as client:
@@ -81,6 +85,7 @@ async def test_a_client_with_a_wrong_key_is_not_invited_to_send_its_body(sandbox
 
 
 @pytest.mark.spec("A2")
+@pytest.mark.http1("sends bytes")
 async def test_the_key_of_a_disabled_brand_is_a_400_everywhere_before_the_body(serve: Serve) -> None:
     key = "the-key-of-a-disabled-brand"
     brand = f'[[brand]]\nid = "shut"\nname = "Shut"\nenabled = false\napi_keys = ["{key}"]\n'

@@ -1,5 +1,5 @@
-"""Whatever the handler answers is the same behind both doors, byte for byte: our own listener, and
-the Quart-Trio app under Hypercorn, which is asked over HTTP/1.1 and over HTTP/2."""
+"""Whatever the handler answers is the same behind both doors, byte for byte: HTTP/1.1 at `listen.api`, and HTTP/2 at
+`listen.http2`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ import pytest
 import trio
 from attrs import evolve, frozen
 
-from mmo_trio.service.listeners import http2_listener
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import Answer, Client
 from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.merchants import ACME_KEY, a_brand, developer
 from tests.support.sandbox_gateway import serving
 
+pytestmark = pytest.mark.http1("asks by both versions itself")
+
 SHUT_KEY = "the-key-of-a-shut-brand"
 BRANDS = a_brand("acme", ACME_KEY) + a_brand("shut", SHUT_KEY, more="enabled = false")
 RESULT_URL = "https://localhost:9/callback"
-DOORS = ("own", "asgi", "http2")
-"""Our own listener; the app over HTTP/1.1; the app over HTTP/2."""
+DOORS = ("api", "http2")
 
 REFERENCE = re.compile(rb"[0-9A-HJKMNP-TV-Z]{26}")
 STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6}Z|\+00:00)")
@@ -69,7 +69,7 @@ class Doors:
         """What this door answers."""
         with trio.fail_after(TIMEOUT_S):
             if door == "http2":
-                fast = await Http2Client.connect(self.ports["asgi"])
+                fast = await Http2Client.connect(self.ports["http2"])
                 async with fast.stream:
                     return await fast.ask(asked.method, asked.target, asked.fields, asked.body)
             client = Client(await trio.open_tcp_stream("127.0.0.1", self.ports[door]))
@@ -124,10 +124,8 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
 
 
 async def _serve(directory: Path, started: Queue[tuple[Doors, trio.lowlevel.TrioToken, trio.Event]]) -> None:
-    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port = listener.socket.getsockname()[1]
     stop = trio.Event()
-    async with serving(directory, brands=BRANDS, extra_listeners=[http2_listener(listener)]) as running:
+    async with serving(directory, brands=BRANDS, environment={"MMO_LISTEN_HTTP2": "127.0.0.1:0"}) as running:
         acme = developer(running, ACME_KEY)
         ended = await acme.accepted(merchantReference="a/b %+é~")
         failed = await acme.accepted(msisdn="254712345101", labels={"n": 1.50, "t": "x"})
@@ -135,9 +133,8 @@ async def _serve(directory: Path, started: Queue[tuple[Doors, trio.lowlevel.Trio
             await acme.ended(each["gatewayReference"])
         waiting = await acme.accepted("web/payin")
         begin, end = [(await acme.status(each["gatewayReference"]))["createdAt"] for each in (ended, waiting)]
-        own = urlsplit(running.ready.api).port or 0
         found = Doors(
-            {"own": own, "asgi": port},
+            {"api": urlsplit(running.ready.api).port or 0, "http2": urlsplit(running.ready.http2 or "").port or 0},
             ended["gatewayReference"],
             failed["gatewayReference"],
             waiting["gatewayReference"],

@@ -29,7 +29,7 @@ from tests.support.http_listener import Client
 from tests.support.mmo_process import Process, serving_process
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = [pytest.mark.own_store, pytest.mark.long]
+pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
 PAYMENTS = 24
 PLACES = 16

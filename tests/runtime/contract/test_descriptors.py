@@ -27,7 +27,7 @@ from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.http1("sends bytes")]
 
 REQUESTS = 500 if os.environ.get("MMO_TEST_QUICK") else 10_000
 STORE_FILES = 2 + 2 * (1 + READERS_MAX)

@@ -17,7 +17,7 @@ from tests.support.request_fuzzer import fuzz
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.http1("sends bytes")]
 
 REQUESTS = 5_000
 PER_S_AT_LEAST = 50

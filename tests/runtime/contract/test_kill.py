@@ -33,7 +33,7 @@ from tests.support.merchant import ROOT, Merchant
 from tests.support.mmo_process import CallbackRecorder, Process, mmo, recording_callbacks, serving_process
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = [pytest.mark.own_store, pytest.mark.long]
+pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
 KILLS = 3 if os.environ.get("MMO_TEST_QUICK") else 20
 SEED = 20

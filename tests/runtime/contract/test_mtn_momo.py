@@ -14,10 +14,10 @@ from attrs import evolve
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
 from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND, Span
-from mmo_trio.simulators.base import CallBack, EndAfter, Fault, PlannedFault
-from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
-from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
-from mmo_trio.simulators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
+from mmo_simulators.common.faults import CallBack, EndAfter, Fault, PlannedFault
+from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
+from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.mtn.sandbox_numbers import IMMEDIATE_REJECTION_STATUSES, OUTCOMES_BY_NUMBER
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway
 

@@ -49,7 +49,7 @@ from tests.support.mmo_process import (
 )
 from tests.support.time_limits import HANGS_AFTER_S
 
-pytestmark = [pytest.mark.own_store, pytest.mark.long]
+pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
 BETWEEN_KILLS_S = 2.0
 RACERS = 50

@@ -15,7 +15,7 @@ import trio
 from attrs import frozen
 
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.simulators.base import PlannedFault
+from mmo_simulators.common.faults import PlannedFault
 from tests.support.merchant import TIMEOUT_S
 from tests.support.operator_gateway import OperatorGateway, run_operator_gateway
 from tests.support.operator_matrix import (

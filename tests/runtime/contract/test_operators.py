@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.storage.interface.admin_types import ClosedProvider
 from tests.support.merchant import TIMEOUT_S, ask
 from tests.support.operator_gateway import Market, OperatorGateway, run_operator_gateway

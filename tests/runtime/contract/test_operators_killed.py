@@ -15,8 +15,8 @@ import trio
 from attrs import Factory, define, evolve
 
 from mmo_sansio.values.clock import MINUTE, SECOND
+from mmo_simulators.common.faults import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.simulators.base import EndAfter, Fault, LoseAnswer, LoseRequest, PlannedFault
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import FREE_PORTS, CallbackRecorder, Process, recording_callbacks, serving_process
 from tests.support.operator_gateway import API_KEY, FORM, RunningSimulator, run_simulator

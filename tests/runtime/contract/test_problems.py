@@ -71,6 +71,7 @@ async def test_field_faults_are_named_by_dotted_paths(sandbox: Running) -> None:
 
 @pytest.mark.spec("G3", "P4")
 @pytest.mark.finding("specification-F6-9")
+@pytest.mark.http1("sends bytes")
 async def test_a_method_that_a_resource_does_not_know_is_a_405_with_those_it_knows(sandbox: Running) -> None:
     for right, path in ENDPOINTS:
         known = "POST" if right == "POST" else "GET, HEAD"
@@ -84,6 +85,7 @@ async def test_a_method_that_a_resource_does_not_know_is_a_405_with_those_it_kno
 
 
 @pytest.mark.spec("G3", "L1")
+@pytest.mark.http1("sends bytes")
 async def test_head_is_answered_as_get_without_the_body(sandbox: Running) -> None:
     reference = (await sandbox.merchant.accepted())["gatewayReference"]
     await sandbox.merchant.ended(reference)
@@ -100,6 +102,7 @@ async def test_head_is_answered_as_get_without_the_body(sandbox: Running) -> Non
 
 @pytest.mark.spec("G3", "P4")
 @pytest.mark.finding("specification-F6-9")
+@pytest.mark.http1("sends bytes")
 async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connection(sandbox: Running) -> None:
     key = sandbox.merchant.key
     create = "/direct/payin/mpesa_ke"
@@ -129,6 +132,7 @@ async def test_what_the_listener_refuses_is_a_problem_and_the_end_of_the_connect
 
 @pytest.mark.spec("G3", "P4", "V1")
 @pytest.mark.finding("specification-F6-9")
+@pytest.mark.http1("sends bytes")
 async def test_who_is_too_slow_is_answered_408(serve: Serve) -> None:
     short = {"MMO_LIMITS_HEAD_TIMEOUT": "50ms", "MMO_LIMITS_BODY_TIMEOUT": "50ms"}
     async with serve(environment=short) as sandbox:
@@ -142,6 +146,7 @@ async def test_who_is_too_slow_is_answered_408(serve: Serve) -> None:
 
 
 @pytest.mark.spec("V1")
+@pytest.mark.http1("sends bytes")
 async def test_an_idle_connection_is_closed_without_a_word(serve: Serve) -> None:
     async with serve(environment={"MMO_LIMITS_IDLE_TIMEOUT": "1s"}) as sandbox, connected(sandbox) as client:
         answer = await client.ask(head("GET", "/status/x", key=sandbox.merchant.key))
@@ -151,6 +156,7 @@ async def test_an_idle_connection_is_closed_without_a_word(serve: Serve) -> None
 
 
 @pytest.mark.spec("G3", "P4", "P5", "V1")
+@pytest.mark.http1("sends bytes")
 async def test_a_connection_too_many_is_a_503(serve: Serve) -> None:
     two = {"MMO_LIMITS_CONNECTIONS": "2", "MMO_LIMITS_CONNECTIONS_PER_ADDRESS": "2"}
     async with serve(environment=two) as sandbox:
@@ -168,6 +174,7 @@ async def test_a_connection_too_many_is_a_503(serve: Serve) -> None:
 
 
 @pytest.mark.spec("G3", "V1")
+@pytest.mark.http1("sends bytes")
 async def test_the_door_can_have_tls_of_its_own(serve: Serve, tmp_path: Path) -> None:
     authority, file = trustme.CA(), tmp_path / "door.pem"
     authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(file)

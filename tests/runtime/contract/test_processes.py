@@ -27,7 +27,7 @@ from tests.support.http_listener import Client, NoAnswerError, get
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import Process, environment_without_settings, serving_process
 
-pytestmark = [pytest.mark.own_store, pytest.mark.long]
+pytestmark = [pytest.mark.own_store, pytest.mark.long, pytest.mark.http1("sends bytes")]
 
 COMMAND = (sys.executable, str(Path(__file__).parents[2] / "support" / "multi_file_service.py"))
 WORKERS = 2
@@ -160,13 +160,15 @@ async def shown_certificate(port: int) -> bytes | None:
 
 @pytest.mark.finding("hostile-F4")
 async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None:
-    files = f'[listen]\ntls_certificate = "{directory}/chain.pem"\ntls_key = "{directory}/key.pem"'
+    files = (
+        f'[listen]\nhttp2 = "127.0.0.1:0"\ntls_certificate = "{directory}/chain.pem"\ntls_key = "{directory}/key.pem"'
+    )
     text = (directory / "mmo.toml").read_text(encoding="utf-8").replace("[listen]", files)
     (directory / "mmo.toml").write_text(text, encoding="utf-8")
     first = give_certificate(directory)
     async with service(directory) as running:
-        pages_port = int(running.ready["pages"].rsplit(":", 1)[1])
-        for port in (running.port, pages_port):
+        ports = [int(running.ready[each].rsplit(":", 1)[1]) for each in ("api", "http2", "pages")]
+        for port in ports:
             assert await shown_certificate(port) == first
         second = give_certificate(directory)
         running.process.send_signal(signal.SIGHUP)
@@ -174,8 +176,8 @@ async def test_every_worker_reads_a_renewed_certificate(directory: Path) -> None
         await until(lambda: log.read_text("utf-8").count("certificate_reloaded") == WORKERS)
         for _, pid in served(log):
             async with stopped(pid):
-                assert await shown_certificate(running.port) == second
-                assert await shown_certificate(pages_port) == second
+                for port in ports:
+                    assert await shown_certificate(port) == second
         assert len(served(log)) == WORKERS
 
 

@@ -204,6 +204,7 @@ async def test_references_are_neither_normalised_nor_trimmed(sandbox: Running) -
 
 
 @pytest.mark.spec("C6", "C12")
+@pytest.mark.http1("sends bytes")
 async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing(sandbox: Running) -> None:
     merchant, reference = sandbox.merchant, a_reference()
     whole, start = _request(merchant, reference)
@@ -219,6 +220,7 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing(san
 
 
 @pytest.mark.spec("C6", "C12", "L2")
+@pytest.mark.http1("sends bytes")
 async def test_a_client_that_leaves_before_its_answer_finds_its_payment(sandbox: Running) -> None:
     merchant, reference = sandbox.merchant, a_reference()
     whole, start = _request(merchant, reference)

@@ -14,6 +14,7 @@ import trio
 from mmo_trio.service.process import run_service
 from mmo_trio.settings import load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
+from tests.support.http_version import http_version
 from tests.support.merchant import TIMEOUT_S, Answer, Merchant, ask
 from tests.support.merchants import ACME, ACME_KEY, deposit, deposited
 from tests.support.receivers import receiver, url_of, wait_for_requests
@@ -183,7 +184,8 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(serve:
     async with serve(brands=ACME):
         pass  # It leaves a master key, an authority and a brand.
     settings = load_settings(
-        environment={
+        environment=http_version.environment
+        | {
             "MMO_PROVIDER__SANDBOX__KIND": "sandbox",
             "MMO_EGRESS_EXTRA_CA_FILE": f"{tmp_path / 'ca.pem'}",  # The receiver's; only a sandbox trusts its own.
         },
@@ -196,6 +198,7 @@ async def test_in_production_a_payment_goes_through_and_no_control_exists(serve:
         nursery.start_soon(serving)
         with trio.fail_after(TIMEOUT_S):
             ready = await heard.receive()
+            http_version.learn({"api": ready.api, "http2": ready.http2})
             assert ready.api_key is None
             for method, name in (
                 ("POST", "clock"),

@@ -22,6 +22,7 @@ from mmo_sansio.values.clock import Span
 from mmo_trio.sandbox.operator_journal import read_operator_journal
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import read_offset, write_offset
+from tests.support.http_version import http_version
 from tests.support.merchant import Merchant
 from tests.support.mmo_process import FREE_PORTS
 from tests.support.receivers import calls_to, receiver, url_of, wait_for_requests
@@ -174,6 +175,7 @@ async def test_a_kill_between_submission_and_result_submits_nothing_twice(serve:
         assert process.stdout is not None
         line = await trio.to_thread.run_sync(process.stdout.readline)
         said = dict(word.split("=", 1) for word in line.split()[1:])
+        http_version.learn(said)
         merchant = Merchant(said["api"], said["api_key"])
         async with trio.open_nursery() as nursery:
             for _ in range(4):
@@ -196,7 +198,7 @@ def _a_process(directory: Path) -> Iterator[subprocess.Popen[str]]:
     paths = [str(Path(__file__).parents[3] / "src"), os.environ.get("PYTHONPATH", "")]
     with subprocess.Popen(
         [sys.executable, "-m", "mmo_trio.cli", "sandbox", f"--data={directory}", *FREE_PORTS],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        env=os.environ | http_version.environment | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

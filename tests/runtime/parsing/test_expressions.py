@@ -8,8 +8,8 @@ import mmo_trio
 from tests.support.expressions import FoundExpression, find_expressions, superlinear_text
 
 BUILT_FROM_VALUES = {
-    "mmo_trio.simulators.mpesa.forms": (r"[A-Za-z0-9]{1,20}",),
-    "mmo_trio.simulators.operator_routes": (r"/(?P<product>[^/]+)/v1_0/account/balance/(?P<currency>[^/]+)",),
+    "mmo_simulators.operators.mpesa.forms": (r"[A-Za-z0-9]{1,20}",),
+    "mmo_simulators.common.operator_routes": (r"/(?P<product>[^/]+)/v1_0/account/balance/(?P<currency>[^/]+)",),
 }
 """Examples of the expressions that functions build, by module."""
 
@@ -19,7 +19,7 @@ EXPRESSIONS = find_expressions(mmo_trio, BUILT_FROM_VALUES)
 def test_every_expression_is_found() -> None:
     places = {each.place for each in EXPRESSIONS}
     assert len(places) > 30
-    assert {"mmo_trio.http.client.exchange._FIELD_LINE", "mmo_trio.system.masking._EMAIL"} <= places
+    assert {"mmo_trio.settings.values._DURATION", "mmo_trio.system.masking._EMAIL"} <= places
 
 
 @pytest.mark.finding("security-1")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import mmo_merchant
 import mmo_trio
-import mmo_trio.merchant
 
 
 @pytest.mark.parametrize("name", mmo_trio.__all__)
@@ -13,6 +13,6 @@ def test_every_export_of_the_shell_is_reachable(name: str) -> None:
     assert getattr(mmo_trio, name) is not None
 
 
-@pytest.mark.parametrize("name", mmo_trio.merchant.__all__)
+@pytest.mark.parametrize("name", mmo_merchant.__all__)
 def test_every_export_for_merchants_is_reachable(name: str) -> None:
-    assert getattr(mmo_trio.merchant, name) is not None
+    assert getattr(mmo_merchant, name) is not None

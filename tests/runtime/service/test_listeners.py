@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,10 +13,11 @@ import trustme
 from structlog.testing import capture_logs
 
 from mmo_trio.http.streams import LingeringStream
-from mmo_trio.service.listeners import Http2Listener, http2_listener
+from mmo_trio.service.sockets import Certificates
 from mmo_trio.settings import SettingsError
+from tests.support.http2_client import Http2Client
 from tests.support.http_listener import Client, get
-from tests.support.mmo_process import FREE_PORTS, serving_process
+from tests.support.mmo_process import COMMAND, FREE_PORTS, serving_process
 from tests.support.sandbox_gateway import Running, serving
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -78,7 +80,7 @@ async def test_pages_and_console_have_a_deadline_for_the_head(tmp_path: Path, na
 
 @pytest.mark.finding("security-3")
 @pytest.mark.parametrize("name", LISTENERS)
-async def test_no_listener_speaks_http2(tmp_path: Path, name: str) -> None:
+async def test_no_other_listener_speaks_http2(tmp_path: Path, name: str) -> None:
     async with serving(tmp_path) as running:
         client = await connect(running, name)
         await client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
@@ -152,20 +154,74 @@ async def test_clear_http_for_everybody_has_to_be_allowed(tmp_path: Path, monkey
         await trio.aclose_forcefully(client.stream)
 
 
-@pytest.mark.finding("hostile-F4")
-async def test_the_certificate_of_the_http2_listener_can_be_read_again(tmp_path: Path) -> None:
+@pytest.mark.finding("security-14")
+async def test_http2_is_served_in_the_clear_to_those_to_whom_the_api_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"MMO_LISTEN_HTTP2": "0.0.0.0:0", "MMO_LISTEN_PROXY_TRUSTED": "192.0.2.1"}
+    async with serving(tmp_path, environment=settings) as running:
+        port = _port(running.ready.http2 or "")
+        for peer, is_served in (("192.0.2.1", True), ("192.0.2.9", False)):
+            with monkeypatch.context() as patch:
+                patch.setattr(LingeringStream, "peer_address", lambda _, peer=peer: peer)
+                client = await Http2Client.connect(port)
+                if is_served:
+                    assert (await client.ask(b"GET", b"/healthz", [])).status == 200
+                else:
+                    with trio.fail_after(HANGS_AFTER_S):
+                        assert await Client(client.stream).is_closed()
+                await trio.aclose_forcefully(client.stream)
+
+
+@pytest.mark.finding("security-29", "hostile-F4")
+async def test_http2_has_the_certificate_and_the_rules_of_the_api(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    settings = write_certificate(authority, tmp_path) | {"MMO_LISTEN_HTTP2": "127.0.0.1:0"}
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    async with serving(tmp_path, environment=settings) as running:
+        url = running.ready.http2 or ""
+        assert url.startswith("https://")
+        for protocol in ("h2", "http/1.1"):
+            trusting.set_alpn_protocols([protocol])
+            tcp = await trio.open_tcp_stream("127.0.0.1", _port(url))
+            tls = trio.SSLStream(tcp, trusting, server_hostname="localhost")
+            await tls.do_handshake()
+            assert tls.selected_alpn_protocol() == protocol
+            if protocol == "h2":
+                answer = await (await Http2Client.start(tls)).ask(b"GET", b"/healthz", [])
+            else:
+                answer = await Client(tls).ask(visit("api"))
+            assert answer.status == 200
+            assert answer.headers["strict-transport-security"] == f"max-age={365 * 24 * 3600}"
+            await trio.aclose_forcefully(tls)
+
+
+async def test_a_renewed_certificate_is_for_both_versions_of_http(tmp_path: Path) -> None:
     write_certificate(trustme.CA(), tmp_path)
-    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    files = (str(tmp_path / "chain.pem"), str(tmp_path / "key.pem"))
-    http2 = http2_listener(listener, certificate=files)
-    assert isinstance(http2, Http2Listener)
-    assert http2.certificates is not None
-    before = http2.certificates.context()
-    http2.certificates.reload()
-    assert http2.certificates.context() is not before
+    certificates = Certificates(tmp_path / "chain.pem", tmp_path / "key.pem")
+    before = certificates.context(), certificates.http2_context()
+    certificates.reload()
+    assert certificates.context() is not before[0]
+    assert certificates.http2_context() is not before[1]
+    kept = certificates.context(), certificates.http2_context()
+    (tmp_path / "key.pem").write_text("no key")
     with pytest.raises(SettingsError):
-        http2_listener(listener, certificate=(str(tmp_path / "none.pem"), files[1]))
-    await listener.aclose()
+        certificates.reload()
+    assert (certificates.context(), certificates.http2_context()) == kept
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+async def test_what_serves_http2_is_imported_where_it_is_set(tmp_path: Path, is_set: bool) -> None:
+    config = tmp_path / "mmo.toml"
+    config.write_text('[listen]\nhttp2 = "127.0.0.1:0"' if is_set else "")
+    command = (sys.executable, "-X", "importtime", *COMMAND[1:])
+    log = tmp_path / "log"
+    async with serving_process(
+        "sandbox", "--data", tmp_path, "--config", config, *FREE_PORTS, log=log, command=command
+    ) as running:
+        assert ("http2" in running.ready) == is_set
+        assert ("mmo_trio.http.asgi.http2_connection" in log.read_text()) == is_set
 
 
 def write_certificate(authority: trustme.CA, directory: Path) -> dict[str, str]:

@@ -331,6 +331,7 @@ def test_a_sandbox_keeps_everything_in_its_data_directory(tmp_path: Path) -> Non
 
 CLEAR = [
     ({"MMO_LISTEN_API": "0.0.0.0:8080"}, "listen.api"),
+    ({"MMO_LISTEN_HTTP2": "0.0.0.0:8090"}, "listen.http2"),
     ({"MMO_LISTEN_PAGES": "[::]:8081"}, "listen.pages"),
     ({"MMO_LISTEN_CONSOLE": "10.1.2.3:8082"}, "listen.console"),
     ({"MMO_LISTEN_API": "gateway.example:8080"}, "listen.api"),
@@ -358,5 +359,7 @@ def test_the_ready_line_holds_the_key_only_when_there_is_one() -> None:
     addresses = ("http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3")
     plain = "READY api=http://127.0.0.1:1 pages=http://127.0.0.1:2 console=http://127.0.0.1:3"
     assert ServiceAddresses(*addresses).ready_line() == plain
+    with_http2 = ServiceAddresses(*addresses, "demo", http2="http://127.0.0.1:4")
+    assert with_http2.ready_line() == f"{plain} http2=http://127.0.0.1:4 brand=demo"
     assert ServiceAddresses(*addresses, "demo", "k1").ready_line() == f"{plain} brand=demo api_key=k1"
     assert "k1" not in repr(ServiceAddresses(*addresses, "demo", "k1"))

@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.http2_frames import (
-    COUNTED,
-    FRAMES_BURST,
-    FRAMES_PER_S,
-    PING,
-    PREFACE,
-    RST_STREAM,
-    SETTINGS,
-    FrameCounter,
-)
+from mmo_sansio.http.http2_frames import COUNTED, FRAMES_BURST, FRAMES_PER_S, PING, PREFACE, RST_STREAM, FrameCounter
 
 HEADERS, DATA, WINDOW_UPDATE = 0x1, 0x0, 0x8
 BURST = int(FRAMES_BURST)
@@ -49,13 +40,6 @@ def test_frames_that_ask_for_something_are_not_counted() -> None:
     assert counter.receive(PREFACE, now=0)
     for kind in (HEADERS, DATA, WINDOW_UPDATE):
         assert counter.receive(frame(kind, frame(RST_STREAM) * 3) * 1000, now=0)
-
-
-def test_http_1_1_has_no_frames() -> None:
-    counter = FrameCounter()
-    assert counter.receive(frame(PING) * 1000, now=0)
-    assert counter.receive(b"GET / HTTP/1.1\r\nUpgrade: h2c\r\n\r\n" + PREFACE[:10], now=0)
-    assert not counter.receive(PREFACE[10:] + frame(SETTINGS) * (BURST + 1), now=0)
 
 
 @given(

@@ -14,8 +14,9 @@ import mmo_sansio
 from tests.sansio.structure.sources import MODULES, ROOT, TREES
 
 SHELL = "mmo_trio"
-MERCHANT_SHELL = "mmo_trio.merchant"
-FACES = ("mmo_sansio", "mmo_sansio.merchant", "mmo_sansio.providers", "mmo_sansio.testing", SHELL, MERCHANT_SHELL)
+MERCHANT = "mmo_merchant"
+SIMULATORS = "mmo_simulators"
+FACES = ("mmo_sansio", "mmo_sansio.providers", "mmo_sansio.testing", MERCHANT, SHELL, SIMULATORS)
 """The packages whose `__all__` is public."""
 
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -81,9 +82,10 @@ def test_exports_are_sorted(name: str) -> None:
     assert len(set(found)) == len(found)
 
 
-@pytest.mark.parametrize("name", [each for each in FACES if each not in (SHELL, MERCHANT_SHELL)])
+@pytest.mark.parametrize("name", [each for each in FACES if each not in (SHELL, MERCHANT, SIMULATORS)])
 def test_every_export_is_reachable(name: str) -> None:
-    """The exports of the shell need its dependencies: tests/runtime/service/test_face.py reaches for them."""
+    """The exports of the others need packages: tests/runtime/service/test_face.py and tests/simulators/test_face.py
+    reach for them."""
     face = import_module(name)
     assert [each for each in exports(name) if getattr(face, each, None) is None] == []
 
@@ -114,7 +116,8 @@ def test_no_module_of_ours_imports_from_a_root_face() -> None:
         f"{name}: {each.name}"
         for name, tree in TREES.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module in ("mmo_sansio", "mmo_trio")
+        if isinstance(node, ast.ImportFrom)
+        and node.module in ("mmo_merchant", "mmo_sansio", "mmo_simulators", "mmo_trio")
         for each in node.names
         if each.name != "__version__" and f"{node.module}.{each.name}" not in MODULES
     ]

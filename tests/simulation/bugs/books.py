@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -12,30 +12,41 @@ from attrs import evolve
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_trio.storage.shared.net_effect import NetEffect
 from mmo_trio.storage.sql.store import SqlStore
+from mmo_trio.storage.sqlite import batches
 from tests.simulation.stores.shared_store import SimulatedSharedStore
 
 
-def look_up_answered_from_memory() -> AbstractContextManager[object]:
+@contextmanager
+def look_up_answered_from_memory() -> Iterator[None]:
     """A look-up that was answered once is always answered so."""
-    look_up, found = SqlStore.look_up, dict[object, bytes | None]()
+    found: dict[object, bytes | None] = {}
+    with patch.object(SqlStore, "look_up", _remembering(SqlStore.look_up, found)):
+        yield
 
-    async def remember(self: SqlStore, query: Any) -> bytes | None:
+
+def _remembering(look_up: Any, found: dict[object, bytes | None]) -> Any:
+    async def remember(self: object, query: Any) -> bytes | None:
         if found.get(query) is None:
             found[query] = await look_up(self, query)
         return found[query]
 
-    return patch.object(SqlStore, "look_up", remember)
+    return remember
 
 
-def stage_left_out_of_the_journal() -> AbstractContextManager[object]:
+@contextmanager
+def stage_left_out_of_the_journal() -> Iterator[None]:
     """The journal has no entry of a submission."""
-    add = NetEffect.add
+    write_history = batches._write_history
 
-    def add_most(self: NetEffect, change: Any) -> None:
-        if not (isinstance(change, JournalEntry) and change.stage_after == "submitting"):
-            add(self, change)
+    def write_most(connection: Any, effect: NetEffect) -> None:
+        write_history(connection, evolve(effect, journal=[each for each in effect.journal if not _is_submission(each)]))
 
-    return patch.object(NetEffect, "add", add_most)
+    with patch.object(batches, "_write_history", write_most):
+        yield
+
+
+def _is_submission(change: object) -> bool:
+    return isinstance(change, JournalEntry) and change.stage_after == "submitting"
 
 
 @contextmanager
@@ -43,11 +54,11 @@ def row_left_out_of_a_page() -> Iterator[None]:
     """A page of records lacks its first row."""
     with ExitStack() as patches:
         for kind in (SqlStore, SimulatedSharedStore):
-            patches.enter_context(patch.object(kind, "list_records", _list_most(kind.list_records)))
+            patches.enter_context(patch.object(kind, "list_records", _listing_most(kind.list_records)))
         yield
 
 
-def _list_most(list_records: Callable[..., Any]) -> Callable[..., Any]:
+def _listing_most(list_records: Any) -> Any:
     async def list_most(self: object, query: Any) -> Any:
         found = await list_records(self, query)
         return evolve(found, objects=found.objects[1:]) if len(found.objects) > 1 else found

@@ -1,4 +1,5 @@
-"""Simulates what stores stand on: they keep their rows by the SQL that ships, and have the faults of a seed.
+"""Gives worlds their stores, without threads and with the faults of a seed.
 
-`file_store` is the store on SQLite, `shared_store` one of several processes, a model of that on PostgreSQL.
+`file_store` is the shipped store on SQLite, of one process; `shared_store` is a model of PostgreSQL's, of several,
+whose rows are kept by the SQL that ships.
 """

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 
 import pytest
 import trio
 
+from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger, Reads
+from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable
-from tests.conformance.driver import create_payments
+from tests.conformance.driver import NOON, create_payments, submit_batch
 from tests.conformance.inputs import reference
 from tests.simulation.stores.faults import NO_FAULTS, StoreFaults
 from tests.simulation.stores.file_store import FileProcess, SimulatedFile
@@ -149,6 +153,32 @@ def test_a_disk_that_fails_in_a_commit_leaves_the_outcome_open() -> None:
     for seed in range(10):
         run(partial(main, seed))
     assert stored == {0, 1}
+
+
+@pytest.mark.spec("P5")
+def test_what_a_commit_in_doubt_has_not_stored_is_not_decided_from() -> None:
+    advanced: set[Stage] = set()
+
+    async def main(seed: int) -> None:
+        async with a_file(seed=seed) as file, FileProcess(file, "one").open() as one:
+            await create_payments(one, [1])
+            file.faults = StoreFaults(lost_after=1.0)
+            with pytest.raises(OutcomeUnknown):
+                await submit_batch(one, (BeginSubmission(reference(1)), NOON))
+            file.faults = NO_FAULTS
+            found: list[Transaction | None] = []
+
+            def look(ledger: Ledger) -> Sequence[Decision]:
+                found.append(ledger.transaction(reference(1)))
+                return ()
+
+            await one.transact(Reads(transactions=frozenset([reference(1)])), look)
+            assert found == [await one.transaction(reference(1))]
+            advanced.update(each.progress.stage for each in found if each is not None)
+
+    for seed in range(10):
+        run(partial(main, seed))
+    assert advanced == {Stage.CREATED, Stage.SUBMITTING}
 
 
 def test_a_full_disk_lets_reads_pass() -> None:

@@ -138,7 +138,7 @@ async def run_gateway(
         worker.providers = {
             name: cast(Provider, _ObservedProvider(each, commits)) for name, each in worker.providers.items()
         }
-        listeners = Listeners(components, config.settings, listening, None, Shutdown(drain), ())
+        listeners = Listeners(components, config.settings, listening, None, Shutdown(drain))
         await run_components(resources, listeners, lambda ready: on_ready(components))
 
 

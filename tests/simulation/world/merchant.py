@@ -1,5 +1,5 @@
 """Plays a merchant of a simulated world: it pays as the documentation tells merchants to, by the rules of
-`mmo_sansio.merchant`, receives callbacks, and remembers everything that was reported to it."""
+`mmo_merchant`, receives callbacks, and remembers everything that was reported to it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from typing import Final, TypeVar
 import trio
 from attrs import Factory, define, frozen
 
-from mmo_sansio.http.exchange import NoResponseReceived
-from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
-from mmo_sansio.merchant import (
+from mmo_merchant import (
     Answer,
     ApiAccess,
     ApiRejection,
@@ -42,6 +39,9 @@ from mmo_sansio.merchant import (
     reference_look_up_request,
     to_money,
 )
+from mmo_sansio.http.exchange import NoResponseReceived
+from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http

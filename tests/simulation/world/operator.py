@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import Final
@@ -16,19 +15,12 @@ from attrs import Factory, define
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.values.clock import SECOND, Instant, Span
-from mmo_trio.http.client.client import HttpClient
-from mmo_trio.simulators.base import (
-    ANY_OPERATION,
-    DroppedConnection,
-    EndAfter,
-    EndWith,
-    Fault,
-    PlannedFault,
-    Simulator,
-    json_response,
-)
-from mmo_trio.simulators.forwarding import ForwardingSimulator
-from mmo_trio.simulators.server import serve_simulator
+from mmo_simulators.common.faults import ANY_OPERATION, DroppedConnection, EndAfter, EndWith, Fault, PlannedFault
+from mmo_simulators.common.forwarding import ForwardingSimulator
+from mmo_simulators.common.messages import json_response
+from mmo_simulators.common.simulator import Simulator
+from mmo_simulators.server.callbacks import call_back
+from mmo_simulators.server.serving import serve_on_listeners
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.world.operator_kinds import OperatorKind, is_unauthorized
 from tests.simulation.world.party import WorldParty
@@ -51,7 +43,7 @@ class OperatorWeather:
     request_lost: float = 0.0
     """The connection is closed before anything is done."""
     answer_lost: float = 0.0
-    """The request is carried out, and the connection closed."""
+    """The request is carried out, and the connection closed before or within the answer."""
     unavailable: float = 0.0
     """The answer is 503, and nothing is done."""
     rate_limited: float = 0.0
@@ -106,11 +98,10 @@ class WorldOperator:
 
     async def run(self, process: SimulatedProcess) -> None:
         """Serve until cancelled."""
-        client = self.party.http_client()
-        await serve_simulator(
+        await serve_on_listeners(
             _MisfortunateSimulator(self.simulator, self),
             [self.party.listen(OPERATOR_PORT)],
-            send_callback=partial(self._notify, client),
+            send_callback=self._notify,
             now=self.now,
         )
 
@@ -156,12 +147,12 @@ class WorldOperator:
                 pass
         self.simulator.faults.plan(PlannedFault(ANY_OPERATION, each) for each in faults)
 
-    def loses_answer(self) -> bool:
-        """Return whether the answer to a request that was carried out is lost."""
-        lost = self.random.random() < self.weather.answer_lost
-        if lost:
-            self.trace.add("answer_lost", self.name)
-        return lost
+    def lose_answer(self, response: HttpResponse) -> HttpResponse | DroppedConnection:
+        """Return the answer to a request that was carried out, or as much of it as is sent."""
+        if self.random.random() >= self.weather.answer_lost:
+            return response
+        self.trace.add("answer_lost", self.name)
+        return DroppedConnection(response=response, sent_share=self.random.random())
 
     async def forge(self, reference: str, *, is_success: bool) -> None:
         """Send what somebody might who knows the address for notifications: a result of this payment that the operator
@@ -173,15 +164,15 @@ class WorldOperator:
             return
         self.trace.add("notification_forged", self.name, reference, is_success)
         try:
-            await self._call(self.party.http_client(), forged)
+            await self._call(forged)
         except ExchangeFailed:
             self.trace.add("forgery_lost", self.name)
 
-    async def _call(self, client: HttpClient, request: HttpRequest) -> HttpResponse:
+    async def _call(self, request: HttpRequest) -> HttpResponse:
         with self.schedule.activity():
-            return await client.call_provider(request)
+            return await call_back(request, open_stream=self.party.open_stream)
 
-    async def _notify(self, client: HttpClient, request: HttpRequest) -> HttpResponse:
+    async def _notify(self, request: HttpRequest) -> HttpResponse:
         """Send a notification as the weather lets it through. Raises ExchangeFailed."""
         weather, chance = self.weather, self.random.random()
         if chance < weather.notification_lost:
@@ -196,14 +187,14 @@ class WorldOperator:
             contradicting = self.kind.with_result(request, self.random.random() < 0.5, None)
             if contradicting is not None:
                 self.trace.add("notification_contradicts", self.name)
-                await self._call(client, contradicting)
+                await self._call(contradicting)
                 await self.schedule.sleep(self.random.choice((0, 1, 600)))
-        response = await self._call(client, request)
+        response = await self._call(request)
         self.trace.add("notified", self.name, response.status)
         if self.random.random() < weather.notification_repeated:
             self.trace.add("notification_repeated", self.name)
             await self.schedule.sleep(self.random.choice((0, 1, 600)))
-            response = await self._call(client, request)
+            response = await self._call(request)
         self.notified.append(request)
         return response
 
@@ -222,7 +213,7 @@ class _MisfortunateSimulator(ForwardingSimulator):
         response = super().handle_request(request, now=now)
         self.operator.simulator.faults.plan(())
         self.operator.observe(request, response)
-        return DroppedConnection() if self.operator.loses_answer() else response
+        return self.operator.lose_answer(response) if isinstance(response, HttpResponse) else response
 
     def next_due_at(self) -> Instant | None:
         due_at = super().next_due_at()

@@ -16,15 +16,16 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.references import account_reference
 from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_simulators.common.faults import DroppedConnection
+from mmo_simulators.common.simulator import Simulator
+from mmo_simulators.operators.airtel.api import AirtelSimulator
+from mmo_simulators.operators.airtel.request_checks import SimulatedAirtelMarket
+from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
+from mmo_simulators.operators.mpesa.api import MpesaSimulator
+from mmo_simulators.operators.mpesa.keys import open_mpesa
+from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
+from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.simulators.airtel.api import AirtelSimulator
-from mmo_trio.simulators.airtel.request_checks import SimulatedAirtelMarket
-from mmo_trio.simulators.base import DroppedConnection, Simulator
-from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
-from mmo_trio.simulators.mpesa.api import MpesaSimulator
-from mmo_trio.simulators.mpesa.keys import open_mpesa
-from mmo_trio.simulators.mtn.accounts import SimulatedMtnAccounts
-from mmo_trio.simulators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
 from tests.simulation.world.files import API_PORT, GATEWAY_HOST, MASTER_KEY, WorldMethod
 from tests.simulation.world.plan import PromptsConfirmed
 

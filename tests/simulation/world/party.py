@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from random import Random
 
+import trio
 from attrs import define, field
 
-from mmo_sansio.http.egress_rules import EgressRules
+from mmo_sansio.http.egress_rules import EgressRules, UrlTarget
 from mmo_trio.http.client.client import HttpClient
+from mmo_trio.http.client.connect import connect
 from tests.simulation.network.identities import ServerIdentity
 from tests.simulation.network.simulated_listener import SimulatedListener
 from tests.simulation.world.process import SimulatedProcess
@@ -38,6 +41,19 @@ class WorldParty:
     def http_client(self) -> HttpClient:
         """Return a client to call a gateway with, which tries the addresses of a name in any order."""
         return HttpClient(rules=EgressRules(), network=self.process.network, resolver=self._look_up)
+
+    async def open_stream(self, target: UrlTarget) -> trio.abc.Stream:
+        """Connect to the server of a URL, by TLS for https, at the first of its addresses in any order. Raises OSError
+        or BrokenResourceError."""
+        addresses = [ip_address(each) for each in await self._look_up(target.host, target.port)]
+        stream = await connect(addresses, target.port, connect_one=self.process.network.connect)
+        if target.scheme == "https":
+            try:
+                await self.process.network.start_tls(stream, target.host, target.port)
+            except BaseException:
+                stream.close()
+                raise
+        return stream
 
     async def _look_up(self, host: str, port: int) -> list[str]:
         found = await self.process.network.look_up(host, port)

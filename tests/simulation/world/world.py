@@ -11,7 +11,7 @@ from typing import Final
 import trio
 from attrs import Factory, define, field
 
-from mmo_sansio.merchant import RecordsWindow, TransactionNotFound
+from mmo_merchant import RecordsWindow, TransactionNotFound
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, earlier, to_datetime
 from mmo_trio.service.components import Components
 from mmo_trio.settings.service import ServiceConfig

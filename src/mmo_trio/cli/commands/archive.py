@@ -8,6 +8,7 @@ from functools import partial
 import click
 
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (
     admin_transaction_json,
     format_instant,
@@ -17,7 +18,7 @@ from mmo_trio.cli.support.output import (
     print_table,
     progress_bar,
 )
-from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchivePart
 from mmo_trio.storage.interface.retention import EMPTY_ARCHIVE, ArchivedPayment, ArchiveHead
 from mmo_trio.storage.interface.store import Store

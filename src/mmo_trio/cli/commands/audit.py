@@ -9,8 +9,9 @@ import click
 
 from mmo_trio.admin.auditing import verify_audit_log
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
-from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.archive.directory import ArchiveDirectory
 from mmo_trio.storage.interface.admin_types import AuditHead
 

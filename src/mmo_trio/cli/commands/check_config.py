@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from mmo_trio.cli.support.errors import UsageProblem
+from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import print_json, print_table, report_readable_secrets
-from mmo_trio.cli.support.target import json_option
 from mmo_trio.settings import effective_settings, load_settings
 
 

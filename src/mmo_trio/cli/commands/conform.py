@@ -5,22 +5,32 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+import anyio
 import click
-import trio
 from rich.text import Text
 
+from mmo_merchant.endpoint_check.check import (
+    REFERENCE_PLACE,
+    check_endpoint,
+    command_probe,
+    new_run,
+    numbered,
+    url_probe,
+)
+from mmo_merchant.endpoint_check.junit import write_junit
+from mmo_merchant.endpoint_check.player import played_endpoint
+from mmo_merchant.endpoint_check.situations import SITUATIONS
+from mmo_merchant.endpoint_check.situations.situation import Situation
+from mmo_merchant.endpoint_check.situations.verdict import Verdict, VerdictKind
 from mmo_sansio.http.egress_rules import UrlError, UrlTarget, parse_url
-from mmo_sansio.testing.endpoint.situation import Situation
-from mmo_sansio.testing.endpoint.situation_table import SITUATIONS
-from mmo_sansio.testing.endpoint.verdict import Verdict, VerdictKind
+from mmo_sansio.values.clock import from_datetime
 from mmo_trio.cli.support.errors import UsageProblem
-from mmo_trio.cli.support.junit import write_junit
+from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, print_status, terminal
-from mmo_trio.cli.support.target import json_option
-from mmo_trio.system.clock import GatewayClock
-from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.system.visible_text import visible_text
 
 SUITE = "mmo conform"
@@ -91,10 +101,6 @@ def _check(
     probe: str | None,
     merchant_reference: str | None,
 ) -> list[Verdict]:
-    # Imported here, as they are slow to import and only this command needs them.
-    from mmo_trio.sandbox.endpoint_check import REFERENCE_PLACE, check_endpoint, command_probe, numbered, url_probe
-    from mmo_trio.sandbox.endpoint_player import played_endpoint
-
     endpoint = played_endpoint(target, key, ca_file)
     ask = None
     if probe is not None:
@@ -106,13 +112,9 @@ def _check(
         except ValueError as fault:
             raise UsageProblem(f"--probe: {fault}") from None
 
-    async def check() -> list[Verdict]:
-        clock = GatewayClock()
-        run = ReferenceGenerator(clock.now).next()
-        played = numbered(situations, run=run, now=clock.now(), merchant_reference=merchant_reference)
-        return await check_endpoint(endpoint, played, probe=ask)
-
-    return trio.run(check)
+    now = from_datetime(datetime.now(UTC))
+    played = numbered(situations, run=new_run(now), now=now, merchant_reference=merchant_reference)
+    return anyio.run(partial(check_endpoint, endpoint, played, probe=ask))
 
 
 def _chosen(names: Sequence[str]) -> Sequence[Situation]:

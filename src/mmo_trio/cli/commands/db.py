@@ -29,8 +29,9 @@ from mmo_trio.brands.master_key_check import check_master_key
 from mmo_trio.cli.commands.restored import restored
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import print_json, print_rows, print_status, print_table, progress_bar
-from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_batch_once
 from mmo_trio.storage.interface.admin_types import CountQuery

@@ -13,6 +13,7 @@ from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong, merchant_messa
 from mmo_trio.cli.commands.suspense import suspense_entry_to_json
 from mmo_trio.cli.commands.tx import brand_option, find_transaction, told_wrong_to_json
 from mmo_trio.cli.support.brand_json import brand_keys_to_json
+from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (
     admin_transaction_json,
     format_instant,
@@ -21,7 +22,7 @@ from mmo_trio.cli.support.output import (
     print_line,
     print_table,
 )
-from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.store import Store
 
 

@@ -20,8 +20,9 @@ from mmo_trio.brands.rotation import (
     rotate_master_key,
 )
 from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
-from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import is_shared_store
 

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import click
 
+from mmo_merchant.reconciliation.statement_file import PRESETS
 from mmo_sansio.messages.inputs import RecordLostUse
 from mmo_trio.admin.brand_hold import SubmitBatch
 from mmo_trio.admin.restoration import begin_restoration, record_lost_uses
-from mmo_trio.cli.commands.reconcile import lines_of, read_columns, recorded_payment, statement_lines
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.force_report import report_in_force
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_status, print_table
-from mmo_trio.cli.support.statement_file import PRESETS
-from mmo_trio.cli.support.target import CommandTarget, target_options
+from mmo_trio.cli.support.statements import lines_of, read_columns, read_record, statement_lines
+from mmo_trio.cli.support.target import CommandTarget, report_in_force, target_options
 from mmo_trio.engine.one_shot import submit_batch_once
 from mmo_trio.service.store_recognition import keep_mark
 from mmo_trio.storage.interface.store import Store
@@ -109,7 +108,7 @@ def _read_uses(
         if line.reference is not None:
             yield RecordLostUse(brand or "", line.reference, line.reference, user)
     for text in () if records is None else lines_of(records):
-        found = recorded_payment(text)
+        found = read_record(text)
         if found.merchant_reference is not None:
             owner = brand or json.loads(text).get("brand", "")
             yield RecordLostUse(owner, found.merchant_reference, found.gateway_reference, user)

@@ -9,8 +9,9 @@ import click
 from mmo_sansio.values.clock import Span, format_with_microseconds
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.http_client import send_request
+from mmo_trio.cli.support.options import data_option, json_option
 from mmo_trio.cli.support.output import print_json, print_status
-from mmo_trio.cli.support.target import data_option, default_data_directory, json_option, running_address
+from mmo_trio.cli.support.target import default_data_directory, running_address
 from mmo_trio.settings import format_span, parse_span
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, read_offset, write_offset

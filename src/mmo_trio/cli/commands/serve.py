@@ -14,8 +14,10 @@ import click
 import structlog
 import trio
 
-from mmo_trio.cli.support.errors import UsageProblem, run_reporting_errors
-from mmo_trio.cli.support.target import Command, default_data_directory, find_target
+from mmo_trio.cli.support.error_reports import run_reporting_errors
+from mmo_trio.cli.support.errors import UsageProblem
+from mmo_trio.cli.support.options import Command
+from mmo_trio.cli.support.target import default_data_directory, find_target
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import (

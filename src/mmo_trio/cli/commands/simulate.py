@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from ssl import SSLError
 
 import click
 import trio
 
 from mmo_sansio.providers.common.ciphers import RsaPadding
+from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, serving_until_stopped
 
 OPERATORS = ("airtel", "mpesa", "mtn")
@@ -43,22 +45,18 @@ def simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str) -
 
 async def _simulate(operator: str, port: int, ca_file: Path | None, pin_padding: str | None) -> None:
     # Imported here, as they are slow to import and no other command needs them.
-    from mmo_sansio.http.egress_rules import EgressRules
-    from mmo_trio.http.client.client import HttpClient, tls_context
-    from mmo_trio.simulators.registry import open_simulator
-    from mmo_trio.simulators.server import serve_simulator
-    from mmo_trio.system.clock import GatewayClock
+    from mmo_simulators.operators.registry import open_simulator
+    from mmo_simulators.server.callbacks import call_back, system_streams
+    from mmo_simulators.server.serving import serve_on_listeners
 
+    try:
+        send_callback = partial(call_back, open_stream=system_streams(ca_file))
+    except OSError as error:
+        reason = "it holds no certificate in PEM" if isinstance(error, SSLError) else error.strerror
+        raise UsageProblem(f"--ca-file {ca_file}: {reason}.") from None
     listeners, bound_port = await open_local_listeners(port)
-    client = HttpClient(rules=EgressRules(), context=tls_context(ca_file))
     async with serving_until_stopped() as nursery:
         await nursery.start(
-            partial(
-                serve_simulator,
-                open_simulator(operator, pin_padding),
-                listeners,
-                send_callback=client.call_provider,
-                now=GatewayClock().now,
-            )
+            partial(serve_on_listeners, open_simulator(operator, pin_padding), listeners, send_callback=send_callback)
         )
         click.echo(f"READY {operator} http://{HOST}:{bound_port}")

@@ -21,14 +21,9 @@ from mmo_sansio.values.model import Brand, Method, Operation
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.http_client import CliResponse, send_request
 from mmo_trio.cli.support.local_server import HOST
+from mmo_trio.cli.support.options import data_option, json_option
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, terminal
-from mmo_trio.cli.support.target import (
-    data_option,
-    default_data_directory,
-    json_option,
-    load_sandbox_keys,
-    running_address,
-)
+from mmo_trio.cli.support.target import default_data_directory, load_sandbox_keys, running_address
 from mmo_trio.sandbox.callback_receiver import ReceivedKind, ReceivedRequest, ReceiverAnswer, receive_callbacks
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.sandbox.played_scenarios import (

@@ -17,6 +17,7 @@ from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_paymen
 from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, merchant_message
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (
     admin_transaction_json,
     format_instant,
@@ -25,7 +26,7 @@ from mmo_trio.cli.support.output import (
     print_status,
     print_table,
 )
-from mmo_trio.cli.support.target import CommandTarget, json_option, target_options
+from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.engine.clock_continuity import continue_clock
 from mmo_trio.engine.one_shot import submit_once
 from mmo_trio.storage.interface.store import Store

@@ -10,7 +10,7 @@ import click
 import trio
 
 from mmo_trio.cli.support.errors import UsageProblem
-from mmo_trio.cli.support.target import Command
+from mmo_trio.cli.support.options import Command
 
 HOST = "127.0.0.1"
 

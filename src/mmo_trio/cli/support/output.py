@@ -17,6 +17,7 @@ from rich.text import Text
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.money import Money
 from mmo_trio.settings import Settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.system.visible_text import ascii_json, visible_text
@@ -149,3 +150,8 @@ def admin_transaction_json(transaction: Transaction) -> str:
     stage = json.dumps(transaction.progress.stage)
     merchant_json = transaction_object(transaction).decode()
     return f'{{"brand":{brand},"stage":{stage},"transaction":{merchant_json}}}'
+
+
+def format_sums(sums: Mapping[str, int]) -> dict[str, str]:
+    """Return sums of minor units, by names that end in their currency, as exact amounts."""
+    return {name: Money(minor, name.rpartition(" ")[2]).text for name, minor in sums.items()}

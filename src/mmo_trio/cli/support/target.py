@@ -1,4 +1,4 @@
-"""Finds the gateway that a command is for: its settings, data directory and store."""
+"""Finds the gateway that a command is for: its settings, data directory and store, and waits until it uses a change."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-import click
 import platformdirs
 import trio
 from attrs import frozen
 
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
+from mmo_trio.brands.in_force import wait_until_in_force
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
 from mmo_trio.brands.master_key_check import open_keyring
-from mmo_trio.cli.support.errors import NegativeAnswer
+from mmo_trio.cli.support.errors import NegativeAnswer, NotYetInForce
 from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.cli.support.options import Command, config_option, data_option
+from mmo_trio.cli.support.output import print_status
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
 from mmo_trio.storage.interface.store import Store, StoreUnavailable
@@ -28,9 +30,10 @@ from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import GatewayClock, read_offset
 
 ResultT = TypeVar("ResultT")
-Command: TypeAlias = Callable[..., None]
 
 DATABASE_VARIABLE = "MMO_DATABASE_URL"
+IN_FORCE_WAIT_S = 15.0
+"""Seconds for which a command waits for the processes: longer than the lease of one that was killed runs on."""
 
 
 def default_data_directory() -> Path:
@@ -110,17 +113,6 @@ def find_target(data: Path | None, config: Path | None, options: Mapping[str, st
     return CommandTarget(settings, directory)
 
 
-_config_option = click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), help="The gateway's mmo.toml."
-)
-data_option = click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The sandbox's data directory; by default the user's own.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-
-
 def target_options(command: Command) -> Command:
     """Add the options `--data` and `--config`; the command receives their gateway as `target`."""
 
@@ -128,7 +120,7 @@ def target_options(command: Command) -> Command:
     def run(*, data: Path | None, config: Path | None, **arguments: Any) -> None:
         command(target=find_target(data, config), **arguments)
 
-    return data_option(_config_option(run))
+    return data_option(config_option(run))
 
 
 def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
@@ -144,3 +136,20 @@ def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
         raise NegativeAnswer(f"There are no API keys in {directory}. Start `mmo sandbox` first, or give --key.")
     keyring = target.keyring()
     return [(brand, keyring.unseal(key.brand, key.sealed)) for brand, key in sealed]
+
+
+def report_in_force(target: CommandTarget) -> None:
+    """Wait until every process that serves uses what the store holds now, and say on how many that is. Raises
+    NotYetInForce, with the names of those that have not said so in time."""
+    found = target.with_store(lambda store: wait_until_in_force(store, timeout_s=IN_FORCE_WAIT_S))
+    if found.waiting:
+        raise NotYetInForce(
+            f"It is stored, but not known to be in force on: {', '.join(found.waiting)} (waited {IN_FORCE_WAIT_S:g} s)."
+            " A process that can't reach the database takes it over within limits.api_key_cache (a minute);"
+            " restart one that hangs. Run the command again to see."
+        )
+    count = len(found.processes)
+    if not count:
+        print_status("No process serves now: it is in force from the next start on.")
+        return
+    print_status(f"In force on {count} {'process' if count == 1 else 'processes'}.")

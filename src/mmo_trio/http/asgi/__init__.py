@@ -1,1 +1,1 @@
-"""The ASGI applications run under Hypercorn: the API with HTTP/2, the pages and the console."""
+"""ASGI applications: a host for the pages and the console, and the app that answers the API by HTTP/2."""

@@ -121,9 +121,8 @@ class _Exchange:
             if length is None:  # A stream may last, and takes hardly any time.
                 self.turn.end()
         elif event["type"] == "http.response.body" and not self.is_finished:
-            if event.get("body"):
-                self.turn.end()  # The bytes may wait for their reader.
-                await self.writer.write(event["body"])
+            self.turn.end()  # The bytes may wait for their reader, and so may a head without a body.
+            await self.writer.write(event.get("body", b""))
             if not event.get("more_body"):
                 await self.writer.finish()
                 self.is_finished = True

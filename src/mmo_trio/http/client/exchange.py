@@ -6,11 +6,10 @@ may have arrived, the head once it is whole, the body so far."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import trio
 
@@ -19,13 +18,14 @@ from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.exchange import RESPONSE_BODY_BYTES_MAX
 from mmo_sansio.http.ip_rules import Address, address_error, nat64_error, unmap_ipv4
 from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.http.request_writer import InvalidRequest, request_bytes
+from mmo_sansio.http.response_body import ResponseBodyError, response_body
 from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
 from mmo_trio.http.client.connect import connect
 from mmo_trio.http.client.kept_connections import KeptConnection, KeptConnections, ReceiverKey, keep_time_s
 from mmo_trio.http.client.name_lookup import NameLookups
 from mmo_trio.http.client.nat64 import Nat64Prefixes
 from mmo_trio.http.client.outside_network import OutsideNetwork, SecuredStream
-from mmo_trio.http.client.response_body import ResponseBodyError, response_body
 from mmo_trio.http.streams import TransportStream
 
 USER_AGENT = f"mmo-gateway/{__version__}".encode()
@@ -37,10 +37,6 @@ BODY_PIECES_MAX = 4096
 """Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each piece costs the
 gateway more than its sender."""
 RECEIVE_BYTES = 16 * 1024
-
-
-class InvalidRequest(Exception):
-    """The request cannot be written: a reader would misunderstand a line of its head."""
 
 
 TRANSPORT_ERRORS = (OSError, trio.BrokenResourceError, ResponseHeadError, ResponseBodyError, InvalidRequest)
@@ -107,7 +103,7 @@ class ClientExchange:
 
         Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an error cannot undo
         it: look at `head` first."""
-        data = request_bytes(request, self._target)
+        data = request_bytes(request, self._target, user_agent=USER_AGENT)
         target = self._target
         key: ReceiverKey | None = (lookup_owner, target.scheme, target.host, target.port) if may_reuse else None
         connection = None if key is None else kept.take(key)
@@ -215,25 +211,3 @@ async def _receive_head(stream: SecuredStream) -> FinalResponseHead:
     while (final := reader.receive(await stream.receive_some(RECEIVE_BYTES))) is None:
         pass
     return final
-
-
-_REQUEST_LINE: Final = re.compile(rb"[A-Z]++ [\x21-\x7e]++ HTTP/1\.1")
-_FIELD_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x80-\xff]*+")
-
-
-def request_bytes(request: HttpRequest, target: UrlTarget) -> bytes:
-    """Return the request's bytes with the fields that every request has. Raises InvalidRequest."""
-    request_line = f"{request.method} {target.path_and_query} HTTP/1.1".encode("ascii")
-    fields = [b"Host: " + target.authority.encode("ascii"), b"User-Agent: " + USER_AGENT, b"Accept-Encoding: identity"]
-    if request.body or request.method not in ("GET", "DELETE"):
-        fields.append(b"Content-Length: %d" % len(request.body))
-    fields += [_field_name(name) + b": " + value for name, value in request.headers]
-    if not (_REQUEST_LINE.fullmatch(request_line) and all(map(_FIELD_LINE.fullmatch, fields))):
-        raise InvalidRequest("a line of its head holds what none may hold")
-    return b"\r\n".join([request_line, *fields, b"", request.body])
-
-
-def _field_name(name: bytes) -> bytes:
-    """Return the field name as people write it, `X-API-KEY` as the specification does (Events, rule
-    2). The case means nothing (RFC 9110 section 5.1), but simple receivers may compare it."""
-    return b"X-API-KEY" if name == b"x-api-key" else name.title()

@@ -21,7 +21,7 @@ import trio
 from attrs import Factory, field, frozen
 
 from mmo_sansio.http.ip_rules import subscriber_network
-from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.http.messages import Headers, HttpResponse
 from mmo_sansio.values.problems import Problem
 from mmo_trio.http.handler import Admitted, AdmittedStream, RequestContext
 from mmo_trio.http.rejections import BODY_TIMEOUT, HEAD_TIMEOUT, HandlerContext
@@ -51,8 +51,8 @@ class ListenerContext(HandlerContext):
     """Once it is set, the next response on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
     """Gives the context of one connection; None for clear HTTP."""
-    extra_fields: bytes = b""
-    """Whole field lines that every response has."""
+    extra_fields: Headers = ()
+    """Fields that every response has besides its own."""
     clock: trio.abc.Clock = Factory(trio.lowlevel.current_clock)
     """Trio's clock, which `trio.current_time` asks through two more calls."""
     write_budget: WriteBudget = field(
@@ -82,11 +82,11 @@ class ServerConnection:
         self._stream: trio.abc.Stream = transport
         self._reader = RequestReader(listener_context.limits.head)
         self._cancel_scope = trio.CancelScope()
-        self._deadline = listener_context.deadline_timer.new_deadline(self._cancel_scope.cancel)
+        self._deadline = listener_context.deadline_timer.new_deadline(self._expire)
         self._timeout_problem: Problem | None = None
         self._request_context = RequestContext("", client, listener_context.tls is not None)
         self._started_at = 0.0
-        self._extra_fields = listener_context.extra_fields
+        self._extra_fields = b"".join(b"%s: %s\r\n" % each for each in listener_context.extra_fields)
 
     def close_at(self, deadline: float) -> None:
         """Close an idle connection at this moment of Trio's time."""
@@ -95,6 +95,10 @@ class ServerConnection:
     def break_off(self) -> None:
         """Close without a word."""
         self._timeout_problem = None
+        self._cancel_scope.cancel()
+
+    def _expire(self) -> None:
+        """Act on the deadline, which has passed."""
         self._cancel_scope.cancel()
 
     async def run(self) -> None:
@@ -118,27 +122,33 @@ class ServerConnection:
             self._set_deadline(self._limits.handshake_timeout_s)
             self._stream = tls = trio.SSLStream(self._transport, self._listener_context.tls(), server_side=True)
             await tls.do_handshake()
+        await self._serve_requests()
+        self._set_deadline(self._limits.linger_timeout_s)
+        await self._stream.aclose()
+
+    async def _serve_requests(self) -> None:
         while await self._wait_for_request():
             if not await self._handle_request():
                 break
-        self._set_deadline(self._limits.linger_timeout_s)
-        await self._stream.aclose()
 
     async def _wait_for_request(self) -> bool:
         """Wait for the next request; False when the client is done, or this listener is."""
         if not self._reader.is_empty:
             await trio.lowlevel.checkpoint()  # A client that pipelines must not starve others.
             return True
-        table = self._listener_context.connection_table
         now = self._clock.current_time()
-        if self._listener_context.drain.is_set() and now >= table.idle_deadline:
+        if self._listener_context.drain.is_set() and now >= self._listener_context.connection_table.idle_deadline:
             return False
-        self.idle_since = self.waiting_since = now
-        self._deadline.move(min(now + table.idle_timeout_s, table.idle_deadline))
+        self._begin_idling(now)
         data = await self._stream.receive_some()
         self.idle_since = math.inf
         self._reader.receive(data)
         return bool(data)
+
+    def _begin_idling(self, now: float) -> None:
+        table = self._listener_context.connection_table
+        self.idle_since = self.waiting_since = now
+        self._deadline.move(min(now + table.idle_timeout_s, table.idle_deadline))
 
     async def _handle_request(self) -> bool:
         """Read one request and answer it; return whether another one may follow."""

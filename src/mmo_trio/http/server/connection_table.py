@@ -50,10 +50,6 @@ class ConnectionTable:
         """Whether the limit of connections in all is reached."""
         return len(self._connections) >= self._limits.connections
 
-    def has_room_for(self, client: str) -> bool:
-        """Return whether the limits allow one more connection from this address."""
-        return not self.is_full and self.has_share_left(client)
-
     def has_share_left(self, client: str) -> bool:
         """Return whether the network of this address has fewer connections than one may have."""
         return self._per_network[subscriber_network(client)] < self._limits.connections_per_address or not client

@@ -8,15 +8,17 @@ from __future__ import annotations
 import errno
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 import structlog
 import trio
 from attrs import field, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_sansio.http.messages import Headers
 from mmo_sansio.values.problems import UNAVAILABLE, Problem
-from mmo_trio.http.handler import StreamingHandler
+from mmo_trio.http.handler import Handler
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_bytes
 from mmo_trio.http.server.accept_rules import AcceptRules
@@ -46,9 +48,17 @@ WAITED_TOO_LONG: Final = UNAVAILABLE.problem(
     "The connection has waited too long to be accepted; send the request again."
 )
 
+OpenConnection: TypeAlias = Callable[[TransportStream, str], ServerConnection]
+"""Returns what serves a connection from this client, which is not in the connection table yet."""
+
+
+def http1_connections(context: ListenerContext) -> OpenConnection:
+    """Return what serves the connections of a listener by HTTP/1.1."""
+    return partial(ServerConnection, context)
+
 
 async def serve_http(
-    handler: StreamingHandler,
+    handler: Handler,
     listeners: Sequence[ConnectionListener],
     *,
     limits: ListenerLimits,
@@ -58,8 +68,9 @@ async def serve_http(
     idle_grace_s: Callable[[], float] = lambda: 0.0,
     tls: Callable[[], ssl.SSLContext] | None = None,
     accept_rules: AcceptRules = DEFAULT_ACCEPT_RULES,
-    extra_fields: bytes = b"",
+    extra_fields: Headers = (),
     metrics: HttpMetrics | None = None,
+    connections: Callable[[ListenerContext], OpenConnection] = http1_connections,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `drain` is set and the requests in flight are answered, or `limits.drain_timeout_s` is over.
@@ -68,8 +79,8 @@ async def serve_http(
     connections. `tls` is called at every connection, so a renewed certificate needs no restart; None serves in the
     clear. `mint_request_id` gives each request its id. `idle_grace_s` is called when the drain begins: idle connections
     stay open for so long, because a client that sends just then would find its connection closed. Their next response
-    is their last in any case. `extra_fields` holds whole field lines for every response. `metrics` counts requests and
-    logs rejections; with None only internal errors are logged."""
+    is their last in any case. `extra_fields` are in every response. `metrics` counts requests and logs
+    rejections; with None only internal errors are logged. `connections` chooses the version of HTTP."""
     table, timer = ConnectionTable(limits), DeadlineTimer()
     context = ListenerContext(
         handler,
@@ -85,8 +96,8 @@ async def serve_http(
     )
     async with trio.open_nursery() as timing:
         timing.start_soon(timer.run)
-        async with trio.open_nursery() as connections:
-            acceptor = _Acceptor(context, connections, accept_rules)
+        async with trio.open_nursery() as serving:
+            acceptor = _Acceptor(context, connections(context), serving, accept_rules)
             async with trio.open_nursery() as accepting:
                 for listener in listeners:
                     accepting.start_soon(acceptor.accept_from, listener)
@@ -95,7 +106,7 @@ async def serve_http(
                 accepting.cancel_scope.cancel()
             now = trio.current_time()
             table.close_idle_at(now + idle_grace_s())
-            connections.cancel_scope.deadline = now + limits.drain_timeout_s
+            serving.cancel_scope.deadline = now + limits.drain_timeout_s
         timing.cancel_scope.cancel()
 
 
@@ -104,6 +115,7 @@ class _Acceptor:
     """Accepts connections and starts a task for each."""
 
     listener_context: ListenerContext
+    open_connection: OpenConnection
     connection_nursery: trio.Nursery
     rules: AcceptRules
     rejections: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(REJECTIONS_MAX))
@@ -155,7 +167,7 @@ class _Acceptor:
         ):
             self._reject(TOO_MANY_CONNECTIONS, transport, client)
         else:
-            connection = ServerConnection(self.listener_context, transport, client)
+            connection = self.open_connection(transport, client)
             table.add(connection)
             self.connection_nursery.start_soon(connection.run)
 

@@ -30,9 +30,9 @@ async def open_sqlite(
     """Open the file, and make it when it isn't there.
 
     The one serving process migrates the schema and claims what its predecessor left. `report_migration` is called in
-    another thread. A command may open the file at the
-    same time: the serving process claims the durable intents that it writes. Raises StoreUnusable when another process
-    serves the file, its schema isn't ours or it has several names, StoreUnavailable when it can't be opened.
+    another thread. A command may open the file at the same time: the serving process claims the durable intents that it
+    writes. `system` is the machine's; a test gives another. Raises StoreUnusable when another process serves the file,
+    its schema isn't ours or it has several names, StoreUnavailable when it can't be opened.
     """
     system = system or SqliteSystem()
     opening = partial(_open_in_thread, system, Path(path), serving, timeout_s, report_migration)

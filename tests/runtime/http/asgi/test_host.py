@@ -63,6 +63,10 @@ class Pages:
         async def large() -> Response:
             return Response(b"x" * LARGE, headers={"Cache-Control": "max-age=60"})
 
+        @app.get("/large-head")
+        async def large_head() -> Response:
+            return Response(b"", headers={"X-Large": "x" * LARGE})
+
         @app.get("/stream")
         async def stream() -> Response:
             async def events() -> AsyncIterator[bytes]:
@@ -297,7 +301,8 @@ async def test_each_of_many_clients_gets_its_own_page() -> None:
 
 
 @pytest.mark.finding("audit-1")
-async def test_clients_that_do_not_read_hold_no_place() -> None:
+@pytest.mark.parametrize("path", [b"/large", b"/large-head"])
+async def test_clients_that_do_not_read_hold_no_place(path: bytes) -> None:
     def client_of(head: RequestHead, _: RequestContext) -> str:
         return (head.value(b"x-client") or b"").decode()
 
@@ -305,6 +310,6 @@ async def test_clients_that_do_not_read_hold_no_place() -> None:
     async with hosting(Pages().app, limits, find_client=client_of) as here:
         for number in range(PLACES):
             client = await here.connect()
-            await client.send(get(b"/large", b"X-Client: 10.0.%d.1" % number))
+            await client.send(get(path, b"X-Client: 10.0.%d.1" % number))
             await client.stream.receive_some()
         assert (await here.ask(get(b"/echo/x"))).status == 200

@@ -29,28 +29,33 @@ class Guest:
         self.leaves_at = deadline
 
 
+def has_room_for(table: ConnectionTable, client: str) -> bool:
+    """Whether one more connection from this address is within both limits."""
+    return not table.is_full and table.has_share_left(client)
+
+
 def test_there_is_room_up_to_each_limit_and_again_when_somebody_leaves() -> None:
     table = ConnectionTable(LIMITS)
     guests = [Guest("a") for _ in range(3)]
     for guest in guests:
-        assert table.has_room_for("a")
+        assert has_room_for(table, "a")
         table.add(guest)
-    assert not table.has_room_for("a")
-    assert table.has_room_for("b")
+    assert not has_room_for(table, "a")
+    assert has_room_for(table, "b")
     for _ in range(5):
         table.add(Guest("b"))
     assert len(table) == 8
-    assert not table.has_room_for("c")
+    assert not has_room_for(table, "c")
     table.remove(guests[0])
-    assert table.has_room_for("c")
-    assert table.has_room_for("a")
+    assert has_room_for(table, "c")
+    assert has_room_for(table, "a")
 
 
 def test_a_unix_socket_has_no_address_to_count_by() -> None:
     table = ConnectionTable(LIMITS)
     for _ in range(7):
         table.add(Guest(""))
-    assert table.has_room_for("")
+    assert has_room_for(table, "")
 
 
 def test_when_it_gets_crowded_the_idle_are_granted_less() -> None:
@@ -108,9 +113,9 @@ def test_the_addresses_of_one_ipv6_subscriber_count_as_one() -> None:
     table = ConnectionTable(LIMITS)
     guests = [Guest(f"2001:db8:1:2:{number}::1") for number in range(1, 4)]
     for guest in guests:
-        assert table.has_room_for(guest.client)
+        assert has_room_for(table, guest.client)
         table.add(guest)
-    assert not table.has_room_for("2001:db8:1:2::ffff")
-    assert table.has_room_for("2001:db8:1:3::1")
+    assert not has_room_for(table, "2001:db8:1:2::ffff")
+    assert has_room_for(table, "2001:db8:1:3::1")
     table.remove(guests[0])
-    assert table.has_room_for("2001:db8:1:2::ffff")
+    assert has_room_for(table, "2001:db8:1:2::ffff")

@@ -442,7 +442,7 @@ async def test_a_migration_that_was_interrupted_leaves_nothing_and_can_be_run_ag
     config.write_text(f'[database]\nurl = "{database}"\n', encoding="utf-8")
     later = migrations.scripts() | {2: "CREATE TABLE colours (name text);\nALTER TABLE holders ADD colour text;\n"}
     program = f"""
-from mmo_trio.cli import main
+from mmo_trio.cli.group import main
 from mmo_trio.storage.postgres import migrations
 
 migrations.scripts = lambda: {later!r}

@@ -21,8 +21,8 @@ from mmo_sansio.providers.mpesa_daraja.adapter import SCOPE, DarajaProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
 from mmo_sansio.values.clock import MINUTE, Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Stage
-from mmo_trio.simulators.mpesa.accounts import SANDBOX_PASSKEY
-from mmo_trio.simulators.mpesa.keys import open_mpesa
+from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
+from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.providers.account import ProviderAccount

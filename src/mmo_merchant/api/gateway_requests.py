@@ -1,0 +1,247 @@
+"""Builds the requests of a merchant's client, and reads their answers (G1, G5, L1 to L3, R1 to R6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from attrs import field, frozen
+
+from mmo_merchant.api.api_errors import (
+    ApiProblem,
+    ApiRejection,
+    GatewayUnavailable,
+    KeyRejected,
+    ReferenceUsed,
+    TransactionNotFound,
+)
+from mmo_merchant.api.new_payments import NewPayment, creation_body, operation_of
+from mmo_merchant.api.tolerant_json import (
+    UnreadableBody,
+    checked_object,
+    read_gateway_reference,
+    read_object,
+    read_optional_text,
+    read_text,
+    read_time,
+)
+from mmo_merchant.api.transaction_objects import TransactionObject, parse_transaction, transaction_from
+from mmo_sansio.api.incoming.routes import API_PREFIX
+from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
+from mmo_sansio.values.clock import format_with_microseconds, from_datetime
+from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.problems import FieldError
+
+INSTANCE_PREFIX: Final = "urn:x-request-id:"
+RETRY_AFTER_DIGITS_MAX: Final = 6
+_UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+@frozen
+class ApiAccess:
+    """Says where the merchant API is, and which brand asks."""
+
+    base_url: str
+    """Scheme and host, such as `https://gateway.example`, without a path."""
+    api_key: str = field(repr=False)
+
+    @property
+    def _key_header(self) -> tuple[bytes, bytes]:
+        return b"x-api-key", self.api_key.encode("ascii")
+
+    def get(self, path: bytes) -> HttpRequest:
+        """Return the request for a path below the API's prefix."""
+        return HttpRequest("GET", self._target(path), (self._key_header,))
+
+    def post(self, path: bytes, body: bytes) -> HttpRequest:
+        """Return the request that sends JSON to a path below the API's prefix."""
+        headers: Headers = (self._key_header, (b"content-type", b"application/json"))
+        return HttpRequest("POST", self._target(path), headers, body)
+
+    def _target(self, path: bytes) -> bytes:
+        return self.base_url.rstrip("/").encode("ascii") + API_PREFIX + path
+
+
+@frozen
+class NoAnswer:
+    """Says that no response came: the connection failed, broke or took too long."""
+
+    detail: str
+
+
+Answer: TypeAlias = HttpResponse | NoAnswer
+
+
+@frozen(kw_only=True)
+class StartedPayment:
+    """Is a payment that was created: by this request, or by an earlier one under the same reference."""
+
+    gateway_reference: str
+    merchant_reference: str
+    reconciliation_reference: str
+    created_at: datetime
+    page_url: str | None = None
+    """Where to send the payer's browser, for a web pay-in. None for other payments, and for a web pay-in that was
+    found: only the answer to its creation has the address."""
+    found: TransactionObject | None = None
+    """The payment as it is now, where an earlier request has made it; None: this one has, and it is pending."""
+
+
+@frozen
+class TransactionPage:
+    """Holds a page of records (R6)."""
+
+    transactions: Sequence[TransactionObject]
+    next: str | None
+    """The cursor of the next page; None on the last one."""
+    previous: str | None
+
+
+def creation_request(access: ApiAccess, payment: NewPayment) -> HttpRequest:
+    """Return the request that creates the payment."""
+    path = f"{operation_of(payment).value}/".encode() + encode_segment(payment.method)
+    return access.post(path, creation_body(payment))
+
+
+def look_up_request(access: ApiAccess, gateway_reference: str) -> HttpRequest:
+    """Return the look-up by gatewayReference."""
+    return access.get(b"status/" + encode_segment(gateway_reference))
+
+
+def reference_look_up_request(access: ApiAccess, merchant_reference: str) -> HttpRequest:
+    """Return the look-up by merchantReference."""
+    return access.get(b"status/mref/" + encode_segment(merchant_reference))
+
+
+@frozen(kw_only=True)
+class RecordsWindow:
+    """Selects the transactions that were created in a window of time."""
+
+    begin: datetime
+    """Earliest creation time, inclusive."""
+    end: datetime
+    """Latest creation time, exclusive; must be later than `begin`."""
+    type: Type | None = None
+    method: str | None = None
+    status: Status | None = None
+    page_size: int = 500
+
+
+def records_request(access: ApiAccess, window: RecordsWindow) -> HttpRequest:
+    """Return the request for the first page of records."""
+    parameters = [("from", _timestamp(window.begin)), ("to", _timestamp(window.end))]
+    filters = (("type", window.type), ("method", window.method), ("status", window.status))
+    parameters += [(name, str(value)) for name, value in filters if value is not None]
+    parameters.append(("pageSize", str(window.page_size)))
+    query = b"&".join(name.encode() + b"=" + encode_segment(value) for name, value in parameters)
+    return access.get(b"records?" + query)
+
+
+def page_request(access: ApiAccess, cursor: str) -> HttpRequest:
+    """Return the request for the page of records that a cursor names."""
+    return access.get(b"records?page=" + encode_segment(cursor))
+
+
+def encode_segment(text: str) -> bytes:
+    """Return the text as one segment of a path or one value of a query, percent-encoded (RFC 3986; L3)."""
+    return b"".join(bytes((each,)) if each in _UNRESERVED else b"%%%02X" % each for each in text.encode())
+
+
+def _timestamp(moment: datetime) -> str:
+    return format_with_microseconds(from_datetime(moment))
+
+
+def read_started(answer: Answer) -> StartedPayment:
+    """Return the payment that a creation has made. Raises ApiRejection or GatewayUnavailable."""
+    body = _successful_body(answer)
+    try:
+        members = read_object(body)
+        return StartedPayment(
+            gateway_reference=read_gateway_reference(members),
+            merchant_reference=read_text(members, "merchantReference"),
+            reconciliation_reference=read_text(members, "reconciliationReference"),
+            created_at=read_time(members, "createdAt"),
+            page_url=read_optional_text(members, "pageUrl"),
+        )
+    except UnreadableBody as error:
+        raise GatewayUnavailable(f"The answer can't be read. {error}") from None
+
+
+def read_found(answer: Answer) -> TransactionObject:
+    """Return the transaction that a look-up has found. Raises TransactionNotFound, another ApiRejection or
+    GatewayUnavailable."""
+    body = _successful_body(answer)
+    try:
+        return parse_transaction(body)
+    except UnreadableBody as error:
+        raise GatewayUnavailable(f"The answer can't be read. {error}") from None
+
+
+def read_page(answer: Answer) -> TransactionPage:
+    """Return the page of records. Raises ApiRejection or GatewayUnavailable."""
+    body = _successful_body(answer)
+    try:
+        members = read_object(body)
+        pages, data = checked_object(members.get("pages"), "pages"), members.get("data")
+        if not isinstance(data, list):
+            raise UnreadableBody("data is no array.")
+        rows = tuple([transaction_from(checked_object(each, "A record")) for each in data])
+        return TransactionPage(rows, read_optional_text(pages, "next"), read_optional_text(pages, "previous"))
+    except UnreadableBody as error:
+        raise GatewayUnavailable(f"The answer can't be read. {error}") from None
+
+
+def _successful_body(answer: Answer) -> bytes:
+    """Return the body of a 200. Only a problem document below 500 is the gateway's word that nothing was stored: any
+    other answer may come from something on the way."""
+    if isinstance(answer, NoAnswer):
+        raise GatewayUnavailable(f"There was no answer: {answer.detail}")
+    if answer.status == 200:
+        return answer.body
+    problem = _read_problem(answer)
+    if problem is None:
+        raise GatewayUnavailable(f"The answer was HTTP {answer.status}, without a problem document.")
+    if problem.status >= 500 or problem.status in (408, 429):
+        raise GatewayUnavailable(f"{problem.status} {problem.cause}: {problem.detail}", problem)
+    raise _REJECTIONS.get((problem.status, problem.error_code), ApiRejection)(problem)
+
+
+_REJECTIONS: Final[dict[tuple[int, str], type[ApiRejection]]] = {
+    (401, "unauthorized"): KeyRejected,
+    (404, "not_found"): TransactionNotFound,
+    (422, "merchant_transactionid_duplicate"): ReferenceUsed,
+}
+
+
+def _read_problem(response: HttpResponse) -> ApiProblem | None:
+    """Return the problem document of the response; None when it has none."""
+    try:
+        members = read_object(response.body)
+        type_uri, detail = read_text(members, "type"), read_text(members, "detail")
+        title, error_code = read_text(members, "title"), read_text(members, "errorCode")
+        instance = read_optional_text(members, "instance") or ""
+        faults = members.get("errors")
+        errors = [checked_object(each, "An error") for each in faults] if isinstance(faults, list) else []
+        fields = tuple(FieldError(read_text(each, "field"), read_text(each, "detail")) for each in errors)
+    except UnreadableBody:
+        return None
+    retry_after = (response.value(b"retry-after") or b"").decode("latin-1")
+    has_delay = retry_after.isdecimal() and len(retry_after) <= RETRY_AFTER_DIGITS_MAX
+    return ApiProblem(
+        response.status,
+        title,
+        error_code,
+        type_uri.rpartition("/")[2],
+        detail,
+        fields,
+        _request_id(instance, response),
+        int(retry_after) if has_delay else None,
+    )
+
+
+def _request_id(instance: str, response: HttpResponse) -> str | None:
+    if instance.startswith(INSTANCE_PREFIX):
+        return instance.removeprefix(INSTANCE_PREFIX)
+    header = response.value(b"x-request-id")
+    return None if header is None else header.decode("latin-1")

@@ -1,0 +1,135 @@
+"""Creates a payment once, whatever is lost on the way (C12, P5).
+
+The one rule: after the first request nothing is sent again before a look-up by the merchantReference says 404. So an
+answer that was lost costs a look-up and no second payment, within the window in which the gateway remembers a reference
+and beyond it.
+
+One thing remains that no client can know: whether a request is held up on the way to the gateway, by a proxy, and
+arrives after a look-up said 404 and the payment was sent again. Within the window (15 minutes) the gateway rejects it.
+Beyond the window it is rejected too where the brand's `reference_reuse` is `never`, or `unless_paid` and the payment
+has not failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Final, TypeAlias, TypeVar
+
+from attrs import frozen
+
+from mmo_merchant.api.api_errors import (
+    ApiRejection,
+    GatewayUnavailable,
+    MerchantApiError,
+    OutcomeUnclear,
+    ReferenceMismatch,
+    ReferenceUsed,
+    TransactionNotFound,
+)
+from mmo_merchant.api.gateway_requests import (
+    Answer,
+    ApiAccess,
+    StartedPayment,
+    creation_request,
+    read_found,
+    read_started,
+    reference_look_up_request,
+)
+from mmo_merchant.api.new_payments import NewPayment, operation_of
+from mmo_merchant.api.transaction_objects import TransactionObject
+from mmo_sansio.http.messages import HttpRequest
+
+PAUSES_S: Final = (1.0, 3.0, 9.0, 27.0)
+"""Seconds before each further attempt; after the last one the outcome counts as unclear."""
+PAUSE_MAX_S: Final = 60.0
+"""The longest `Retry-After`, in seconds, that is waited for."""
+
+T = TypeVar("T")
+
+
+@frozen
+class Ask:
+    """Asks the driver to send a request, and to send its answer back."""
+
+    request: HttpRequest
+    pause_s: float = 0.0
+    """Seconds to wait before."""
+
+
+Exchange: TypeAlias = Generator[Ask, Answer, T]
+"""A conversation with the gateway without I/O: it yields what to send, is sent the answer, and returns its result."""
+
+
+def create_or_get(
+    access: ApiAccess, payment: NewPayment, *, is_first_attempt: bool = False, pauses_s: Sequence[float] = PAUSES_S
+) -> Exchange[StartedPayment]:
+    """Return the payment under this reference, which is created unless it exists.
+
+    Set `is_first_attempt` only where no request with this reference can have left before, for example because it was
+    generated a moment ago: then it is sent without a look-up before.
+
+    Raises ApiRejection when the gateway rejects the payment, ReferenceMismatch when the reference belongs to another
+    payment, GatewayUnavailable when nothing was sent, and OutcomeUnclear when it cannot be learnt what happened."""
+    create, look_up = creation_request(access, payment), reference_look_up_request(access, payment.merchant_reference)
+    looks_up, was_unclear, is_used = not is_first_attempt, False, False
+    pause_s, pauses = 0.0, iter(pauses_s)
+    while True:
+        answer = yield Ask(look_up if looks_up else create, pause_s)
+        pause_s = 0.0
+        failure: MerchantApiError
+        try:
+            return _found_payment(read_found(answer), payment) if looks_up else read_started(answer)
+        except TransactionNotFound as error:
+            if looks_up and not is_used:
+                looks_up = False
+                continue
+            failure = error
+        except ReferenceUsed:
+            looks_up = is_used = True
+            continue
+        except ApiRejection as error:
+            if was_unclear:
+                raise OutcomeUnclear(payment.merchant_reference, str(error)) from error
+            raise
+        except GatewayUnavailable as error:
+            was_unclear = was_unclear or not (looks_up or _has_stored_nothing(error))
+            looks_up, failure = True, error
+        delay_s = next(pauses, None)
+        if delay_s is None and (was_unclear or is_used):
+            raise OutcomeUnclear(payment.merchant_reference, str(failure)) from failure
+        if delay_s is None:
+            raise failure
+        pause_s = max(delay_s, _advised_pause_s(failure))
+
+
+def _has_stored_nothing(error: GatewayUnavailable) -> bool:
+    """Tell whether the gateway itself says that it has not stored the request (P4, P5)."""
+    return error.problem is not None and error.problem.status in (408, 429, 503)
+
+
+def _advised_pause_s(failure: MerchantApiError) -> float:
+    """Return the seconds that the gateway asks to wait, bounded; 0 when it names none."""
+    problem = failure.problem if isinstance(failure, GatewayUnavailable | ApiRejection) else None
+    return 0.0 if problem is None else min(float(problem.retry_after_s or 0), PAUSE_MAX_S)
+
+
+def _found_payment(found: TransactionObject, payment: NewPayment) -> StartedPayment:
+    """Return the payment that a look-up has found. Raises ReferenceMismatch when another one was asked for."""
+    operation = operation_of(payment)
+    compared = (
+        ("type", found.type, operation.type),
+        ("flow", found.flow, operation.flow),
+        ("method", found.method, payment.method),
+        ("country", found.country, payment.country),
+        ("amount", found.requested_amount, payment.amount),
+    )
+    differences = tuple(name for name, theirs, ours in compared if theirs != ours)
+    if differences:
+        raise ReferenceMismatch(found.gateway_reference, differences)
+    return StartedPayment(
+        gateway_reference=found.gateway_reference,
+        merchant_reference=payment.merchant_reference,
+        reconciliation_reference=found.reconciliation_reference or payment.merchant_reference,
+        created_at=found.created_at,
+        found=found,
+    )

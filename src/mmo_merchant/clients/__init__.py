@@ -1,0 +1,1 @@
+"""Call the merchant API over HTTP, blocking or on Trio and asyncio."""

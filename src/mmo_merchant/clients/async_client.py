@@ -1,0 +1,129 @@
+"""Calls the merchant API with httpx on Trio, and on asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import TypeVar
+
+import anyio
+import httpx
+
+from mmo_merchant.api.gateway_requests import (
+    Answer,
+    ApiAccess,
+    NoAnswer,
+    RecordsWindow,
+    StartedPayment,
+    TransactionPage,
+    creation_request,
+    look_up_request,
+    page_request,
+    read_found,
+    read_page,
+    read_started,
+    records_request,
+    reference_look_up_request,
+)
+from mmo_merchant.api.idempotent_creation import Exchange, create_or_get
+from mmo_merchant.api.new_payments import NewPayment
+from mmo_merchant.api.transaction_objects import TransactionObject
+from mmo_merchant.clients.blocking_client import TIMEOUT_S, from_httpx, no_answer, to_httpx
+from mmo_sansio.http.messages import HttpRequest
+
+T = TypeVar("T")
+
+
+class AsyncMerchantClient:
+    """Calls the merchant API of one gateway for one brand, on Trio or asyncio; tasks may share it.
+
+    Calls and errors are those of :class:`mmo_merchant.MerchantClient`.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        http: httpx.AsyncClient | None = None,
+        timeout_s: float = TIMEOUT_S,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        """Prepare calls to the gateway at this scheme and host. `http` is a client of the caller's own, which the
+        caller closes; a request and its answer may take `timeout_s` in all."""
+        self.access = ApiAccess(base_url, api_key)
+        self._http = http or httpx.AsyncClient(timeout=timeout_s)
+        self._owns_http = http is None
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+
+    async def __aenter__(self) -> AsyncMerchantClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections, unless the caller has brought them."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def create_or_get(self, payment: NewPayment, *, is_first_attempt: bool = False) -> StartedPayment:
+        """Return the payment under this reference, which is created unless it exists: call it again after any failure,
+        also after a restart. See :func:`mmo_merchant.create_or_get`."""
+        return await self._drive(create_or_get(self.access, payment, is_first_attempt=is_first_attempt))
+
+    async def create(self, payment: NewPayment) -> StartedPayment:
+        """Send the payment once. After GatewayUnavailable it may have been created: `create_or_get` finds out."""
+        return read_started(await self.send(creation_request(self.access, payment)))
+
+    async def look_up(self, gateway_reference: str) -> TransactionObject:
+        """Return the payment with this gatewayReference. Raises TransactionNotFound."""
+        return read_found(await self.send(look_up_request(self.access, gateway_reference)))
+
+    async def look_up_by_reference(self, merchant_reference: str) -> TransactionObject:
+        """Return the newest payment with this merchantReference. Raises TransactionNotFound."""
+        return read_found(await self.send(reference_look_up_request(self.access, merchant_reference)))
+
+    async def records_page(self, window: RecordsWindow) -> TransactionPage:
+        """Return the first page of a window's records."""
+        return read_page(await self.send(records_request(self.access, window)))
+
+    async def page(self, cursor: str) -> TransactionPage:
+        """Return the page of records that a cursor names."""
+        return read_page(await self.send(page_request(self.access, cursor)))
+
+    async def records(self, window: RecordsWindow) -> AsyncIterator[TransactionObject]:
+        """Yield the transactions of a window in the order of their creation, page by page."""
+        page = await self.records_page(window)
+        while True:
+            for each in page.transactions:
+                yield each
+            if page.next is None:
+                return
+            page = await self.page(page.next)
+
+    async def send(self, request: HttpRequest) -> Answer:
+        """Send a request and return its answer. Redirects are not followed."""
+        try:
+            with anyio.fail_after(self._timeout_s):
+                response = await self._http.send(to_httpx(self._http, request), follow_redirects=False)
+        except httpx.HTTPError as error:
+            return no_answer(error)
+        except TimeoutError:
+            return NoAnswer(f"nothing came within {self._timeout_s:g} s")
+        return from_httpx(response)
+
+    async def _drive(self, exchange: Exchange[T]) -> T:
+        ask = next(exchange)
+        while True:
+            if ask.pause_s:
+                await self._sleep(ask.pause_s)
+            answer = await self.send(ask.request)
+            try:
+                ask = exchange.send(answer)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result

@@ -1,0 +1,1 @@
+"""Plays situations at a merchant's endpoint for callbacks, and judges what it did."""

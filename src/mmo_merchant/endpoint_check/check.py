@@ -1,0 +1,149 @@
+"""Checks a merchant's endpoint: plays the situations one by one, asks what was handled, and judges."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+import anyio
+from attrs import evolve
+
+from mmo_merchant.endpoint_check.player import EndpointUnavailable, PlayedEndpoint, get, play
+from mmo_merchant.endpoint_check.situations.played_payments import PlayedPayments
+from mmo_merchant.endpoint_check.situations.situation import Handling, Script, Situation
+from mmo_merchant.endpoint_check.situations.verdict import (
+    NoEndpointAnswer,
+    Observation,
+    Verdict,
+    VerdictKind,
+    judge,
+    parse_handling,
+)
+from mmo_sansio.http.egress_rules import parse_url
+from mmo_sansio.testing.builders import ulid_digits
+from mmo_sansio.values.clock import MILLISECOND, Instant
+
+SETTLE_S: Final = 3.0
+"""Seconds for which a merchant's own program is asked again, as work may be done after the answer."""
+ASK_AGAIN_S: Final = 0.2
+"""Seconds between two such questions."""
+PROBE_TIMEOUT_S: Final = 15.0
+"""Seconds for the answer to one of them."""
+REFERENCE_PLACE: Final = "{reference}"
+"""Stands for the gatewayReference in a URL or a command."""
+
+_RUN_RANDOM_BITS: Final = 40
+
+Probe: TypeAlias = Callable[[str], Awaitable[str]]
+"""Returns what the merchant's own program reports about a gatewayReference. Raises ProbeError."""
+
+
+class ProbeError(Exception):
+    """The merchant's own program could not be asked; the message is a sentence."""
+
+
+async def check_endpoint(
+    endpoint: PlayedEndpoint,
+    situations: Sequence[tuple[Situation, PlayedPayments]],
+    *,
+    probe: Probe | None,
+    settle_s: float = SETTLE_S,
+) -> list[Verdict]:
+    """Return a verdict on each situation, in their order.
+
+    When the first request finds no connection at all, the rest is not played. What was handled is asked at the end, so
+    that effects which come late count, too."""
+    played: list[tuple[Situation, Script, list[list[Observation]]]] = []
+    for situation, payments in situations:
+        if situation.needs_tls and endpoint.target.scheme == "http":
+            continue
+        script = situation.write(payments)
+        played.append((situation, script, await play(endpoint, script)))
+        if len(played) == 1 and isinstance(played[0][2][0][0], NoEndpointAnswer):
+            break
+    if probe is not None:
+        await anyio.sleep(settle_s)  # So that a second effect of a repeat shows, too.
+    deadline = anyio.current_time() + settle_s
+    verdicts = {}
+    for situation, script, observed in played:
+        handled = None if probe is None else await _handled(probe, script.handled, deadline)
+        verdicts[situation.name] = judge(situation, script, observed, handled)
+    return [verdicts.get(each.name) or _not_played(each) for each, _ in situations]
+
+
+def numbered(
+    situations: Sequence[Situation], *, run: str, now: Instant, merchant_reference: str | None = None
+) -> list[tuple[Situation, PlayedPayments]]:
+    """Return each situation with payments of its own; `run` is one of `new_run`."""
+    return [(each, PlayedPayments(run, number, now, merchant_reference)) for number, each in enumerate(situations)]
+
+
+def new_run(now: Instant) -> str:
+    """Return the first 18 characters of a fresh ULID: 48 bits of time and 40 random ones."""
+    return ulid_digits(now // MILLISECOND << _RUN_RANDOM_BITS | secrets.randbits(_RUN_RANDOM_BITS), 18)
+
+
+def _not_played(situation: Situation) -> Verdict:
+    reason = "It needs TLS." if situation.needs_tls else "The endpoint gave no answer to the first request."
+    return Verdict(situation, VerdictKind.NOT_PLAYED, (reason,))
+
+
+async def _handled(probe: Probe, expected: Mapping[str, Handling], deadline: float) -> dict[str, Handling | str]:
+    """Return what was handled, as soon as it is as expected, or at the latest after the deadline."""
+    found = {}
+    for reference, handling in expected.items():
+        while True:
+            found[reference] = reported = await _ask(probe, reference)
+            is_awaited = isinstance(reported, Handling) and reported.times < handling.times
+            if not is_awaited or anyio.current_time() >= deadline:
+                break
+            await anyio.sleep(ASK_AGAIN_S)
+    return found
+
+
+async def _ask(probe: Probe, reference: str) -> Handling | str:
+    try:
+        return parse_handling(await probe(reference))
+    except (ProbeError, ValueError) as error:
+        return str(error)
+
+
+def command_probe(words: Sequence[str]) -> Probe:
+    """Return a probe that runs a command and reads its standard output."""
+    return partial(_ask_command, words)
+
+
+async def _ask_command(words: Sequence[str], reference: str) -> str:
+    command = [each.replace(REFERENCE_PLACE, reference) for each in words]
+    with anyio.move_on_after(PROBE_TIMEOUT_S):
+        try:
+            done = await anyio.run_process(command, stderr=None, check=False)
+        except OSError as error:
+            raise ProbeError(f"The command {command[0]} cannot be run: {error.strerror}.") from None
+        if done.returncode != 0:
+            raise ProbeError(f"The command ended with exit code {done.returncode}.")
+        return done.stdout.decode(errors="replace")
+    raise ProbeError(f"The command was not over after {PROBE_TIMEOUT_S:g} s.")
+
+
+def url_probe(url: str, endpoint: PlayedEndpoint) -> Probe:
+    """Return a probe that reads an http or https URL. Raises ValueError when nobody can call it."""
+    parse_url(url.replace(REFERENCE_PLACE, "reference"))
+    return partial(_ask_url, evolve(endpoint, deadline_s=PROBE_TIMEOUT_S), url)
+
+
+async def _ask_url(endpoint: PlayedEndpoint, url: str, reference: str) -> str:
+    try:
+        status, body = await get(evolve(endpoint, target=parse_url(url.replace(REFERENCE_PLACE, reference))))
+    except EndpointUnavailable as error:
+        raise ProbeError(f"There was no answer: {error}.") from None
+    match status:
+        case 200:
+            return body.decode(errors="replace")
+        case 404:
+            return json.dumps(0)
+        case _:
+            raise ProbeError(f"It answered {status}.")

@@ -1,0 +1,43 @@
+"""Writes verdicts as JUnit XML, which CI systems show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from mmo_merchant.endpoint_check.situations.verdict import Verdict, VerdictKind
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not have (section 2.2)."""
+
+
+def write_junit(file: Path, verdicts: Sequence[Verdict], *, suite: str) -> None:
+    """Write one test case for each verdict; what is only advised counts as passed. Raises OSError."""
+    count = {kind: sum(each.kind is kind for each in verdicts) for kind in VerdictKind}
+    root = ElementTree.Element(
+        "testsuite",
+        name=suite,
+        tests=str(len(verdicts)),
+        failures=str(count[VerdictKind.FAILED]),
+        errors="0",
+        skipped=str(count[VerdictKind.NOT_PLAYED]),
+    )
+    for each in verdicts:
+        situation, reasons = each.situation, _NOT_IN_XML.sub("?", " ".join(each.reasons))
+        case = ElementTree.SubElement(root, "testcase", classname=suite, name=situation.name)
+        advice = f"{situation.title} {situation.duty} ({', '.join(situation.clauses)})"
+        match each.kind:
+            case VerdictKind.FAILED:
+                ElementTree.SubElement(case, "failure", message=reasons).text = advice
+            case VerdictKind.NOT_PLAYED:
+                ElementTree.SubElement(case, "skipped", message=reasons)
+            case VerdictKind.ADVICE:
+                ElementTree.SubElement(case, "system-out").text = f"Advice: {reasons} {advice}"
+            case VerdictKind.PASSED if each.question is not None:
+                ElementTree.SubElement(case, "system-out").text = f"Ask yourself: {each.question}"
+            case VerdictKind.PASSED:
+                pass
+    ElementTree.indent(root)
+    file.write_bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")

@@ -1,0 +1,1 @@
+"""Takes each result once, in the merchant's own database, and finds those that no callback has brought."""

@@ -1,0 +1,47 @@
+"""Digests the payments of a day, so that two sides can compare theirs before they exchange rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from hashlib import sha256
+
+from attrs import frozen
+
+from mmo_merchant.reconciliation.comparison import RecordedPayment, sum_fees
+from mmo_sansio.values.model import Status
+
+
+@frozen
+class DailyDigest:
+    """Holds what two sides compare about one day of one brand."""
+
+    sha256: str
+    """Of the canonical lines, in hexadecimal."""
+    count: int
+    """Payments that ended on the day."""
+    sums: dict[str, int]
+    """Minor units of the payments that have succeeded, by `type currency`, such as `payin KES`."""
+    fees: dict[str, int]
+    """See `sum_fees`; not part of what is digested, as no operator tells every fee."""
+
+
+def canonical_line(payment: RecordedPayment) -> str:
+    """Return the line of a payment that has ended: gatewayReference, type, amount with exactly the decimals of its
+    currency, currency and status, separated by tabs, with a line feed."""
+    amount = payment.amount
+    return (
+        f"{payment.gateway_reference}\t{payment.type.value}\t{amount.text}\t{amount.currency}\t{payment.status.value}\n"
+    )
+
+
+def digest_day(payments: Iterable[RecordedPayment]) -> DailyDigest:
+    """Return the digest of the payments of a brand that ended on one day, in any order: their canonical lines, sorted
+    as ASCII, in UTF-8. Pending payments are left out."""
+    ended = [each for each in payments if each.status is not Status.PENDING]
+    sums = Counter[str]()
+    for each in ended:
+        if each.status is Status.SUCCESS:
+            sums[f"{each.type.value} {each.amount.currency}"] += each.amount.minor
+    text = "".join(sorted(map(canonical_line, ended)))
+    return DailyDigest(sha256(text.encode()).hexdigest(), len(ended), dict(sorted(sums.items())), sum_fees(ended))

@@ -1,0 +1,59 @@
+"""Reads what the records of the gateway say of a payment, from its transaction object."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, Final
+
+from attrs import frozen
+
+from mmo_merchant.reconciliation.comparison import RecordedPayment
+from mmo_sansio.api.incoming.timestamps import parse_timestamp
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.money import Money, to_money
+
+
+class RecordError(ValueError):
+    """The text is no transaction object; the message is a sentence."""
+
+
+@frozen
+class Period:
+    """The time in which payments ended; it includes its beginning."""
+
+    begin: Instant = clock.FIRST_INSTANT
+    end: Instant = clock.LAST_INSTANT
+
+    def has(self, ended_at: str | None) -> bool:
+        """Tell whether a payment that ended at this time belongs to it."""
+        return ended_at is not None and self.begin <= parse_timestamp(ended_at) < self.end
+
+
+EVER: Final = Period()
+
+
+def recorded_payment(text: bytes, period: Period = EVER) -> RecordedPayment:
+    """Return what a transaction object says. Raises RecordError."""
+    try:
+        members = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+        provider = members["providerData"] or {}
+        return RecordedPayment(
+            members["gatewayReference"],
+            members["merchantReference"],
+            members["providerReference"],
+            Type(members["type"]),
+            Status(members["status"]),
+            _money(members["finalAmount"] or members["requestedAmount"]),
+            provider.get("name", ""),
+            None if provider.get("fee") is None else _money(provider["fee"]),
+            is_expected=period.has(members["completedAt"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"This line is no transaction object ({error!r}): {text[:80]!r}.") from None
+
+
+def _money(members: Any) -> Money:
+    return to_money(Decimal(members["value"]), members["currency"])

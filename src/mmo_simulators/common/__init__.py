@@ -1,0 +1,1 @@
+"""Holds what all simulated operators share: faults, schedules, controls, routes."""

@@ -1,0 +1,66 @@
+"""Finds the operation of a simulated operator by the method and the path of a request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from attrs import Factory, field, frozen
+
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.values.clock import Instant
+from mmo_simulators.common.faults import Fault
+
+HandlerT = TypeVar("HandlerT")
+
+
+def _compile_template(template: str) -> re.Pattern[str]:
+    return re.compile("".join(_segment_pattern(each) for each in re.split(r"(\{\w+\})", template)))
+
+
+def _segment_pattern(text: str) -> str:
+    return f"(?P<{text[1:-1]}>[^/]+)" if text.startswith("{") else re.escape(text)
+
+
+@frozen
+class SimulatedRoute(Generic[HandlerT]):
+    """Names a method and a path that an operator offers."""
+
+    operation: str
+    """The name in a script of faults."""
+    method: str
+    template: str
+    """The path; `{name}` stands for any one segment."""
+    handler: HandlerT
+    _pattern: re.Pattern[str] = field(
+        init=False, repr=False, eq=False, default=Factory(lambda self: _compile_template(self.template), True)
+    )
+
+    def match_request(self, method: str, path: str) -> Mapping[str, str] | None:
+        """Return the segments that the template names; None for a request of another route."""
+        found = self._pattern.fullmatch(path) if method == self.method else None
+        return None if found is None else found.groupdict()
+
+
+@frozen
+class SimulatedCall:
+    """A request to a route, as its handler takes it."""
+
+    request: HttpRequest
+    path: str
+    segments: Mapping[str, str]
+    """Those that the route's template names."""
+    faults: Sequence[Fault]
+    now: Instant
+
+
+def match_route(
+    routes: Iterable[SimulatedRoute[HandlerT]], method: str, path: str
+) -> tuple[SimulatedRoute[HandlerT], Mapping[str, str]] | None:
+    """Return the first route of a request and the segments that it names; None when there is none."""
+    for each in routes:
+        segments = each.match_request(method, path)
+        if segments is not None:
+            return each, segments
+    return None

@@ -1,0 +1,1 @@
+"""Simulates each operator: its book of accounts and payments, its rules for requests, its callbacks."""

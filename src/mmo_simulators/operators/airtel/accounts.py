@@ -1,0 +1,180 @@
+"""Holds the money of the simulated Airtel Money: wallets, payments and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import Factory, define, field
+
+from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.money import AmountError, Money, parse_number, to_money
+from mmo_simulators.common.simulator import account_row
+
+COLLECTION: Final = "collection"
+DISBURSEMENT: Final = "disbursement"
+"""The merchant's own wallets: pay-ins fill the first, pay-outs are taken from the second."""
+
+CODE_PREFIXES: Final[Mapping[str, str]] = {COLLECTION: "DP008000010", DISBURSEMENT: "DP009000010"}
+"""The beginning of each product's codes."""
+
+AMBIGUOUS, SUCCESS, IN_PROCESS, LACKS_FUNDS, EXPIRED = "00", "01", "06", "07", "29"
+"""How codes end, with the same meaning in both products."""
+
+REFUSED, NOT_FOUND = "08", "25"
+"""How codes of collections end."""
+
+
+@define
+class SimulatedAirtelWallet:
+    """A wallet belongs to a person who can be asked for a PIN."""
+
+    number: str
+    """The national number, or the name of one of the merchant's own."""
+    balance_minor: int = 0
+    """In minor units."""
+    pin: str = field(default="0000", repr=False)
+    entered_pin: str | None = field(default="0000", repr=False)
+    """The person's answer to a prompt; None: nothing."""
+    balance_max_minor: int | None = None
+    """The largest balance."""
+    is_barred: bool = False
+    first_name: str = "Jane"
+    last_name: str = "Doe"
+
+
+@define
+class SimulatedAirtelPayment:
+    """A submission that was accepted."""
+
+    kind: str
+    id: str
+    number: str
+    amount: Money
+    receipt: str
+    accepted_at: Instant
+    scripted_code: str | None = None
+    """The result that a script sets; None: the wallets decide."""
+    scripted_message: str | None = None
+    polled_code: str | None = None
+    """The result that enquiries are answered with once it has one; None: its own."""
+    callback_delays: tuple[Span, ...] = ()
+    result: str | None = None
+    """The operator's code, once the payment has a result."""
+    message: str = "in process"
+    is_refunded: bool = False
+    callback_count: int = 0
+
+    @property
+    def status(self) -> str:
+        if self.result is None:
+            return "TIP"
+        endings = {SUCCESS: "TS", AMBIGUOUS: "TA", EXPIRED: "TE"}
+        return endings.get(self.result.removeprefix(CODE_PREFIXES[self.kind]), "TF")
+
+    @property
+    def is_paid(self) -> bool:
+        return self.status == "TS"
+
+
+@define
+class SimulatedAirtelWallets:
+    """Holds every wallet in one currency."""
+
+    currency: str
+    _wallets: dict[str, SimulatedAirtelWallet] = Factory(
+        lambda: {name: SimulatedAirtelWallet(name) for name in (COLLECTION, DISBURSEMENT)}
+    )
+
+    def open(self, document: Mapping[str, Any]) -> None:
+        """Open a wallet, or change one: `{"account", "balance", "pin", "types", "limit", "barred", "first_name",
+        "last_name"}`.
+
+        Raises ValueError for invalid members; then nothing has changed.
+        """
+        members = dict(document)
+        number = members.pop("account", None)
+        if not isinstance(number, str) or not number:
+            raise ValueError("account must be a national number, collection or disbursement")
+        known = self._wallets.get(number, SimulatedAirtelWallet(number))
+        pin = _optional_text(members, "pin", known.pin)
+        wallet = SimulatedAirtelWallet(
+            number,
+            balance_minor=self._parse_minor(members, "balance", known.balance_minor) or 0,
+            pin=pin or "",
+            entered_pin=_optional_text(members, "types", pin if "pin" in document else known.entered_pin),
+            balance_max_minor=self._parse_minor(members, "limit", known.balance_max_minor),
+            is_barred=bool(members.pop("barred", known.is_barred)),
+            first_name=_optional_text(members, "first_name", known.first_name) or "",
+            last_name=_optional_text(members, "last_name", known.last_name) or "",
+        )
+        if members.pop("currency", self.currency) != self.currency or members:
+            raise ValueError(f"unknown members or another currency than {self.currency}")
+        self._wallets[number] = wallet
+
+    def find(self, number: str) -> SimulatedAirtelWallet | None:
+        """Return the customer's wallet with this number."""
+        return None if number in CODE_PREFIXES else self._wallets.get(number)
+
+    def complete(self, payment: SimulatedAirtelPayment) -> None:
+        """Set the payment's result, and move the money if that is a success."""
+        ending = payment.scripted_code
+        if ending is None:
+            ending = CODE_PREFIXES[payment.kind] + self._code_suffix(payment)
+        payment.result = ending
+        payment.message = payment.scripted_message or "set by the simulator"
+        if payment.is_paid:
+            customer, merchant = self._wallets[payment.number], self._wallets[payment.kind]
+            minor = payment.amount.minor
+            customer.balance_minor += -minor if payment.kind == COLLECTION else minor
+            merchant.balance_minor += minor if payment.kind == COLLECTION else -minor
+
+    def refund(self, payment: SimulatedAirtelPayment) -> str:
+        """Give a collection back to its payer, whole and once, and return how the code of the result ends."""
+        merchant = self._wallets[payment.kind]
+        if not payment.is_paid or payment.is_refunded:
+            return REFUSED
+        if merchant.balance_minor < payment.amount.minor:
+            return LACKS_FUNDS
+        payment.is_refunded = True
+        merchant.balance_minor -= payment.amount.minor
+        self._wallets[payment.number].balance_minor += payment.amount.minor
+        return SUCCESS
+
+    def merchant_balance(self, name: str) -> Money:
+        """Return the balance of one of the merchant's own wallets."""
+        return Money(self._wallets[name].balance_minor, self.currency)
+
+    def balances(self) -> list[Mapping[str, str]]:
+        """Return every wallet with its balance."""
+        return [account_row(each.number, Money(each.balance_minor, self.currency)) for each in self._wallets.values()]
+
+    def _code_suffix(self, payment: SimulatedAirtelPayment) -> str:
+        wallet, minor = self._wallets[payment.number], payment.amount.minor
+        if payment.kind == COLLECTION:
+            if wallet.entered_pin is None:
+                return "05"
+            if wallet.entered_pin != wallet.pin:
+                return "02"
+            return SUCCESS if wallet.balance_minor >= minor else LACKS_FUNDS
+        if wallet.is_barred:
+            return "09"
+        if wallet.balance_max_minor is not None and wallet.balance_minor + minor > wallet.balance_max_minor:
+            return "03"
+        return SUCCESS if self._wallets[DISBURSEMENT].balance_minor >= minor else LACKS_FUNDS
+
+    def _parse_minor(self, members: dict[str, Any], name: str, default: int | None) -> int | None:
+        value = members.pop(name, None)
+        if value is None:
+            return default
+        try:
+            return to_money(parse_number(str(value)), self.currency).minor
+        except AmountError as error:
+            raise ValueError(f"{name} {error}") from None
+
+
+def _optional_text(members: dict[str, Any], name: str, default: str | None) -> str | None:
+    value = members.pop(name, default)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{name} must be text or null")
+    return value

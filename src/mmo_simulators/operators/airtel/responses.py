@@ -1,0 +1,77 @@
+"""Builds the responses and callbacks about payments of the simulated Airtel Money."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.airtel_money.notifications import callback_hash
+from mmo_sansio.values.money import Money
+from mmo_simulators.common.messages import JSON_HEADERS
+from mmo_simulators.operators.airtel.accounts import (
+    CODE_PREFIXES,
+    COLLECTION,
+    IN_PROCESS,
+    SUCCESS,
+    SimulatedAirtelPayment,
+    SimulatedAirtelWallet,
+)
+from mmo_simulators.operators.airtel.request_checks import operator_response
+
+
+def payment_response(payment: SimulatedAirtelPayment) -> HttpResponse:
+    """Return the response to an enquiry or a pay-out."""
+    transaction = {"id": payment.id, "message": payment.message, "status": payment.status}
+    if payment.is_paid:
+        transaction["airtel_money_id"] = payment.receipt
+    code = payment.result or CODE_PREFIXES[payment.kind] + IN_PROCESS
+    is_well = payment.status in ("TS", "TIP")
+    return operator_response({"transaction": transaction}, code, payment.message, success=is_well)
+
+
+def refund_response(payment: SimulatedAirtelPayment, suffix: str) -> HttpResponse:
+    """Return the response to a refund, whose result has the code of a collection that ends so."""
+    success = suffix == SUCCESS
+    data = {"transaction": {"airtel_money_id": payment.receipt, "status": "SUCCESS" if success else "FAILED"}}
+    message = "SUCCESS" if success else "The refund was refused"
+    return operator_response(data, CODE_PREFIXES[COLLECTION] + suffix, message, success=success)
+
+
+def user_response(wallet: SimulatedAirtelWallet) -> HttpResponse:
+    """Return the response to an enquiry about a user."""
+    data = {
+        "first_name": wallet.first_name,
+        "last_name": wallet.last_name,
+        "grade": "SUBS",
+        "is_barred": wallet.is_barred,
+        "is_pin_set": True,
+        "msisdn": int(wallet.number) if wallet.number.isdecimal() else wallet.number,
+        "reg_status": "Y",
+        "registration": {"id": "", "status": "Y"},
+    }
+    return operator_response(data, "DP02200000001", "SUCCESS")
+
+
+def balance_response(balance: Money) -> HttpResponse:
+    """Return the response to a question about a balance, which is text with separators of thousands."""
+    whole, point, decimals = balance.text.partition(".")
+    text = f"{int(whole):,}{point or '.'}{decimals or '00'}"
+    data = {"balance": text, "currency": balance.currency, "account_status": "Active"}
+    return operator_response(data, "DP02000000001", "SUCCESS")
+
+
+def build_callback(payment: SimulatedAirtelPayment, url: str, key: str | None) -> HttpRequest:
+    """Return the callback about a payment, with its hash where there is a key for that."""
+    transaction = {
+        "id": payment.id,
+        "message": payment.message,
+        "status_code": "TS" if payment.is_paid else "TF",
+        "airtel_money_id": payment.receipt,
+    }
+    document: dict[str, Any] = {"transaction": transaction}
+    if key is not None:
+        text = json.dumps(transaction, separators=(",", ":"), ensure_ascii=False)
+        document["hash"] = callback_hash(key, text.encode())
+    body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    return HttpRequest("POST", url.encode(), JSON_HEADERS, body)

@@ -1,0 +1,138 @@
+"""Builds the responses of the simulated M-Pesa and its callbacks about deposits, in Daraja's own shapes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.mpesa_daraja.wire import spaced_timestamp, timestamp
+from mmo_sansio.values.clock import Instant, to_datetime
+from mmo_sansio.values.money import Money
+from mmo_simulators.common.messages import JSON_HEADERS, parse_json_object
+from mmo_simulators.operators.mpesa.accounts import SimulatedMpesaAccount, SimulatedMpesaPayment
+from mmo_simulators.operators.mpesa.result_bodies import describe_result
+
+PULL_PAGE_ROWS: Final = 50
+"""The payments on one page of Pull Transactions; how many Daraja's has is not published."""
+
+
+def callback_request(url: str, document: Mapping[str, Any]) -> HttpRequest:
+    """Return a callback."""
+    body = json.dumps(document, ensure_ascii=False).encode()
+    return HttpRequest("POST", url.encode(), JSON_HEADERS, body)
+
+
+def accepted_response(conversation_id: str, originator_id: str) -> dict[str, str]:
+    """Return the response to a request that is carried out later."""
+    return {
+        "ConversationID": conversation_id,
+        "OriginatorConversationID": originator_id,
+        "ResponseCode": "0",
+        "ResponseDescription": "Accept the service request successfully.",
+    }
+
+
+def stk_push_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
+    """Return the response to a push."""
+    return {
+        "MerchantRequestID": payment.originator_id,
+        "CheckoutRequestID": payment.conversation_id,
+        "ResponseCode": "0",
+        "ResponseDescription": "Success. Request accepted for processing",
+        "CustomerMessage": "Success. Request accepted for processing",
+    }
+
+
+def stk_query_response(payment: SimulatedMpesaPayment) -> dict[str, str]:
+    """Return the response to a query about a push that has ended; its code is text."""
+    return {
+        "ResponseCode": "0",
+        "ResponseDescription": "The service request has been accepted successfully",
+        "MerchantRequestID": payment.originator_id,
+        "CheckoutRequestID": payment.conversation_id,
+        "ResultCode": payment.polled_code or payment.result or "",
+        "ResultDesc": describe_result(payment.polled_code) if payment.polled_code else payment.message,
+    }
+
+
+def stk_push_error_code(
+    person: SimulatedMpesaAccount,
+    payer: SimulatedMpesaAccount,
+    payment: SimulatedMpesaPayment,
+    is_destination_valid: bool,
+) -> str | None:
+    """Return the result code of a push that fails once the person has had time to react; None for one that succeeds."""
+    if not is_destination_valid:
+        return "2028"
+    if person.enters is None:
+        return "1037"
+    if person.enters == "cancel":
+        return "1032"
+    if person.enters != person.pin:
+        return "2001"
+    return "1" if payer.balance_minor < payment.amount_minor else None
+
+
+def deposit_callback(
+    payment: SimulatedMpesaPayment, payee: SimulatedMpesaAccount, payer: SimulatedMpesaAccount, now: Instant
+) -> dict[str, str]:
+    """Return the callback that asks to validate a deposit, or confirms it once it is paid; both name its receipt."""
+    first, _, last = payer.name.partition(" ")
+    return {
+        "TransactionType": "Buy Goods" if payment.is_for_goods else "Pay Bill",
+        "TransID": payment.receipt or "",
+        "TransTime": timestamp(now),
+        "TransAmount": Money(payment.amount_minor, "KES").text,
+        "BusinessShortCode": payee.id,
+        "BillRefNumber": payment.reference if payee.tells_references or payment.kind != "stk_push" else "",
+        "InvoiceNumber": "",
+        "OrgAccountBalance": Money(payee.balance_minor, "KES").text if payment.result == "0" else "",
+        "ThirdPartyTransID": payment.third_party_id,
+        "MSISDN": f"{payer.id[:4]} ***** {payer.id[-3:]}",
+        "FirstName": first,
+        "MiddleName": "",
+        "LastName": last,
+    }
+
+
+def c2b_response(originator_id: str, description: str) -> dict[str, str]:
+    """Return the response to a registration of URLs, and to a simulated deposit; its first member is spelt so."""
+    return {"OriginatorCoversationID": originator_id, "ResponseCode": "0", "ResponseDescription": description}
+
+
+def pull_response(
+    id: str, form: Mapping[str, str], received: Sequence[SimulatedMpesaPayment], payee: SimulatedMpesaAccount
+) -> dict[str, Any]:
+    """Return one page of what the shortcode has received in the period of the request; its rows are nested twice."""
+    rows = [
+        {
+            "transactionId": each.receipt,
+            "trxDate": to_datetime(each.ended_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "msisdn": int(each.payer[3:]),
+            "sender": "MPESA",
+            "transactiontype": "c2b-buy-goods-debit" if each.is_for_goods else "c2b-pay-bill-debit",
+            "billreference": each.reference,
+            "amount": Money(each.amount_minor, "KES").text,
+            "organizationname": payee.name,
+        }
+        for each in received
+        if each.ended_at is not None and form["StartDate"] <= spaced_timestamp(each.ended_at) <= form["EndDate"]
+    ]
+    begin = int(form["OffSetValue"])
+    page = rows[begin : begin + PULL_PAGE_ROWS]
+    if not page:
+        return {"ResponseRefID": id, "ResponseCode": "1001", "ResponseMessage": "No transactions", "Response": "[[]]"}
+    return {"ResponseRefID": id, "ResponseCode": "1000", "ResponseMessage": "Success", "Response": [page]}
+
+
+def parse_verdict(response: HttpResponse | None) -> tuple[bool | None, str]:
+    """Return whether the gateway accepts a deposit, and its ThirdPartyTransID; None when its response can't be read."""
+    if response is None or response.status != 200:
+        return None, ""
+    try:
+        document = parse_json_object(response.body)
+    except ValueError:
+        return None, ""
+    return str(document.get("ResultCode")) == "0", str(document.get("ThirdPartyTransID") or "")

@@ -1,0 +1,220 @@
+"""Holds the money of the simulated MTN MoMo: wallets, payments that wait for a result, and their
+callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from attrs import Factory, define
+
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.values.clock import SECOND, Instant, Span, later
+from mmo_sansio.values.money import Money, parse_number, to_money
+from mmo_simulators.common.faults import CallBack, EndAfter, EndWith, Fault, find_fault
+from mmo_simulators.common.messages import JSON_HEADERS, json_response
+from mmo_simulators.common.simulator import DueQueue, account_row, earliest, payment_row
+from mmo_simulators.operators.mtn.sandbox_numbers import DELAYED, ONGOING, OUTCOMES_BY_NUMBER, SUCCESSFUL
+from mmo_simulators.operators.mtn.submissions import PRODUCTS, REFUNDED, SubmissionKind
+
+OPENING_BALANCE: Final = "1000000"
+"""The balance in whole units of a wallet or account that was not opened before."""
+
+ONGOING_DELAY = Span(30 * SECOND)
+
+
+@define(eq=False)
+class SimulatedMtnPayment:
+    """A submission that was accepted."""
+
+    kind: SubmissionKind
+    reference_id: str
+    document: Mapping[str, Any]
+    """The submission's body."""
+    amount: Money
+    party: str
+    """The number of the other party; empty for a refund of a payment that does not exist."""
+    callback_url: str | None
+    outcome: str
+    """The result to come: SUCCESSFUL or a reason; a lack of money may prevent the former."""
+    message: str | None
+    callback_delays: tuple[Span, ...]
+    result: str | None = None
+    receipt: str | None = None
+    callback_count: int = 0
+    refunded_minor: int = 0
+    """How much of a request to pay was given back."""
+
+
+@define(eq=False)
+class SimulatedMtnAccounts:
+    """Holds the accounts of one market, with one merchant."""
+
+    currency: str = "EUR"
+    approval_delay: Span = Span(2 * SECOND)
+    """How long a payer takes to approve."""
+    has_implicit_wallets: bool = True
+    """Whether a number without an opened wallet has one all the same."""
+    has_reason_objects: bool = False
+    """Whether a failed payment's reason is `{"code", "message"}`; otherwise it is the code alone.
+    """
+    callback_method: str = "PUT"
+    _balances: dict[str, Money] = Factory(dict)
+    _payments: dict[str, SimulatedMtnPayment] = Factory(dict)
+    _pending_results: DueQueue[SimulatedMtnPayment] = Factory(DueQueue)
+    _pending_callbacks: DueQueue[HttpRequest] = Factory(DueQueue)
+    _callback_payments: dict[HttpRequest, SimulatedMtnPayment] = Factory(dict)
+
+    def __attrs_post_init__(self) -> None:
+        for account in PRODUCTS:
+            self.open_account(account, OPENING_BALANCE)
+
+    def open_account(self, account: str, balance: str) -> None:
+        """Open an account, or change it. Raises ValueError for an invalid balance."""
+        self._balances[account] = to_money(parse_number(balance), self.currency)
+
+    def balance(self, account: str) -> Money | None:
+        """Return the balance of an account; None when there is no such wallet."""
+        if account not in self._balances and self.has_implicit_wallets:
+            self.open_account(account, OPENING_BALANCE)
+        return self._balances.get(account)
+
+    def find_payment(self, reference_id: str) -> SimulatedMtnPayment | None:
+        """Return the payment with this X-Reference-Id."""
+        return self._payments.get(reference_id)
+
+    def accept_submission(
+        self,
+        kind: SubmissionKind,
+        reference_id: str,
+        document: Mapping[str, Any],
+        amount: Money,
+        callback_url: str | None,
+        faults: Sequence[Fault],
+        *,
+        now: Instant,
+    ) -> None:
+        """Accept a submission; a fault decides its result, or else its test value."""
+        scripted, span = find_fault(EndWith, faults), find_fault(EndAfter, faults)
+        calls = find_fault(CallBack, faults)
+        ending = scripted.code if scripted else OUTCOMES_BY_NUMBER[kind.name].get(kind.test_value(document), SUCCESSFUL)
+        refunded = self._refunded_payment(document)
+        party = kind.test_value(document) if kind.party else refunded.party if refunded else ""
+        payment = self._payments[reference_id] = SimulatedMtnPayment(
+            kind,
+            reference_id,
+            document,
+            amount,
+            party,
+            callback_url,
+            ending,
+            scripted.message if scripted else None,
+            calls.after if calls else (Span(0),),
+        )
+        after = span.span if span else self._result_delay(ending)
+        if after is not None:
+            self._pending_results.schedule(payment, at=later(now, after))
+
+    def complete_due(self, *, now: Instant) -> None:
+        """Give every payment its result that is due."""
+        for at, payment in self._pending_results.take_due(now=now):
+            payment.result = self._transfer(payment)
+            if payment.result == SUCCESSFUL and payment.kind.has_receipt:
+                payment.receipt = str(1_000_000_000 + int(payment.reference_id[:8], 16))
+            if payment.callback_url is not None:
+                body = json_response(200, self.payment_document(payment)).body
+                target = payment.callback_url.encode()
+                request = HttpRequest(self.callback_method, target, JSON_HEADERS, body)
+                self._callback_payments[request] = payment
+                for delay in payment.callback_delays:
+                    self._pending_callbacks.schedule(request, at=later(at, delay))
+
+    def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
+        """Return the callbacks to send now."""
+        requests = [each for _, each in self._pending_callbacks.take_due(now=now)]
+        for each in requests:
+            self._callback_payments[each].callback_count += 1
+        return requests
+
+    def next_due_at(self) -> Instant | None:
+        """Return when the next result or callback is due."""
+        return earliest(self._pending_results.next_due_at(), self._pending_callbacks.next_due_at())
+
+    def payment_document(self, payment: SimulatedMtnPayment) -> dict[str, Any]:
+        """Return the payment in the operator's form: its amount formatted again, a receipt only
+        with success."""
+        names = ("externalId", "currency", "payerMessage", "payeeNote")
+        document = {name: payment.document[name] for name in names}
+        if payment.kind.party:
+            document[payment.kind.party] = payment.document[payment.kind.party]
+        elif payment.party:
+            document["payee"] = {"partyIdType": "MSISDN", "partyId": payment.party}
+        document["amount"] = format_plain(payment.amount)
+        if payment.result is None:
+            return {**document, "status": "PENDING"}
+        if payment.result == SUCCESSFUL:
+            receipt = {"financialTransactionId": payment.receipt} if payment.receipt else {}
+            return {**receipt, **document, "status": SUCCESSFUL}
+        message = payment.message or payment.result.replace("_", " ").capitalize()
+        as_object = {"code": payment.result, "message": message}
+        reason = as_object if self.has_reason_objects else payment.result
+        return {**document, "status": "FAILED", "reason": reason}
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return every balance and every submission that was accepted."""
+        return {
+            "accounts": [account_row(account, balance) for account, balance in self._balances.items()],
+            "payments": [
+                payment_row(
+                    each.kind.name,
+                    each.document["externalId"],
+                    each.receipt,
+                    each.party,
+                    each.amount,
+                    "success" if each.result == SUCCESSFUL else each.result,
+                    each.callback_count,
+                )
+                for each in self._payments.values()
+            ],
+        }
+
+    def _result_delay(self, outcome: str) -> Span | None:
+        if outcome == DELAYED:
+            return None
+        return ONGOING_DELAY if outcome == ONGOING else self.approval_delay
+
+    def _transfer(self, payment: SimulatedMtnPayment) -> str:
+        if payment.outcome not in (SUCCESSFUL, ONGOING):
+            return payment.outcome
+        is_payin, refunded = payment.kind.is_payin, self._refunded_payment(payment.document)
+        if payment.kind.party is None:
+            if refunded is None:
+                return "TRANSACTION_NOT_FOUND"
+            if refunded.refunded_minor + payment.amount.minor > refunded.amount.minor:
+                return "NOT_ALLOWED"
+        if self.balance(payment.party) is None:
+            return "PAYER_NOT_FOUND" if is_payin else "PAYEE_NOT_FOUND"
+        ours = payment.kind.product
+        debited, credited = (payment.party, ours) if is_payin else (ours, payment.party)
+        if self._balances[debited].minor < payment.amount.minor:
+            return "NOT_ENOUGH_FUNDS"
+        self._add_to_balance(debited, -payment.amount.minor)
+        self._add_to_balance(credited, payment.amount.minor)
+        if refunded is not None:
+            refunded.refunded_minor += payment.amount.minor
+        return SUCCESSFUL
+
+    def _refunded_payment(self, document: Mapping[str, Any]) -> SimulatedMtnPayment | None:
+        """Return the request to pay that a submission refunds; None when it refunds none that was paid."""
+        payment = self._payments.get(str(document.get(REFUNDED, "")).lower())
+        is_paid = payment is not None and payment.kind.name == "requesttopay" and payment.result == SUCCESSFUL
+        return payment if is_paid else None
+
+    def _add_to_balance(self, account: str, minor: int) -> None:
+        self._balances[account] = Money(self._balances[account].minor + minor, self.currency)
+
+
+def format_plain(amount: Money) -> str:
+    """Format the amount without trailing zeros."""
+    whole, _, decimals = amount.text.partition(".")
+    return f"{whole}.{decimals.rstrip('0')}" if decimals.strip("0") else whole

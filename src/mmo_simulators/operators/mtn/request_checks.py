@@ -1,0 +1,130 @@
+"""Checks the requests to the simulated MTN MoMo for what its documentation requires, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.values.money import Money, check_amount, parse_number, to_money
+from mmo_simulators.common.faults import RequestRejected
+from mmo_simulators.common.messages import json_response, parse_json_object
+from mmo_simulators.operators.mtn.submissions import SubmissionKind
+
+MESSAGE_CHARACTERS_MAX = 128
+PARTY_ID_TYPES = ("MSISDN", "EMAIL", "PARTY_CODE")
+
+_UUID4_PATTERN = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE
+)
+_MSISDN_PATTERN = re.compile(r"[1-9][0-9]{5,18}", re.ASCII)
+
+
+def rejection(status: int, code: str, message: str) -> RequestRejected:
+    """Return an error in the operator's form."""
+    return RequestRejected(json_response(status, {"code": code, "message": message}))
+
+
+def unauthorized(message: str) -> RequestRejected:
+    """Return a 401 in the form of the API manager in front of the operator's own services."""
+    return RequestRejected(json_response(401, {"statusCode": 401, "message": message}))
+
+
+def invalid_request(message: str) -> RequestRejected:
+    """Return a rejection with status 400."""
+    return rejection(400, "VALIDATION_ERROR", message)
+
+
+def get_header(request: HttpRequest, name: str) -> str | None:
+    """Return the header with this name. Raises RequestRejected when it occurs twice."""
+    values = request.values(name.lower().encode())
+    if len(values) > 1:
+        raise invalid_request(f"{name} is there {len(values)} times")
+    return values[0].decode("latin-1") if values else None
+
+
+def parse_basic_credentials(request: HttpRequest) -> tuple[str, str]:
+    """Return user and key of an HTTP Basic Authorization. Raises RequestRejected."""
+    scheme, _, encoded = (get_header(request, "Authorization") or "").partition(" ")
+    try:
+        user, separator, key = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except ValueError:
+        user, separator, key = "", "", ""
+    if scheme.lower() != "basic" or not separator:
+        raise unauthorized("Authorization must be Basic, with the API user and its key")
+    return user, key
+
+
+def parse_bearer_token(request: HttpRequest) -> str:
+    """Return the token of an Authorization. Raises RequestRejected."""
+    scheme, _, token = (get_header(request, "Authorization") or "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise unauthorized("Authorization must be Bearer, with an access token")
+    return token
+
+
+def parse_reference_id(request: HttpRequest) -> str:
+    """Return the X-Reference-Id, a UUID of version 4, in lower case. Raises RequestRejected."""
+    value = get_header(request, "X-Reference-Id") or ""
+    if _UUID4_PATTERN.fullmatch(value) is None:
+        raise invalid_request("X-Reference-Id must be a UUID of version 4")
+    return value.lower()
+
+
+def parse_callback_url(request: HttpRequest, registered: str | None) -> str | None:
+    """Return the X-Callback-Url, on the registered host if one is registered. Raises RequestRejected."""
+    value = get_header(request, "X-Callback-Url")
+    if value is None:
+        return None
+    try:
+        parts = urlsplit(value)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https"):
+        raise invalid_request("X-Callback-Url must be left out or absolute")
+    if registered and host != registered_host(registered):
+        raise rejection(500, "INVALID_CALLBACK_URL_HOST", "the callback's host is not registered")
+    return value
+
+
+def registered_host(registered: str) -> str:
+    """Return the host of a providerCallbackHost, which is a host name or a URL."""
+    return urlsplit(registered if "//" in registered else f"//{registered}").hostname or ""
+
+
+def parse_submission(request: HttpRequest, kind: SubmissionKind, currency: str) -> tuple[dict[str, Any], Money]:
+    """Return the body of a submission and its amount. Raises RequestRejected."""
+    if (get_header(request, "Content-Type") or "").partition(";")[0].strip() != "application/json":
+        raise invalid_request("Content-Type must be application/json")
+    try:
+        document = parse_json_object(request.body)
+    except ValueError:
+        raise invalid_request("the body must be a JSON object") from None
+    texts = ("amount", "currency", "externalId", "payerMessage", "payeeNote")
+    for name in texts if kind.party else (*texts, kind.target_member):
+        if not isinstance(document.get(name), str):
+            raise invalid_request(f"{name} must be a string")
+    for name in ("payerMessage", "payeeNote"):
+        if len(document[name]) > MESSAGE_CHARACTERS_MAX:
+            raise invalid_request(f"{name} must have at most {MESSAGE_CHARACTERS_MAX} characters")
+    if kind.party:
+        _check_party(document.get(kind.party), kind.party)
+    if document["currency"] != currency:
+        raise rejection(500, "INVALID_CURRENCY", "Currency not supported.")
+    try:
+        return document, to_money(check_amount(parse_number(document["amount"])), currency)
+    except ValueError as error:
+        raise invalid_request(f"unsupported amount or decimals: amount {error}") from None
+
+
+def _check_party(party: Any, name: str) -> None:
+    if not isinstance(party, dict) or party.get("partyIdType") not in PARTY_ID_TYPES:
+        raise invalid_request(f"{name}.partyIdType must be one of {', '.join(PARTY_ID_TYPES)}")
+    value = party.get("partyId")
+    if not isinstance(value, str) or not value:
+        raise invalid_request(f"{name}.partyId must be a string")
+    if party["partyIdType"] == "MSISDN" and _MSISDN_PATTERN.fullmatch(value) is None:
+        raise invalid_request(f"{name}.partyId must be digits with the country code and without a plus")

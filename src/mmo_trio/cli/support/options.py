@@ -1,0 +1,32 @@
+"""Defines the options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+import click
+
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import Instant
+
+Command: TypeAlias = Callable[..., None]
+
+config_option = click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="The gateway's mmo.toml."
+)
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The sandbox's data directory; by default the user's own.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+datetime_type = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
+"""Reads a date or time of an option."""
+
+
+def to_instant(value: datetime | None, default: Instant) -> Instant:
+    """Return the instant of an option that is UTC, or the default."""
+    return default if value is None else clock.from_datetime(value.replace(tzinfo=UTC))

@@ -1,0 +1,239 @@
+"""Serves connections by HTTP/2 with Hypercorn, and adds what Hypercorn lacks: limits of frames that only make work and
+of bytes that nobody reads, a deadline for every write, and a drain that loses no answer."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from typing import Any, Final
+
+import h2.errors
+import h2.events
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol import events
+from hypercorn.protocol.h2 import H2Protocol
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.worker_context import EventWrapper, WorkerContext
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, ASGISendEvent, ConnectionState, Scope
+
+from mmo_sansio.http.http2_frames import FrameCounter
+from mmo_sansio.http.ip_rules import subscriber_network
+from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_trio.http.asgi.handler_app import HandlerApp
+from mmo_trio.http.server.connection import ListenerContext, ServerConnection
+from mmo_trio.http.server.connection_table import ConnectionTable
+from mmo_trio.http.server.listener import OpenConnection
+from mmo_trio.http.server.write_budget import SMALL_RESPONSE_BYTES
+from mmo_trio.http.streams import TransportStream
+
+STREAMS_MAX: Final = 8
+"""Requests that one connection may have open; the client waits with further ones."""
+COPIES: Final = 2
+"""Times that a body is in memory while it waits: the app's, and Hypercorn's."""
+CONNECTION_SHARE: Final = 4
+"""One connection may hold one part in so many of the bytes that wait to be read."""
+CONNECTION_LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+def http2_connections(context: ListenerContext) -> OpenConnection:
+    """Return what serves the connections of a listener by HTTP/2, and those that agree on HTTP/1.1 under TLS by that.
+
+    In the clear a client has to begin HTTP/2 at once, by prior knowledge (RFC 9113 section 3.3)."""
+    worker = WorkerContext(None)
+    worker.terminated = _IdleEnd(context.connection_table)
+    return partial(Http2Connection, context, HandlerApp(context), _hypercorn_config(context.limits), worker)
+
+
+class _IdleEnd(EventWrapper):
+    """Tells Hypercorn that a connection ends with the requests that it has, as no connection may wait any more."""
+
+    def __init__(self, connection_table: ConnectionTable) -> None:
+        super().__init__()
+        self._connection_table = connection_table
+
+    def is_set(self) -> bool:
+        return trio.current_time() >= self._connection_table.idle_deadline
+
+
+def _hypercorn_config(limits: ListenerLimits) -> Config:
+    config = Config()
+    config.accesslog = None
+    config.errorlog = None
+    config.include_server_header = False
+    config.h2_max_header_list_size = limits.head.head_bytes
+    config.h2_max_concurrent_streams = STREAMS_MAX
+    config.keep_alive_max_requests = sys.maxsize  # Beyond it Hypercorn drops the answers that are still to come.
+    return config
+
+
+class _Protocol(H2Protocol):
+    """Keeps a connection, and the other requests on it, where Hypercorn would break it off."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._sent = trio.Event()
+
+    async def _send_data(self, stream_id: int) -> None:
+        await super()._send_data(stream_id)
+        if stream_id not in self.stream_buffers:
+            self._sent.set()
+            self._sent = trio.Event()
+
+    async def _handle_events(self, received: list[h2.events.Event]) -> None:
+        for event in received:
+            if isinstance(event, h2.events.RequestReceived) and self.context.terminated.is_set():
+                # The client knows by this code that it may send the request again (RFC 9113 section 8.7).
+                self.connection.reset_stream(event.stream_id, h2.errors.ErrorCodes.REFUSED_STREAM)
+            elif isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
+                # It belongs to a request that has its answer already.
+                self.connection.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            else:
+                await super()._handle_events([event])
+        await self._flush()
+
+    async def stream_send(self, event: events.Event) -> None:
+        """Send what the app has answered; a drained connection ends with the last frame of it."""
+        if isinstance(event, events.StreamClosed):
+            while (buffer := self.stream_buffers.get(event.stream_id)) is not None and buffer.complete:
+                await self._sent.wait()
+        await super().stream_send(event)
+
+
+class Http2Connection(ServerConnection):
+    """Serves one open connection; several requests at a time under HTTP/2."""
+
+    def __init__(
+        self,
+        listener_context: ListenerContext,
+        app: HandlerApp,
+        config: Config,
+        worker: WorkerContext,
+        transport: TransportStream,
+        client: str,
+    ) -> None:
+        super().__init__(listener_context, transport, client)
+        self._app: Any = app
+        self._config = config
+        self._worker = worker
+        self._is_http2 = False
+        self._has_ended = False
+        """Whether nothing that is sent by HTTP/2 can reach the client any more."""
+        self._receiving = trio.CancelScope()
+        self._frames = FrameCounter()
+        self._send_lock = trio.Lock()
+        self._sends: set[trio.CancelScope] = set()
+        self._waiting_bytes = 0
+
+    def break_off(self) -> None:
+        """Close without a word, and end the sends that would wait for the client's windows. What a handler has begun
+        goes on."""
+        if not self._is_http2:
+            super().break_off()
+            return
+        self._transport.close()
+        for sending in self._sends:
+            sending.cancel()
+
+    def _expire(self) -> None:
+        if self._is_http2:
+            self._receiving.cancel()
+        else:
+            super()._expire()
+
+    async def _serve_requests(self) -> None:
+        if isinstance(self._stream, trio.SSLStream) and self._stream.selected_alpn_protocol() != "h2":
+            await super()._serve_requests()
+            return
+        self._is_http2 = True
+        async with TaskGroup() as tasks:
+            await self._serve_streams(tasks)
+        self._is_http2 = False
+
+    async def _serve_streams(self, tasks: TaskGroup) -> None:
+        app, state, is_secure = ASGIWrapper(self._run_app), ConnectionState({}), self._listener_context.tls is not None
+        network = (is_secure, (self.client, 0), None)
+        protocol = _Protocol(app, self._config, self._worker, tasks, state, *network, self._handle_event)
+        with self._receiving:
+            await protocol.initiate()
+            self._begin_idling(self._clock.current_time())
+            while data := await self._receive():
+                idle_until = self._deadline.at
+                self._deadline.move(math.inf)  # A request that has come must not be met by the end.
+                await protocol.handle(RawData(data))
+                if self.idle_since < math.inf:
+                    self.close_at(idle_until)
+        if self._receiving.cancelled_caught:
+            protocol.connection.close_connection()
+            await self._handle_event(RawData(protocol.connection.data_to_send()))
+        await protocol.handle(Closed())
+        self._has_ended = True
+        with trio.move_on_after(self._limits.linger_timeout_s), suppress(*CONNECTION_LOST):
+            await self._stream.aclose()
+        self.break_off()
+
+    async def _receive(self) -> bytes:
+        """Return what the client has sent; nothing once it is gone, or has sent too many frames that only make work."""
+        try:
+            data = bytes(await self._stream.receive_some())
+        except CONNECTION_LOST:
+            return b""
+        return data if self._frames.receive(data, now=self._clock.current_time()) else b""
+
+    async def _handle_event(self, event: Event) -> None:
+        """Do what Hypercorn's protocol asks for."""
+        if isinstance(event, RawData):
+            try:
+                async with self._send_lock:
+                    with trio.fail_after(self._limits.write_timeout_s):
+                        await self._stream.send_all(event.data)
+            except (*CONNECTION_LOST, trio.TooSlowError):
+                self.break_off()
+        elif isinstance(event, Closed):
+            self._receiving.cancel()
+        elif isinstance(event, Updated):
+            if event.idle:
+                self._begin_idling(self._clock.current_time())
+            else:
+                self.idle_since = self.waiting_since = math.inf
+                self._deadline.move(math.inf)
+
+    async def _run_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Run the app with a `send` that ends in time, though a client opens no window, and counts large pieces:
+        Hypercorn keeps all of a body until the client has opened its window."""
+        with ExitStack() as held:
+
+            async def send_event(event: ASGISendEvent) -> None:
+                with trio.move_on_after(0 if self._has_ended else self._limits.write_timeout_s) as sending:
+                    self._sends.add(sending)
+                    try:
+                        if event["type"] == "http.response.body" and len(event["body"]) > SMALL_RESPONSE_BYTES:
+                            held.enter_context(self._hold(COPIES * len(event["body"])))
+                        await send(event)
+                    finally:
+                        self._sends.discard(sending)
+                if sending.cancelled_caught:
+                    self.break_off()
+                    raise trio.BrokenResourceError("the client did not read in time")
+
+            await self._app(scope, receive, send_event)
+
+    @contextmanager
+    def _hold(self, size_bytes: int) -> Iterator[None]:
+        """Count a piece until the response has ended. The connection is closed when it holds more than its share,
+        unless this is all that it holds, or when the budget of the listener is used up."""
+        budget = self._listener_context.write_budget
+        is_too_much = self._waiting_bytes + size_bytes > budget.limit_bytes // CONNECTION_SHARE
+        if self._waiting_bytes and is_too_much:
+            self.break_off()
+        self._waiting_bytes += size_bytes
+        try:
+            with budget.hold(size_bytes, subscriber_network(self.client), self.break_off):
+                yield
+        finally:
+            self._waiting_bytes -= size_bytes

@@ -1,1 +1,0 @@
-"""Simulates mobile money operators, to test a gateway (ours or another) against."""

@@ -1,0 +1,7 @@
+"""Fixtures for the tests of merchants' programs with sockets and databases; `async def` tests run in Trio without a
+mark. What needs neither is tested in `tests/sansio/merchant`."""
+
+from pytest_trio.enable_trio_mode import *  # noqa: F403
+
+from tests.runtime.conftest import database as database
+from tests.runtime.conftest import postgres as postgres

@@ -1,0 +1,186 @@
+"""Each extra of the wheel, in a fresh environment, brings what its programs need, and a merchant's brings little."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import evolve, frozen
+from packaging.requirements import Requirement
+
+from tests.support.shop_process import SERVERS, a_shop_process, check_shop
+from tests.support.time_limits import HANGS_AFTER_S
+
+pytestmark = pytest.mark.long
+
+ROOT = Path(__file__).resolve().parents[2]
+MERCHANTS_PACKAGES_MAX = 10
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INSTALLED = "from importlib.metadata import distributions as d; print(*sorted(each.name for each in d()))"
+RECORD = {
+    "gatewayReference": "01K5TESTTESTTEST0000000001",
+    "merchantReference": "order-1",
+    "providerReference": "RECEIPT1",
+    "type": "payin",
+    "status": "success",
+    "method": "mpesa_ke",
+    "requestedAmount": {"value": 150.00, "currency": "KES"},
+    "finalAmount": None,
+    "providerData": None,
+    "completedAt": "2026-11-02T10:00:00.000000Z",
+}
+
+
+@frozen
+class Environment:
+    """A virtual environment."""
+
+    folder: Path
+
+    @property
+    def python(self) -> str:
+        return str(self.folder / "bin/python")
+
+    def run(self, *words: str, exit_code: int = 0) -> tuple[str, str]:
+        """Run a program of it, and return what it printed on both outputs."""
+        command = [str(self.folder / "bin" / words[0]), *words[1:]]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False, env=_own_modules_only()
+        )
+        assert done.returncode == exit_code, done.stderr
+        return done.stdout, done.stderr
+
+    def packages(self) -> set[str]:
+        """The names of what is installed, but for pip and what the environment began with."""
+        return set(self.run("python", "-c", INSTALLED)[0].split()) - {"pip", "setuptools"}
+
+
+def _own_modules_only() -> Mapping[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy."""
+    copy, folder = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(copy)], check=True)
+    [built] = folder.glob("*.whl")
+    return built
+
+
+def an_environment(folder: Path, *requirements: str) -> Environment:
+    """A new environment with these packages."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, *requirements], check=True, env=_own_modules_only())
+    return Environment(folder)
+
+
+@pytest.fixture(scope="session")
+def merchants(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The environment of a merchant's program."""
+    return an_environment(tmp_path_factory.mktemp("merchant"), f"{wheel}[merchant]")
+
+
+def test_a_merchants_environment_is_small(merchants: Environment) -> None:
+    found = merchants.packages()
+    assert {"mmo-gateway", "httpx", "anyio"} <= found
+    assert len(found) <= MERCHANTS_PACKAGES_MAX, sorted(found)
+    names = "from mmo_merchant import AsyncMerchantClient, GapCloser, MerchantClient, SqliteInbox"
+    merchants.run("python", "-c", f"{names}\nimport mmo_trio")
+    _, advice = merchants.run("mmo", "--help", exit_code=1)
+    assert "pip install 'mmo-gateway[server]'" in advice
+
+
+def _frameworks(kind: str) -> Sequence[str]:
+    """The requirements of a shop: its framework, and what serves it."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    listed = [Requirement(each) for name in ("shops", "test") for each in groups[name] if isinstance(each, str)]
+    return [str(each) for each in listed if each.name in (kind, SERVERS[kind][0])]
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_shop_runs_with_the_extra_alone(
+    kind: str, wheel: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    environment = an_environment(tmp_path_factory.mktemp(kind), f"{wheel}[merchant]", *_frameworks(kind))
+    assert "trio" not in environment.packages()
+    with a_shop_process(kind, tmp_path) as shop:
+        trio.run(check_shop, evolve(shop, python=environment.python))
+
+
+def test_the_core_needs_attrs_alone_and_plays_the_tutorial(wheel: Path, tmp_path: Path) -> None:
+    environment = an_environment(tmp_path / "base", str(wheel))
+    assert environment.packages() == {"mmo-gateway", "attrs"}
+    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    code = tmp_path / "tutorial.py"
+    code.write_text("\n".join(PYTHON_BLOCK.findall(page)), encoding="utf-8")
+    assert environment.run("python", str(code))[0]
+    environment.run("python", "-c", "import mmo_sansio, mmo_sansio.testing, mmo_merchant, mmo_trio")
+    _, advice = environment.run("mmo", exit_code=1)
+    assert advice == (
+        "`mmo` needs packages that are not installed, such as click. Run: pip install 'mmo-gateway[server]'\n"
+    )
+
+
+def test_a_merchants_commands_need_no_gateway(wheel: Path, tmp_path: Path) -> None:
+    environment = an_environment(tmp_path / "tools", f"{wheel}[merchant,tools]")
+    assert not {"trio", "structlog", "cryptography"} & environment.packages()
+    assert "serve" in environment.run("mmo", "--help")[0]
+    assert "key-right" in environment.run("mmo", "conform", "--list")[0]
+    url = "http://127.0.0.1:9/results"
+    nobody, _ = environment.run("mmo", "conform", url, "--allow-http", "--key", "a-key", exit_code=1)
+    assert "Connection refused" in nobody
+    records, statement = tmp_path / "records.ndjson", tmp_path / "statement.csv"
+    records.write_text(json.dumps(RECORD) + "\n", encoding="utf-8")
+    statement.write_text("Receipt,Amount\nRECEIPT1,150.00\n", encoding="utf-8")
+    columns = ("--map", "receipt=Receipt", "--map", "amount=Amount", "--currency", "KES")
+    compare = ("mmo", "records", "reconcile", "--statement", str(statement), *columns)
+    assert "1 lines have a payment" in environment.run(*compare, "--records", str(records))[0]
+    for command in (compare, ("mmo", "serve"), ("mmo", "trigger", "--list"), ("mmo", "records", "export", "--help")):
+        _, advice = environment.run(*command, exit_code=2)
+        assert "pip install 'mmo-gateway[server]'" in advice
+    assert "`mmo records export` needs" in advice
+    _, advice = environment.run("mmo", "simulate", "mpesa", exit_code=2)
+    assert "pip install 'mmo-gateway[simulators]'" in advice
+
+
+@contextmanager
+def _simulating(environment: Environment, operator: str) -> Iterator[str]:
+    """Run `mmo simulate`: where the operator is reached."""
+    command = [str(environment.folder / "bin/mmo"), "simulate", operator, "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_own_modules_only())
+    try:
+        assert process.stdout is not None
+        ready, name, address = process.stdout.readline().split()
+        assert (ready, name) == ("READY", operator)
+        yield address
+    finally:
+        process.terminate()
+        assert process.wait(HANGS_AFTER_S) == 0
+
+
+def test_the_simulators_serve_without_the_gateway(wheel: Path, tmp_path: Path) -> None:
+    environment = an_environment(tmp_path / "simulators", f"{wheel}[simulators]")
+    assert not {"structlog", "quart", "psycopg"} & environment.packages()
+    for operator in ("airtel", "mpesa", "mtn"):
+        with (
+            _simulating(environment, operator) as address,
+            urllib.request.urlopen(f"{address}/_simulator/book", timeout=HANGS_AFTER_S) as answer,
+        ):
+            assert answer.status == 200

@@ -1,0 +1,154 @@
+"""A statement that was changed on purpose shows exactly these changes, whatever else it has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from random import Random
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmo_merchant.reconciliation.comparison import (
+    MONEY_IN,
+    Difference,
+    DifferenceKind,
+    Reconciliation,
+    RecordedPayment,
+    StatementLine,
+)
+from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.money import Money
+
+
+def a_record(number: int, **changes: Any) -> RecordedPayment:
+    record = RecordedPayment(
+        f"01GATEWAY{number:017}", f"order-{number}", f"RCPT{number}", Type.PAYIN, Status.SUCCESS, Money(100_00, "KES")
+    )
+    return evolve(record, **changes)
+
+
+def the_line_of(record: RecordedPayment, number: int = 1, **changes: Any) -> StatementLine:
+    line = StatementLine(
+        number, record.receipt, record.merchant_reference, record.amount, record.type in MONEY_IN, record.status
+    )
+    return evolve(line, **changes)
+
+
+def compared(records: list[RecordedPayment], lines: list[StatementLine]) -> list[Difference]:
+    reconciliation = Reconciliation()
+    for record in records:
+        reconciliation.add_record(record)
+    found = [each for line in lines for each in reconciliation.check_line(line)]
+    return [*found, *reconciliation.missing_lines()]
+
+
+def kinds(records: list[RecordedPayment], lines: list[StatementLine]) -> list[str]:
+    return [each.kind.value for each in compared(records, lines)]
+
+
+PLANTED: list[DifferenceKind | None] = [None, None, None, *DifferenceKind]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(PLANTED),
+            st.sampled_from(Type),
+            st.sampled_from(Status),
+            st.integers(1, 10**15),
+            st.booleans(),
+        ),
+        max_size=40,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_exactly_the_planted_differences_are_found(plan: list[tuple[Any, ...]], order: Random) -> None:
+    numbers, planted = count(1), Counter[tuple[DifferenceKind, str]]()
+    records: list[RecordedPayment] = []
+    lines: list[StatementLine] = []
+    for at, (kind, type_, status, minor, by_reference) in enumerate(plan):
+        money_moved = kind is not None and kind is not DifferenceKind.STATUS_DIFFERS
+        record = a_record(
+            at,
+            type=type_,
+            amount=Money(minor, "KES"),
+            status=Status.SUCCESS if money_moved else status,
+            fee=Money(5, "KES"),
+        )
+        line = the_line_of(record, next(numbers))
+        line = evolve(line, receipt=None) if by_reference else evolve(line, reference=None)
+        if kind is not DifferenceKind.MISSING_IN_RECORDS:
+            records.append(record)
+        match kind:
+            case DifferenceKind.MISSING_IN_STATEMENT:
+                lines += []
+            case DifferenceKind.AMOUNT_DIFFERS:
+                lines.append(evolve(line, amount=Money(minor + 1, "KES")))
+            case DifferenceKind.CURRENCY_DIFFERS:
+                lines.append(evolve(line, amount=Money(minor, "UGX")))
+            case DifferenceKind.DIRECTION_DIFFERS:
+                lines.append(evolve(line, is_incoming=not line.is_incoming))
+            case DifferenceKind.STATUS_DIFFERS:
+                lines.append(evolve(line, status=next(each for each in Status if each is not status)))
+            case DifferenceKind.DUPLICATE_LINE:
+                lines += [line, evolve(line, number=next(numbers))]
+            case DifferenceKind.FEE_DIFFERS:
+                lines += [line, evolve(line, number=next(numbers), is_fee=True, amount=Money(6, "KES"))]
+            case _:
+                lines += [line, evolve(line, number=next(numbers), is_fee=True, amount=Money(5, "KES"))]
+        if kind is not None:
+            planted[kind, record.gateway_reference] += 1
+    order.shuffle(lines)
+    found = Counter[tuple[DifferenceKind, str]]()
+    for each in compared(records, lines):
+        if each.record is not None:
+            found[each.kind, each.record.gateway_reference] += 1
+        else:
+            assert each.line is not None
+            number = (each.line.receipt or each.line.reference or "").removeprefix("RCPT").removeprefix("order-")
+            found[each.kind, f"01GATEWAY{int(number):017}"] += 1
+    assert found == planted
+
+
+def test_a_reference_that_was_used_again_belongs_to_the_payment_that_is_most_like_the_line() -> None:
+    failed = a_record(1, status=Status.FAILED, receipt=None, merchant_reference="order")
+    paid = a_record(2, receipt=None, merchant_reference="order")
+    lines = [the_line_of(paid), the_line_of(failed, 2)]
+    assert kinds([failed, paid], lines) == []
+    assert kinds([failed, paid], lines[::-1]) == []
+    assert kinds([failed, paid], [*lines, the_line_of(paid, 3)]) == ["status_differs"]
+
+
+@pytest.mark.parametrize("status", [Status.PENDING, Status.FAILED])
+def test_what_moved_no_money_may_be_missing_on_either_side(status: Status) -> None:
+    record = a_record(1, status=status)
+    assert kinds([record], []) == []
+    assert kinds([], [the_line_of(record)]) == []
+
+
+def test_a_payment_beside_the_period_may_be_in_the_statement_and_need_not() -> None:
+    record = a_record(1, is_expected=False)
+    assert kinds([record], []) == []
+    assert kinds([record], [the_line_of(record)]) == []
+
+
+def test_a_line_that_denies_a_payment_is_one_difference_and_not_two() -> None:
+    record = a_record(1)
+    assert kinds([record], [the_line_of(record, status=Status.FAILED)]) == ["status_differs"]
+
+
+def test_fees_are_summed_by_currency() -> None:
+    reconciliation = Reconciliation()
+    reconciliation.add_record(a_record(1))
+    line = the_line_of(a_record(1), fee=Money(3, "KES"))
+    assert reconciliation.check_line(line) == []
+    assert reconciliation.check_line(evolve(line, is_fee=True, amount=Money(4, "KES"))) == []
+    assert reconciliation.fees == {"KES": 7}
+    assert reconciliation.matched == 1
+    reconciliation.check_line(line)
+    reconciliation.check_line(the_line_of(a_record(2), fee=Money(5, "KES")))
+    assert reconciliation.fees == {"KES": 15}, "of the line that is there twice, and of the one without a record"
