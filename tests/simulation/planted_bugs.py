@@ -93,7 +93,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "answered_before_the_commit": Finding(8, "no_answered_create_is_lost"),
         "commit_in_doubt_forgotten": Finding(116, "every_payment_ends_once_nothing_is_wrong"),
         "submitted_without_a_record": Finding(84, "a_submission_on_record_is_begun"),
-        "horizon_that_does_not_wait": Finding(49, "records_list_each_payment_once"),
+        "horizon_that_does_not_wait": Finding(10, "records_list_each_payment_once"),
         "work_of_the_dead_left": Finding(43, "every_payment_ends_once_nothing_is_wrong"),
         "submission_in_doubt_dropped": Finding(39, "a_submission_on_record_is_begun"),
         "deposit_booked_without_its_claim": Finding(17, "a_receipt_is_one_success"),
