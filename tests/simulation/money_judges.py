@@ -17,7 +17,7 @@ from mmo_sansio.values.model import Flow, Source, Stage, Status, Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState
 from tests.simulation.world.books import WorldBooks
 from tests.simulation.world.commits import StoredStage
-from tests.simulation.world.faults import KILLED_AFTER_S
+from tests.simulation.world.faults import KILLED_AFTER_S, FaultPeriod
 from tests.simulation.world.plan import FaultKind
 from tests.simulation.world.world import SimulatedWorld
 
@@ -117,8 +117,9 @@ def _is_submission(entry: StoredStage) -> bool:
 
 def _was_ended(world: SimulatedWorld, entry: StoredStage) -> bool:
     """Return whether the process that made this entry may have ended, or begun to drain, before it did more: a commit
-    that a drain has waited for may end with it."""
-    begin_s, end_s = entry.at_s - DECIDED_BEFORE_S, entry.at_s + IN_DOUBT_S
+    that a drain has waited for may end with it, and one that is in doubt is asked about while the store fails."""
+    begin_s = entry.at_s - DECIDED_BEFORE_S
+    end_s = max((entry.at_s, *(each.ended_s for each in _store_faults(world, entry)))) + IN_DOUBT_S
     return any(
         (each.kind is FaultKind.GATEWAY_RESTARTED and each.meets(each.machine, begin_s, end_s))
         or (each.kind in ENDS_PROCESSES and each.meets(each.machine, begin_s - KILLED_AFTER_S, end_s))
@@ -127,5 +128,12 @@ def _was_ended(world: SimulatedWorld, entry: StoredStage) -> bool:
 
 
 def _was_in_doubt(world: SimulatedWorld, entry: StoredStage) -> bool:
+    return any(_store_faults(world, entry))
+
+
+def _store_faults(world: SimulatedWorld, entry: StoredStage) -> Iterator[FaultPeriod]:
+    """Yield the faults of the store near this entry, each of which may have left it in doubt."""
     begin_s, end_s = entry.at_s - IN_DOUBT_S, entry.at_s + IN_DOUBT_S
-    return any(each.kind.startswith("store_") and each.meets(each.machine, begin_s, end_s) for each in world.periods)
+    return (
+        each for each in world.periods if each.kind.startswith("store_") and each.meets(each.machine, begin_s, end_s)
+    )

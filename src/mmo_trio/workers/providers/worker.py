@@ -112,6 +112,8 @@ class ProviderWorker:
     _conversation_finished: trio.Event = Factory(trio.Event)
     """Set, and replaced, whenever work is finished."""
     _counts: dict[str, ProviderCounts] = field(init=False)
+    _postponed: dict[str, WorkItem] = Factory(dict)
+    """Submissions that wait until they are made again, by their references; all are claimed."""
     _dropped_polls: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -120,7 +122,7 @@ class ProviderWorker:
     def try_enqueue(self, work: WorkItem) -> bool:
         """Accept work, or return False so that the caller offers it again later.
 
-        A poll is dropped when its payment has unfinished work or the queue is full, as the payment will be polled
+        A poll is dropped when its payment has work in progress or the queue is full, as the payment will be polled
         again. A submission, or the poll of a payment that has ended, follows the unfinished work of its payment,
         because that work may be its cause, or end without an answer. A payment that has ended is polled at most once in
         two seconds, however many hints come, and after all others.
@@ -130,6 +132,8 @@ class ProviderWorker:
         if reference in self._claimed:
             if not is_poll:
                 self._claimed[reference] = work
+            elif self._postponed.pop(reference, None):  # Another process has submitted it since.
+                self._enqueue(self._queues[work.transaction.order.provider], work)
             return True
         provider = work.transaction.order.provider
         if provider not in self.providers:
@@ -261,13 +265,16 @@ class ProviderWorker:
         never_received = work.transaction.progress.submissions  # None of them, or it would not be submitted again.
         if never_received and self._timers and isinstance(work.intent, SubmitToProvider):
             wait_s = _retry_delay_s(never_received, SUBMISSION_RETRY_DELAY_MAX_S)
+            self._postponed[reference] = work
             self._timers.start_soon(self._enqueue_later, queue, work, wait_s)
         else:
             self._enqueue(queue, work)
 
     async def _enqueue_later(self, queue: _ProviderQueue, work: WorkItem, delay_s: float) -> None:
         await trio.sleep(delay_s)
-        self._enqueue(queue, work)
+        if self._postponed.get(work.intent.gateway_reference) is work:
+            del self._postponed[work.intent.gateway_reference]
+            self._enqueue(queue, work)
 
     def _enqueue(self, queue: _ProviderQueue, work: WorkItem) -> None:
         queue.waiting.append(work)

@@ -336,6 +336,20 @@ async def test_what_the_provider_never_received_is_submitted_again(autojump_cloc
         assert (harness.methods, harness.stage) == (["POST", "GET", "POST"], Stage.SUCCEEDED)
 
 
+@pytest.mark.spec("S6")
+async def test_a_payment_that_another_process_has_submitted_again_is_polled_at_once(autojump_clock: MockClock) -> None:
+    async with at_work(WorkerHarness(answers=[is_refused, succeeds])) as harness:
+        await harness.create()
+        await wait_all_tasks_blocked()
+        await harness.engine.submit(BeginSubmission(REFERENCE))
+        harness.worker_takes(harness.engine.work(PollProvider(REFERENCE)))
+        await wait_all_tasks_blocked()
+        assert harness.methods == ["POST", "GET"]
+        await harness.worker.wait_idle()
+        await trio.sleep(SUBMISSION_RETRY_DELAY_MAX_S)
+        assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.SUCCEEDED)
+
+
 @pytest.mark.finding("security-23")
 async def test_hints_about_a_payment_that_has_ended_cause_one_poll_in_two_seconds(autojump_clock: MockClock) -> None:
     async with at_work(WorkerHarness(answers=[succeeds, has_it])) as harness:
