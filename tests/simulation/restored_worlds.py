@@ -406,10 +406,9 @@ def lost_payments_stay_used(world: SimulatedWorld, restored: RestoredStore, book
 
 
 def _unended(books: WorldBooks) -> Iterator[str]:
-    """S3: every payment ends, but for those of the backup of which the operator cannot be asked: they wait for a
-    person."""
+    """S3: every payment of the store ends, those too that were marked."""
     for reference, each in books.transactions.items():
-        if each.progress.completed_at is None and not each.progress.is_restored:
+        if each.progress.completed_at is None:
             yield f"{reference} is still {each.progress.stage}"
 
 

@@ -79,4 +79,4 @@ def test_a_key_of_the_backup_that_nobody_ends_is_noticed() -> None:
 
 
 def test_a_gap_that_nobody_closes_is_noticed() -> None:
-    assert any("lost_payments_stay_used" in _found(play_restored(seed, _GapLeft)[2]) for seed in range(SEARCHED))
+    assert "a_reference_is_one_payment" in _found(play_restored(0, _GapLeft)[2])
