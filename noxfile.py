@@ -235,7 +235,7 @@ def simulate(session: nox.Session) -> None:
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def simulate_system(session: nox.Session) -> None:
     """Play seeds of whole gateways in simulated worlds, 500 or as many as `-- --seeds N` or `-- --hours H` says, and
-    find every planted bug; in the short form 100 seeds of four payments."""
+    find every planted bug; in the short form 100 seeds of four payments. Restore a backup in 50 worlds, or in 25."""
     install(session, "test")
     seeds = "100" if IS_SHORT else "200"
     if not IS_SHORT or session.posargs:

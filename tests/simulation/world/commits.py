@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from copy import deepcopy
 from heapq import heappop, heappush
 from typing import Final
 
@@ -69,6 +70,17 @@ class StoredClaim:
     """The machine on which the process ran."""
 
 
+@frozen
+class StoredBooks:
+    """Is what a store holds at one time, by what was decided; see the fields of `WorldCommits`."""
+
+    ledger: Ledger
+    journal: dict[str, list[JournalEntry]]
+    breakers: dict[str, BreakerSnapshot]
+    callbacks: list[StoredCallback]
+    wakes: list[tuple[int, str]]
+
+
 @define(eq=False)
 class WorldCommits:
     """Records every commit; nobody in the world knows of it."""
@@ -124,6 +136,16 @@ class WorldCommits:
                         self.breakers[brand] = breaker
                     case _:
                         pass
+
+    def copy(self) -> StoredBooks:
+        """Return what the store holds now, by what was decided."""
+        return deepcopy(StoredBooks(self.ledger, self.journal, self.breakers, self.callbacks, self._wakes))
+
+    def go_back(self, kept: StoredBooks) -> None:
+        """Forget what was decided since, as a backup of that time is restored; what has happened stays on record."""
+        back = deepcopy(kept)
+        self.ledger, self.journal, self.breakers = back.ledger, back.journal, back.breakers
+        self.callbacks, self._wakes = back.callbacks, back.wakes
 
     def observe_conversation(self, gateway_reference: str, *, is_submission: bool) -> None:
         """Record that a process begins to submit or to poll a payment."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -19,6 +19,7 @@ from mmo_trio.http.client.client import HttpClient
 from mmo_trio.service.components import Components
 from mmo_trio.service.listeners import Listeners, Shutdown
 from mmo_trio.service.process import run_components
+from mmo_trio.service.store_recognition import recognise_store
 from mmo_trio.service.wiring import HttpClients, assemble, build_resources
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
@@ -130,16 +131,32 @@ async def run_gateway(
 
     async with open_store(process) as store:
         listening = {name: process.listen(port) for name, port in PORTS}
-        resources = await build_resources(
-            config, store, ADDRESSES, clock=process.gateway_clock(), open_clients=open_clients
-        )
-        components = assemble(resources)
-        worker = components.workers.providers
-        worker.providers = {
-            name: cast(Provider, _ObservedProvider(each, commits)) for name, each in worker.providers.items()
-        }
-        listeners = Listeners(components, config.settings, listening, None, Shutdown(drain))
-        await run_components(resources, listeners, lambda ready: on_ready(components))
+        async with _recognised(store, config, drain):
+            resources = await build_resources(
+                config, store, ADDRESSES, clock=process.gateway_clock(), open_clients=open_clients
+            )
+            components = assemble(resources)
+            worker = components.workers.providers
+            worker.providers = {
+                name: cast(Provider, _ObservedProvider(each, commits)) for name, each in worker.providers.items()
+            }
+            listeners = Listeners(components, config.settings, listening, None, Shutdown(drain))
+            await run_components(resources, listeners, lambda ready: on_ready(components))
+
+
+@asynccontextmanager
+async def _recognised(store: Store, config: ServiceConfig, drain: trio.Event) -> AsyncIterator[None]:
+    """Recognise the store and keep its mark while the block lasts, as a service does, in a world that names a file for
+    it: in others no store is restored."""
+    if config.settings.database.mark_file is None:
+        yield
+        return
+    keeper = await recognise_store(store, config)
+    async with trio.open_nursery() as marks:
+        marks.start_soon(keeper.run, drain.set)
+        yield
+        await keeper.write()
+        marks.cancel_scope.cancel()
 
 
 def _client(process: SimulatedProcess, rules: EgressRules) -> HttpClient:

@@ -129,6 +129,8 @@ class WorldMerchant:
     """The payments that were rejected, with the cause."""
     unclear: set[str] = Factory(set)
     """The references whose creation has not ended."""
+    settled: set[str] = Factory(set)
+    """The references of which the merchant and staff have agreed what became of them: it creates these no more."""
     lost: list[str] = Factory(list)
     """The references of payments that were answered for, and that the gateway did not know afterwards."""
     reports: list[ReportedPayment] = Factory(list)
@@ -182,6 +184,8 @@ class WorldMerchant:
                 self.trace.add("rejected", self.brand, reference, error)
             except MerchantApiError as error:
                 self.trace.add("creation_unclear", self.brand, reference, type(error).__name__)
+                if reference in self.settled:
+                    return
                 await self.schedule.sleep(CREATION_RETRY_AFTER_S)
                 continue
             self.unclear.discard(reference)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from random import Random
+from types import MappingProxyType
 from typing import Final
 
 import trio
@@ -59,6 +60,11 @@ class SimulatedWorld:
 
     plan: WorldPlan
     simulation: Simulation
+    meanwhile: Callable[[SimulatedWorld], Awaitable[None]] | None = None
+    """What happens besides the plan."""
+    options: Mapping[str, str] = Factory(dict)
+    """Settings of the gateways by dotted key."""
+    config: ServiceConfig = field(init=False)
     trace: SimulationTrace = Factory(SimulationTrace)
     network: SimulatedNetwork = field(init=False)
     schedule: WorldSchedule = field(init=False)
@@ -98,7 +104,7 @@ class SimulatedWorld:
 
     async def run(self) -> WorldBooks:
         """Run the plan from its beginning until everything is at rest, and return the gateway's books."""
-        config = world_config([each.method for each in self.kinds.values()])
+        self.config = world_config([each.method for each in self.kinds.values()], options=self.options)
         self._build()
         await self.staff.sign_up()
         async with trio.open_nursery() as parties:
@@ -109,7 +115,7 @@ class SimulatedWorld:
                 parties.start_soon(merchant.party.process.run, merchant.receive)
             async with trio.open_nursery() as business:
                 for gateway in self.gateways:
-                    business.start_soon(self._run_processes, config, gateway, business)
+                    business.start_soon(self._run_processes, gateway, business)
                 for number, at_s in enumerate(self.plan.payments):
                     business.start_soon(self._pay, number, at_s)
                 faults = FaultRunner(self)
@@ -119,6 +125,8 @@ class SimulatedWorld:
                     business.start_soon(
                         self._read_records, merchant, self.simulation.choices.of(f"{merchant.brand} reads")
                     )
+                if self.meanwhile is not None:
+                    business.start_soon(self.meanwhile, self)
                 await self.schedule.sleep_until(self.plan.lasts_s)
                 self.left += self._what_is_left()
                 await self._look_up_all()
@@ -180,7 +188,7 @@ class SimulatedWorld:
         kind = details.pop("kind", "")
         self.trace.add(f"{event} {kind}".strip(), *details.values())
 
-    async def _run_processes(self, config: ServiceConfig, gateway: WorldGateway, nursery: trio.Nursery) -> None:
+    async def _run_processes(self, gateway: WorldGateway, nursery: trio.Nursery) -> None:
         """Run one process after the other on this machine."""
         name, starts, restart_after_s = gateway.machine.name, 0, RESTART_AFTER_S
         gateway.may_start.set()
@@ -190,7 +198,7 @@ class SimulatedWorld:
             process = SimulatedProcess(f"{name}, process {starts}", gateway.machine, self.simulation.tasks)
             gateway.life = life = WorldLife(process)
             self.trace.add("gateway_starts", name)
-            nursery.start_soon(process.run, partial(self._run_process, config, gateway, life))
+            nursery.start_soon(process.run, partial(self._run_process, gateway, life))
             await process.ended.wait()
             gateway.life = None
             self.trace.add("gateway_ended", name)
@@ -202,9 +210,7 @@ class SimulatedWorld:
             await self.schedule.sleep(restart_after_s)
             restart_after_s = min(2 * restart_after_s, RESTART_AFTER_MAX_S)
 
-    async def _run_process(
-        self, config: ServiceConfig, gateway: WorldGateway, life: WorldLife, process: SimulatedProcess
-    ) -> None:
+    async def _run_process(self, gateway: WorldGateway, life: WorldLife, process: SimulatedProcess) -> None:
         """Run a gateway. One that cannot start because of its store ends, and is started again like any other."""
 
         def serve(components: Components) -> None:
@@ -212,7 +218,9 @@ class SimulatedWorld:
             self.trace.add("gateway_serves", gateway.machine.name)
 
         try:
-            await run_gateway(config, process, self.store.open, drain=life.drain, commits=self.commits, on_ready=serve)
+            await run_gateway(
+                self.config, process, self.store.open, drain=life.drain, commits=self.commits, on_ready=serve
+            )
         except* (StoreUnavailable, StoreUnusable):
             if life.components is not None:
                 raise  # Once it serves, no failure of its store may end it.
@@ -267,8 +275,13 @@ class SimulatedWorld:
             await self.schedule.sleep(ASKED_AGAIN_AFTER_S)
 
 
-def run_world(plan: WorldPlan) -> SimulatedWorld:
-    """Run this plan from its beginning to its end, and return what is left of the world.
+def run_world(
+    plan: WorldPlan,
+    meanwhile: Callable[[SimulatedWorld], Awaitable[None]] | None = None,
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> SimulatedWorld:
+    """Run this plan from its beginning to its end, with what else happens and with further settings, and return what is
+    left of the world.
 
     Raises whatever ends a gateway that nobody has ended."""
     world_directory()
@@ -276,7 +289,7 @@ def run_world(plan: WorldPlan) -> SimulatedWorld:
     prepare_operators()
 
     async def run(simulation: Simulation) -> SimulatedWorld:
-        world = SimulatedWorld(plan, simulation)
+        world = SimulatedWorld(plan, simulation, meanwhile, options)
         simulation.clock.rest_until = world.schedule.rest_until
         with logs_in_trace(world.trace):
             await world.run()
