@@ -60,8 +60,9 @@ async def test_every_row_of_a_batch_is_stored_once_and_in_order_whatever_its_siz
 async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "gateway.db"
     victim = await trio.lowlevel.open_process(
-        [sys.executable, str(Path(__file__).parents[3] / "support" / "store_process.py"), str(path)],
+        [sys.executable, "-m", "tests.support.store_process", str(path)],
         stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[4],
     )
     assert victim.stdout is not None
     with trio.fail_after(HANGS_AFTER_S):
