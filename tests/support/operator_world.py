@@ -309,6 +309,7 @@ class World:
             reconciliation_reference=f"PRN{number}",
             party=None if operation.type is Type.TAX else a_party(msisdn=msisdn),
             display_qr_url="https://acme.example/qr" if operation.flow is Flow.QR else None,
+            page_token=f"page-{number}",
         )
         await self._submit(input_)
         await trio.sleep(delay / SECOND)

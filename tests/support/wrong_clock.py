@@ -44,7 +44,7 @@ def main(file: Path) -> None:
     time.time = lambda: true_seconds() + ahead_s()
     time.time_ns = lambda: true_nanoseconds() + int(ahead_s() * 1e9)
     sys.argv[0] = "mmo"
-    import_module("mmo_trio.cli").main()
+    import_module("mmo_trio.cli.group").main()
 
 
 if __name__ == "__main__":
