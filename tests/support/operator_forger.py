@@ -59,7 +59,8 @@ class Forger:
     def _next(self) -> HttpRequest | None:
         if not self.captured:
             return None
-        pending = [each for each in self.captured if self._is_about_pending(each)]
+        open_ = {name for name, each in self.transactions().items() if not each.progress.stage.is_terminal}
+        pending = [each for each in self.captured if _address(each)[1] in open_]  # Somebody would like these settled.
         request = self.random.choice(pending if pending and self.random.random() < 0.5 else self.captured)
         chance = self.random.random()
         if chance < 0.2:
@@ -75,11 +76,6 @@ class Forger:
         self.tally["forged result"] += 1
         forged = self._paid_result(request, document) or self._improved(document)
         return evolve(request, body=json.dumps(forged).encode())
-
-    def _is_about_pending(self, request: HttpRequest) -> bool:
-        """Tell whether M-Pesa's address names a payment that somebody would like to see settled."""
-        about = self.transactions().get(_address(request)[1])
-        return about is not None and not about.progress.stage.is_terminal
 
     def _paid_result(self, request: HttpRequest, document: Any) -> Any:
         """Return M-Pesa's complete report, at this payment's own address, that it was paid, with a receipt that was
