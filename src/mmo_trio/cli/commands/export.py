@@ -20,11 +20,10 @@ from attrs import evolve
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.values import clock
 from mmo_sansio.values.model import Status, Type
-from mmo_trio.cli.commands.brands import find_brand
 from mmo_trio.cli.support import csv_columns
 from mmo_trio.cli.support.options import datetime_type, to_instant
 from mmo_trio.cli.support.output import print_status, progress_bar
-from mmo_trio.cli.support.stored_records import PAGE_SIZE, read_pages
+from mmo_trio.cli.support.stored_records import PAGE_SIZE, brand_ids, read_pages
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.visible_text import guard_cell
@@ -74,9 +73,7 @@ def export(
     writer = _ndjson_writer if form != "csv" else partial(_csv_writer, is_exact=exact)
 
     async def export_to(store: Store, to: TextIO) -> int:
-        records = await store.admin.brands() if brand is None else [await find_brand(store, brand)]
-        brands = [each.brand.id for each in records]
-        return await _export(store, query, brands, writer(to))
+        return await _export(store, query, await brand_ids(store, brand), writer(to))
 
     with _open_output(output) as to:
         count = target.with_store(lambda store: export_to(store, to))
