@@ -13,7 +13,7 @@ from mmo_sansio.messages.inputs import CreatePayment, Input
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.engine.queue import conflict_keys
@@ -23,9 +23,6 @@ from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.parking import ParkingSpot
 
 logger = structlog.get_logger(__name__)
-
-DEFERRALS_MAX = 64
-"""Deferrals of one input, in about 10 s, before its caller learns that nothing was stored."""
 
 _MAY_HAVE_WAITED = "this process was suspended, and the request may have waited as long"
 """Why nothing is created."""
@@ -44,8 +41,6 @@ class PendingInput(ParkingSpot[Reply]):
     """When its request was read, as time since the machine started; when the engine got it where there is none."""
     reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
-    deferrals: int = 0
-    """How often it was put back because another process was deciding about its payment."""
     _outcome: outcome.Outcome[Reply] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -75,41 +70,28 @@ class Batch:
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
         """Decide one after the other, each at a moment of its own, so that later inputs see what earlier ones changed.
-        An error in the payment rules fails only its own input, of which nothing is applied. What shares a key with an
-        input that has to wait waits, too. Nothing is created for a request that may be as old as a suspension: its
-        sender may have given it up, and paid otherwise."""
+        An error in the payment rules fails only its own input, of which nothing is applied. Nothing is
+        created for a request that may be as old as a suspension: its sender may have given it up, and paid
+        otherwise."""
         requests_count_since = self.clock.requests_count_since()
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
         self.results = []
-        waiting: set[Hashable] = set()
         for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
-            result: Decision | Exception
             if call.received_at < requests_count_since and isinstance(call.input, CreatePayment):
-                result = StoreUnavailable(_MAY_HAVE_WAITED)
-            elif waiting.isdisjoint(call.keys):
-                result = self._decide_one(ledger, call.input, now, utc)
+                self.results.append(StoreUnavailable(_MAY_HAVE_WAITED))
             else:
-                result = TransactionLocked()
-            if isinstance(result, TransactionLocked):
-                waiting |= call.keys
-            self.results.append(result)
+                self.results.append(self._decide_one(ledger, call.input, now, utc))
         return [each for each in self.results if isinstance(each, Decision)]
 
     def has_changes(self) -> bool:
         """Return whether any decision changes what is stored."""
         return any(isinstance(each, Decision) and each.changes for each in self.results)
 
-    def complete(self, put_work: Callable[[WorkItem], None]) -> Sequence[PendingInput]:
-        """Complete the callers' inputs, then hand over the work that follows; return the inputs that have to be decided
-        later."""
-        deferred: list[PendingInput] = []
+    def complete(self, put_work: Callable[[WorkItem], None]) -> None:
+        """Complete the callers' inputs, then hand over the work that follows."""
         for call, result in zip(self.pending_inputs, self.results, strict=True):
             if isinstance(result, Decision):
                 call.complete(outcome.Value(result.reply))
-            elif isinstance(result, TransactionLocked) and call.deferrals < DEFERRALS_MAX:
-                deferred.append(call)
-            elif isinstance(result, TransactionLocked):
-                call.complete(outcome.Error(StoreUnavailable("another process is deciding about the same payment")))
             elif isinstance(result, StoreUnavailable):
                 call.complete(outcome.Error(result))
             else:
@@ -121,7 +103,6 @@ class Batch:
                 subject = _transaction_of(result)
                 for intent in result.intents:
                     put_work(WorkItem(intent, subject))
-        return deferred
 
     @staticmethod
     def _decide_one(ledger: Ledger, input_: Input, now: Instant, utc: Instant) -> Decision | Exception:

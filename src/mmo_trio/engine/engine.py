@@ -6,9 +6,6 @@ allows it, further batches begin before the end of the first, as soon as enough 
 enough is a share of those that are being made durable, so batches are small under low load and large under high load.
 The store calls the payment rules with a working set that contains exactly what the batch reads; they are pure, so it
 doesn't matter in which thread, or how often, that happens.
-
-Where another process is deciding about a payment at the moment, the working set says so. Inputs about it are put back
-and decided a little later, while the others of their batch are committed.
 """
 
 from __future__ import annotations
@@ -47,10 +44,6 @@ would cost much for the few who get their replies sooner; during small ones to w
 COALESCED_MAX = 8
 """Inputs for which a batch may wait: what a larger one saves is little for each of its inputs."""
 
-DEFERRAL_MIN_S, DEFERRAL_MAX_S = 0.005, 0.16
-"""Seconds before an input is decided again whose payment another process was deciding about: about a commit's time at
-first, doubled each time."""
-
 
 @define(eq=False)
 class Outbox:
@@ -82,8 +75,6 @@ class EngineStatistics:
     """Inputs that found the queue full."""
     failed_batches: int
     """Batches that the store couldn't commit."""
-    deferred: int
-    """How often an input was put back because another process was deciding about its payment."""
     last_commit_at: float
     """Trio's time of the last commit that stored something; minus infinity before the first."""
     last_failure_at: float
@@ -128,7 +119,6 @@ class Engine:
     _inputs: int = 0
     _rejected: int = 0
     _failed_batches: int = 0
-    _deferred: int = 0
     _last_commit_at: float = -math.inf
     _last_failure_at: float = -math.inf
     _commit_durations: LatencyHistogram = Factory(LatencyHistogram)
@@ -171,7 +161,7 @@ class Engine:
             task_status.started()
             async with trio.open_nursery() as nursery:
                 for _ in range(self.store.batches_in_flight):
-                    nursery.start_soon(self._decide_batches, nursery)
+                    nursery.start_soon(self._decide_batches)
         finally:
             for call in self._queue.drain():
                 call.complete(outcome.Error(StoreUnavailable("shutting down")))
@@ -184,13 +174,12 @@ class Engine:
             queued=len(self._queue),
             rejected=self._rejected,
             failed_batches=self._failed_batches,
-            deferred=self._deferred,
             last_commit_at=self._last_commit_at,
             last_failure_at=self._last_failure_at,
             commit_durations=self._commit_durations,
         )
 
-    async def _decide_batches(self, nursery: trio.Nursery) -> None:
+    async def _decide_batches(self) -> None:
         """Decide one batch after the other; as many tasks run this as the store allows batches at once."""
         while True:
             await self._coalesce_inputs()
@@ -201,9 +190,7 @@ class Engine:
             # batches that follow each other.
             with trio.CancelScope(shield=True):
                 while calls:
-                    deferred = await self._decide_batch(calls)
-                    if deferred:
-                        nursery.start_soon(self._put_back_later, deferred)
+                    await self._decide_batch(calls)
                     await self._coalesce_inputs()
                     calls = self._next_batch()
 
@@ -211,27 +198,20 @@ class Engine:
         """Decide the next batch in the task of a caller who is alone: to wake a task of the engine for it, and that one
         the caller, would cost two more turns of Trio's loop."""
         spot = self._idle.pop()
-        deferred: Sequence[PendingInput] = ()
         try:
             with trio.CancelScope(shield=True):
                 if calls := self._next_batch():
-                    deferred = await self._decide_batch(calls)
+                    await self._decide_batch(calls)
         finally:
             if spot.is_taken:
                 self._idle.append(spot)
         self._start_batch_if_possible()
-        if deferred:
-            await self._put_back_later(deferred)
 
-    async def _decide_batch(self, calls: Sequence[PendingInput]) -> Sequence[PendingInput]:
-        """Decide these inputs, and return those that have to be decided later, which keep their keys."""
-        deferred = await self._commit_batch(calls)
+    async def _decide_batch(self, calls: Sequence[PendingInput]) -> None:
+        await self._commit_batch(calls)
         self._queue.finish(calls)
         self._active_inputs -= len(calls)
         self._expected_inputs = min(len(calls) + len(self._queue), self.batch_max, COALESCED_MAX)
-        if deferred:
-            self._queue.hold(deferred)
-        return deferred
 
     async def _coalesce_inputs(self) -> None:
         """Let the callers of the last batch, who have just got their replies, send their next inputs before another
@@ -248,17 +228,6 @@ class Engine:
         finally:
             self._awaited_inputs = 0
 
-    async def _put_back_later(self, deferred: Sequence[PendingInput]) -> None:
-        """Put these inputs back into the queue after a pause; meanwhile no input with one of their keys is decided."""
-        for call in deferred:
-            call.deferrals += 1
-        pause_s = DEFERRAL_MIN_S * 2.0 ** min(call.deferrals - 1 for call in deferred)
-        try:
-            await trio.sleep(min(pause_s, DEFERRAL_MAX_S))
-        finally:  # A caller who goes away decides nothing more, so somebody else has to.
-            self._queue.put_back(deferred)
-            self._start_batch_if_possible()
-
     def _start_batch_if_possible(self) -> None:
         if self._idle and self._can_start_batch():
             self._idle.pop().unpark(outcome.Value(None))
@@ -274,9 +243,9 @@ class Engine:
         self._active_inputs += len(calls)
         return calls
 
-    async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> Sequence[PendingInput]:
-        """Decide these in one commit, and return those that have to be decided later. When the store raises an error
-        of this program, decide them one by one, so that only the input with the error fails."""
+    async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> None:
+        """Decide these in one commit. When the store raises an error of this program, decide them one by one, so that
+        only the input with the error fails."""
         batch = Batch(pending_inputs, self.clock)
         needed = merge_reads(call.reads for call in pending_inputs)
         began = trio.current_time()
@@ -291,7 +260,9 @@ class Engine:
                 call.complete(outcome.Error(failure(str(error))))
         except Exception as error:
             if len(pending_inputs) > 1:
-                return [each for call in pending_inputs for each in await self._commit_batch([call])]
+                for call in pending_inputs:
+                    await self._commit_batch([call])
+                return
             kind = type(pending_inputs[0].input).__name__
             logger.error("input_failed", input=kind, fault=describe_fault(error))
             pending_inputs[0].complete(outcome.Error(DecisionFailed("the store failed")))
@@ -302,11 +273,8 @@ class Engine:
                 self._last_commit_at = now
             self._commit_durations.observe(now - began)
             # What follows belongs to this engine's process, whichever task has decided the batch.
-            deferred = self._context.run(batch.complete, self.outbox.put)
-            self._inputs += len(pending_inputs) - len(deferred)
-            self._deferred += len(deferred)
-            return deferred
-        return ()
+            self._context.run(batch.complete, self.outbox.put)
+            self._inputs += len(pending_inputs)
 
     async def _wait_for_batch(self) -> None:
         spot: ParkingSpot[None] = ParkingSpot()

@@ -89,15 +89,6 @@ class InputQueue(Generic[ItemT]):
         """Mark these items as no longer active."""
         self._active_keys.difference_update(*(each.keys for each in items))
 
-    def hold(self, items: Iterable[ItemT]) -> None:
-        """Let these items, which are active no longer, keep their keys until they are put back."""
-        self._active_keys.update(*(each.keys for each in items))
-
-    def put_back(self, items: Sequence[ItemT]) -> None:
-        """Let these items, which are held, wait again, before all others."""
-        self.finish(items)
-        self._queued.extendleft(reversed(items))
-
     def drain(self) -> Sequence[ItemT]:
         """Remove and return all waiting items."""
         every = list(self._queued)

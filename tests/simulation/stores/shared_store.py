@@ -14,7 +14,7 @@ from attrs import define, frozen
 from mmo_sansio.messages.intents import IntentKey, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
@@ -142,7 +142,7 @@ class SimulatedSharedStore(SqlStore):
             self._server.kill(self.process)
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Load, and lock what may move; then write and commit, and repeat both when another process was quicker."""
+        """Load; then write and commit, and repeat both when another process was quicker."""
         try:
             return await self._transact(reads, decide)
         finally:
@@ -159,7 +159,7 @@ class SimulatedSharedStore(SqlStore):
             failure: Exception
             try:
                 return await self._attempt(transaction, reads, decide, backoff.deadline)
-            except (CommitConflict, TransactionLocked) as error:
+            except CommitConflict as error:
                 failure = error
                 conflicts += 1
             except ConnectionLost as error:
