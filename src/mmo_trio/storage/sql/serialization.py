@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
-from mmo_sansio.payments.back_test import OPERATIONS, RecordedRequest
+from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
 from mmo_sansio.values.deposit_claim import DepositClaim
