@@ -131,9 +131,8 @@ def _answer_once(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decisi
     answered = before.progress.answered
     if input_.asked_at in answered or (len(answered) == ANSWERED_MAX and input_.asked_at < answered[0]):
         return ignore("This question was answered before, or later ones were.", before)
-    return _on_record(
-        _decide(ledger, input_, now=now), before, tuple(sorted((*answered, input_.asked_at))[-ANSWERED_MAX:])
-    )
+    answered = tuple(sorted((*answered, input_.asked_at))[-ANSWERED_MAX:])
+    return _on_record(_decide(ledger, input_, now=now), before, answered)
 
 
 def _on_record(decision: Decision, before: Transaction, answered: tuple[Instant, ...]) -> Decision:
@@ -269,7 +268,7 @@ def _actor(input_: inputs.Input) -> str:
             | inputs.MarkRestored()
             | inputs.RecordLostUse()
         ):
-            return f"operator:{input_.user}"
+            return f"user:{input_.user}"
         case inputs.TransactionWoke() | inputs.DepositClaimWoke():
             return "clock"
         case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded() | inputs.EndedPollConcluded():
