@@ -186,7 +186,7 @@ _TONES: Mapping[str, str] = {"check": "good", "cross": "bad", "alert": "warn", "
 
 
 def actor_name(actor: str, provider_titles: Mapping[str, str]) -> str:
-    """Return who acted, for a person: `provider:momo` becomes the provider's title, `operator:ada` becomes `ada`."""
+    """Return who acted, for a person: `provider:momo` becomes the provider's title, `user:ada` becomes `ada`."""
     kind, _, name = actor.partition(":")
     if kind == "provider":
         return provider_titles.get(name, name)
@@ -237,7 +237,7 @@ def _words_of_member(name: str) -> str:
 
 
 _PLAIN_MEMBERS = frozenset(
-    {"loginUser", "operator", "outcome", "proposedBy", "role", "session", "versionAfter", "versionBefore", "wanted"}
+    {"loginUser", "outcome", "proposedBy", "role", "session", "user", "versionAfter", "versionBefore", "wanted"}
 )
 """The members of an audit event's detail that are no free text."""
 
