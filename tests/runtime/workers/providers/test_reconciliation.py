@@ -24,8 +24,7 @@ from mmo_sansio.providers.mpesa_daraja import notifications as daraja_notificati
 from mmo_sansio.providers.mpesa_daraja import requests as daraja_requests
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
-from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
-from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider, reference_id
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
