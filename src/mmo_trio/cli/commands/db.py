@@ -142,7 +142,7 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
 @target_options
 @json_option
 def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool) -> None:
-    """Remove, mask and archive what is older than the settings of `[retention]` say.
+    """Remove and mask what is older than the settings of `[retention]` say.
 
     A serving gateway does it once a day. What is removed or masked does not come back, except from a backup.
     """
@@ -154,11 +154,9 @@ def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool
         on_change = lambda _, count: bar.advance(task, count)  # noqa: E731
         report = target.with_store(lambda store: _remove_aged(target, store, at_once, on_change))
     if as_json:
-        print_json({"rows": report.rows(), "archiveFault": report.archive_fault})
+        print_json({"rows": report.rows()})
     else:
         print_table(("what", "rows"), ((duty.value, count) for duty, count in report.changed.items()))
-    if report.archive_fault is not None:
-        raise NegativeAnswer(f"Nothing more was archived: {report.archive_fault}")
 
 
 async def _find_aged(target: CommandTarget, store: Store) -> Sequence[AgedDuty]:
@@ -214,7 +212,7 @@ async def _remove_aged(
         due = {duty.value: _day(before) for duty, before in cutoffs(section, now).items()}
         await target.record(store, "retention_begun", older_than=due)
         report = await RetentionRun(store.retention, section, pace, on_change).run(now)
-        await target.record(store, "retention_ended", rows=report.rows(), archive_fault=report.archive_fault)
+        await target.record(store, "retention_ended", rows=report.rows())
         return report
     finally:
         await pace.end()
