@@ -32,8 +32,7 @@ from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import print_json, print_rows, print_status, print_table, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.engine.engine import continue_clock, submit_batch_once
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import Store
