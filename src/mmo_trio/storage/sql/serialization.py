@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from enum import Enum
+from collections.abc import Callable, Mapping
+from enum import EnumType
 from functools import cache, lru_cache
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -316,14 +316,14 @@ def parse_brand(row: str) -> model.Brand:
     """Return the brand of this text; raises StoreCorrupt when it is none. Results are cached, as every delivery reads
     its brand."""
     try:
-        brand: model.Brand = _of_plain(model.Brand, json.loads(row))
+        brand: model.Brand = _reader(model.Brand)(json.loads(row))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorrupt("a stored brand can't be read", "run `mmo brands apply` again") from error
     return brand
 
 
 def _to_plain(value: Any) -> Any:
-    """Return a value of the model in the form that `_of_plain` reads back by its type."""
+    """Return a value of the model in the form that `_reader` reads back by its type."""
     match value:
         case bytes():
             return b64encode(value).decode()
@@ -339,22 +339,23 @@ def _to_plain(value: Any) -> Any:
             return value
 
 
-def _of_plain(kind: Any, plain: Any) -> Any:
-    """Return the value of this type. Raises ValueError, KeyError or TypeError for what is none."""
-    parts, collection = get_args(kind), get_origin(kind)
-    if collection is UnionType:
-        return None if plain is None else _of_plain(parts[0], plain)
-    if collection is Mapping:
-        return {_of_plain(parts[0], key): _of_plain(parts[1], each) for key, each in plain.items()}
-    if collection is not None:
-        return collection(_of_plain(parts[0], each) for each in plain)
-    if kind is bytes:
-        return b64decode(plain)
-    if has(kind):
-        return kind(**{name: _of_plain(type_, plain[name]) for name, type_ in _attribute_types(kind).items()})
-    return kind(plain) if issubclass(kind, Enum) else plain
-
-
 @cache
-def _attribute_types(kind: type[Any]) -> Mapping[str, Any]:
-    return get_type_hints(kind)
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Return what makes a value of this type from its plain form. It raises ValueError, KeyError or TypeError."""
+    parts, collection = tuple(_reader(each) for each in get_args(kind) if each is not Ellipsis), get_origin(kind)
+    if collection is UnionType:
+        return lambda plain: None if plain is None else parts[0](plain)
+    if collection is Mapping:
+        return lambda plain: {parts[0](key): parts[1](each) for key, each in plain.items()}
+    if collection is not None:
+        return lambda plain: collection(map(parts[0], plain))
+    if has(kind):
+        readers = {name: _reader(type_) for name, type_ in get_type_hints(kind).items()}
+        return lambda plain: kind(**{name: read(plain[name]) for name, read in readers.items()})
+    if kind is bytes:
+        return b64decode
+    return kind if isinstance(kind, EnumType) else _unchanged
+
+
+def _unchanged(plain: Any) -> Any:
+    return plain
