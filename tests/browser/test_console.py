@@ -1,4 +1,4 @@
-"""The operator console in a browser: every page wide, narrow and without scripts, and a payment
+"""The console in a browser: every page wide, narrow and without scripts, and a payment
 ended by hand."""
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _icon(entry: TimelineEntry) -> str:
 
 
 def actor_name(actor: str, provider_titles: Mapping[str, str]) -> str:
-    """Return who acted, for a person: `provider:momo` becomes the provider's title, `operator:ada` becomes `ada`."""
+    """Return who acted, for a person: `provider:momo` becomes the provider's title, `user:ada` becomes `ada`."""
     kind, _, name = actor.partition(":")
     if kind == "provider":
         return provider_titles.get(name, name)

@@ -144,7 +144,7 @@ def _words_of_member(name: str) -> str:
 
 
 _PLAIN_MEMBERS = frozenset(
-    {"loginUser", "operator", "outcome", "proposedBy", "role", "session", "versionAfter", "versionBefore", "wanted"}
+    {"loginUser", "outcome", "proposedBy", "role", "session", "user", "versionAfter", "versionBefore", "wanted"}
 )
 """The members of an audit event's detail that are no free text."""
 

@@ -134,7 +134,7 @@ def test_there_is_no_button_that_calls_back_again() -> None:
 
 
 def test_a_provider_is_closed_and_opened(data: Path) -> None:
-    words = ("--operator", "amina", "--data", data)
+    words = ("--user", "amina", "--data", data)
     assert as_json("providers", "list", "--data", data)[0]["open"] is True
     assert mmo("providers", "disable", "sandbox", "--reason", "broken", *words).exit_code == 0
     (row,) = as_json("providers", "list", "--data", data)

@@ -73,7 +73,7 @@ async def test_an_export_is_recorded_and_shows_no_personal_data(sandbox: Running
     assert (row["amount"], row["currency"], row["msisdn"]) == ("150.00", "KES", "•••••••••333")
     async with open_store_of(sandbox.directory) as store:
         event = (await store.admin.audit(limit=1))[0].event
-    assert (event.actor, event.action) == ("operator:ada", "payments_exported")
+    assert (event.actor, event.action) == ("user:ada", "payments_exported")
     assert json.loads(event.detail) == {"selection": {"brand": "demo"}}
     assert "brand demo" in (await ada.get("/audit")).body.decode()
 

@@ -91,8 +91,8 @@ async def test_who_has_enrolled_signs_in_with_a_code(sandbox: Running, signed_in
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status == 403
     assert (await person.get("/")).status == 200
     recorded = await actions(sandbox)
-    assert ("operator:ada", "second_factor_enrolled") in recorded
-    assert recorded.count(("operator:ada", "second_factor_failed")) == 4
+    assert ("user:ada", "second_factor_enrolled") in recorded
+    assert recorded.count(("user:ada", "second_factor_failed")) == 4
     assert recorded.count(("nobody", "sign_in_failed")) == 1
 
 
@@ -105,7 +105,7 @@ async def test_each_recovery_code_stands_in_once(sandbox: Running, signed_in: Si
     assert b"Recovery codes left: 9." in (await person.get("/second-factor")).body
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=first)).status == 403
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("sam", code=second)).status == 303
-    assert ("operator:ada", "recovery_code_used") in await actions(sandbox)
+    assert ("user:ada", "recovery_code_used") in await actions(sandbox)
     shown = (await person.post("/second-factor/recovery-codes", code=await next_code(sandbox, device))).body.decode()
     renewed = RECOVERY_CODE.findall(shown)
     assert len({*renewed, *device.recovery_codes}) == 2 * totp.RECOVERY_CODES
@@ -192,9 +192,9 @@ async def test_where_it_is_off_nobody_is_asked(serve: Serve) -> None:
 async def test_a_lost_device_is_reset_on_a_machine_of_the_gateway(sandbox: Running, signed_in: SignedIn) -> None:
     device, ada = Device(sandbox), await signed_in("ada")
     await device.enrol(ada)
-    listed = json.loads(await mmo("operators", "list", "--json", "--data", sandbox.directory))
+    listed = json.loads(await mmo("users", "list", "--json", "--data", sandbox.directory))
     assert [each["name"] for each in listed if each["secondFactorAt"]] == ["ada"]
-    await mmo("operators", "totp", "reset", "ada", "--data", sandbox.directory)
+    await mmo("users", "totp", "reset", "ada", "--data", sandbox.directory)
     assert (await ada.get("/")).status == 303
     assert (await ada.sign_in("ada")).status == 303
     assert [action for actor, action in await actions(sandbox) if actor.startswith("cli:")] == ["second_factor_reset"]

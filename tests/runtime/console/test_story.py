@@ -55,7 +55,7 @@ def test_steps_have_an_icon_an_actor_and_the_time_since_the_step_before() -> Non
 
 
 def test_names_are_for_people() -> None:
-    assert actor_name("operator:ada", {}) == "ada"
+    assert actor_name("user:ada", {}) == "ada"
     assert actor_name("provider:gone", {}) == "gone"
     assert format_words("awaiting_result") == "awaiting result"
     assert format_money(Money(125_000, "KES")) == "1,250.00 KES"
