@@ -38,8 +38,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Terms
-from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.brands.master_key import MASTER_KEY_BYTES
+from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing
 from mmo_trio.cli.commands.serve import tune_interpreter
 from mmo_trio.engine.engine import ACTIVE_PER_WAITING, COALESCED_MAX
 from mmo_trio.http.responses import response_bytes

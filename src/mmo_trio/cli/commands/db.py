@@ -25,7 +25,7 @@ from mmo_sansio.values.model import Status
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
 from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import AgedDuty, RetentionReport, RetentionRun, cutoffs, find_aged
-from mmo_trio.brands.master_key_check import check_master_key
+from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.commands.restored import restored
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
