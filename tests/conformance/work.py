@@ -113,7 +113,7 @@ async def check_audit_log(open_store: OpenStore) -> None:
         assert (await store.admin.audit_head()).number == 0
         for number in range(1, 6):
             about = f"payment:{number % 2}"
-            event = AuditEvent(after_noon(number), "operator:ada", "looked", about)
+            event = AuditEvent(after_noon(number), "user:ada", "looked", about)
             row = await store.admin.append_audit(event, AUDIT_KEY)
             assert row.number == number
     async with open_store() as store:

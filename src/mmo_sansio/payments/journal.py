@@ -88,7 +88,7 @@ def _actor(input_: inputs.Input) -> str:
             | inputs.MarkRestored()
             | inputs.RecordLostUse()
         ):
-            return f"operator:{input_.user}"
+            return f"user:{input_.user}"
         case inputs.TransactionWoke() | inputs.DepositClaimWoke():
             return "clock"
         case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded() | inputs.EndedPollConcluded():

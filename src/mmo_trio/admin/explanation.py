@@ -157,7 +157,7 @@ def _withheld_sentences(history: PaymentHistory) -> Iterator[str]:
             yield f"The gateway did not send it: {_WITHHELD_TEXTS[WithheldReason(reason)]}."
 
 
-_WHO_ACTS = {"payer": "the payer", "merchant": "the merchant", "operator": "the staff of the gateway"}
+_WHO_ACTS = {"payer": "the payer", "merchant": "the merchant", "staff": "the staff of the gateway"}
 
 
 def _pending_reason(stage: Stage) -> str:

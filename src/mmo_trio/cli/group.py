@@ -26,7 +26,7 @@ _SECTIONS = {
         LazyCommand("db", "db", "Migrate, check, correct and restore the store."),
         LazyCommand("brands", "brands", "Show and change brands, their methods and keys."),
         LazyCommand("providers", "providers", "Show, close and open providers of mobile money."),
-        LazyCommand("operators", "operators", "Show and change the users of the console."),
+        LazyCommand("users", "users", "Show and change the users of the console."),
         LazyCommand(
             "keys", "master_keys", "Show and replace the master key, with which the store's secrets are sealed."
         ),

@@ -22,9 +22,9 @@ from mmo_trio.settings import (
     load_settings,
     parse_span,
 )
-from mmo_trio.settings.database_url import mask_database_url
 from mmo_trio.settings.describe import settings_page
 from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
+from mmo_trio.settings.values import mask_database_url
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.open_store import open_store
 

@@ -25,15 +25,14 @@ from mmo_sansio.values.model import Status
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
 from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import AgedDuty, RetentionReport, RetentionRun, cutoffs, find_aged
-from mmo_trio.brands.master_key_check import check_master_key
+from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.commands.restored import restored
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import print_json, print_rows, print_status, print_table, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.engine.engine import continue_clock, submit_batch_once
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import Store

@@ -53,9 +53,9 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 @providers.command()
 @click.argument("name")
 @click.option("--reason", required=True, help="Why; shown by `mmo providers list`.")
-@click.option("--operator", help="The person who asked you to do it, if it was not you; recorded next to your name.")
+@click.option("--user", help="The person who asked you to do it, if it was not you; recorded next to your name.")
 @target_options
-def disable(name: str, reason: str, operator: str | None, target: CommandTarget) -> None:
+def disable(name: str, reason: str, user: str | None, target: CommandTarget) -> None:
     """Close a provider for new payments, on every process from the end of the command on.
 
     New payments are accepted and fail at once with provider_unavailable; no request that moves money is sent. Payments
@@ -64,11 +64,11 @@ def disable(name: str, reason: str, operator: str | None, target: CommandTarget)
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
     _check_provider_exists(target, name)
-    closed = ClosedProvider(name, target.clock().now(), machine_user().acting_for(operator), reason)
+    closed = ClosedProvider(name, target.clock().now(), machine_user().acting_for(user), reason)
 
     async def close(store: Store) -> bool:
         subject = f"provider:{name}"
-        await target.record(store, "provider_closed", subject, operator, reason=reason)
+        await target.record(store, "provider_closed", subject, user, reason=reason)
         return await store.admin.close_provider(closed)
 
     if not target.with_store(close):

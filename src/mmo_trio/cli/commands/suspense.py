@@ -53,17 +53,17 @@ def show(id: int, target: CommandTarget, as_json: bool) -> None:
 @suspense.command()
 @click.argument("id", type=int)
 @click.option("--note", required=True, help="Why it is closed, and what was done.")
-@click.option("--operator", help="The person who asked you to close it, if it was not you; recorded next to your name.")
+@click.option("--user", help="The person who asked you to close it, if it was not you; recorded next to your name.")
 @target_options
-def close(id: int, note: str, operator: str | None, target: CommandTarget) -> None:
+def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
     """Close an entry; it stays in the book."""
     if not note.strip():
         raise UsageProblem("--note is empty: say why it is closed.")
 
     async def close_it(store: Store) -> bool:
         subject = f"suspense:{id}"
-        await target.record(store, "suspense_closed", subject, operator, note=note)
-        by = machine_user().acting_for(operator)
+        await target.record(store, "suspense_closed", subject, user, note=note)
+        by = machine_user().acting_for(user)
         return await store.admin.close_suspense(id, by=by, note=note, now=target.clock().now())
 
     if not target.with_store(close_it):

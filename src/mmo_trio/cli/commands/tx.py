@@ -27,8 +27,7 @@ from mmo_trio.cli.support.output import (
     print_table,
 )
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.shared.payment_index import position_of
 from mmo_trio.system.clock import GatewayClock
@@ -187,7 +186,7 @@ def list_(
 @click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
 @click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
 @click.option("--provider-reference", help="The provider's own id of the payment.")
-@click.option("--operator", help="The person who decides, if it is not you; recorded next to your name.")
+@click.option("--user", help="The person who decides, if it is not you; recorded next to your name.")
 @target_options
 @json_option
 def resolve(
@@ -198,7 +197,7 @@ def resolve(
     reason: str,
     evidence: str,
     provider_reference: str | None,
-    operator: str | None,
+    user: str | None,
     target: CommandTarget,
     as_json: bool,
 ) -> None:
@@ -217,13 +216,13 @@ def resolve(
         resolution = ResolveManually(
             found.reference,
             found.order.provider,
-            user=machine_user().acting_for(operator),
+            user=machine_user().acting_for(user),
             reason=reason,
             evidence=evidence,
             error_code=None if code is None else ErrorCode(code),
             provider_reference=provider_reference,
         )
-        return await _resolve(target, store, found, resolution, operator)
+        return await _resolve(target, store, found, resolution, user)
 
     resolved = target.with_store(resolve_it)
     _print_transaction(resolved, as_json=as_json)
@@ -231,14 +230,14 @@ def resolve(
 
 
 async def _resolve(
-    target: CommandTarget, store: Store, transaction: Transaction, resolution: ResolveManually, operator: str | None
+    target: CommandTarget, store: Store, transaction: Transaction, resolution: ResolveManually, user: str | None
 ) -> Transaction:
     async def record(action: str, remark: str | None = None) -> None:
         await target.record(
             store,
             action,
             f"payment:{transaction.reference}",
-            operator,
+            user,
             outcome=resolution.error_code or SUCCESS,
             reason=resolution.reason,
             evidence=resolution.evidence,

@@ -26,9 +26,9 @@ class MachineUser:
     sudo_user: str | None = None
     """Who ran `sudo`, as `SUDO_USER` says; the environment may be wrong, so this is never the actor."""
 
-    def acting_for(self, operator: str | None) -> str:
-        """Return the name for the journal and the suspense book; `operator` is the name that was typed."""
-        return self.name if operator in (None, "", self.name) else f"{self.name} for {operator}"
+    def acting_for(self, user: str | None) -> str:
+        """Return the name for the journal and the suspense book; `user` is the name that was typed."""
+        return self.name if user in (None, "", self.name) else f"{self.name} for {user}"
 
 
 def machine_user() -> MachineUser:

@@ -17,8 +17,7 @@ from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.in_force import wait_until_in_force
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.brands.master_key_check import open_keyring
+from mmo_trio.brands.master_key import load_master_keys, open_keyring
 from mmo_trio.cli.support.errors import NegativeAnswer, NotYetInForce
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.options import Command, config_option, data_option
@@ -86,14 +85,14 @@ class CommandTarget:
         return trio.run(use_store)
 
     async def record(
-        self, store: Store, action: str, about: str = "", operator: str | None = None, **detail: object
+        self, store: Store, action: str, about: str = "", user: str | None = None, **detail: object
     ) -> None:
-        """Append an audit event: what the command is about to do. The actor is the user of the machine; `operator`,
+        """Append an audit event: what the command is about to do. The actor is the user of the machine; `user`,
         the name that was typed, is a detail. Raises SettingsError when the master key can't be read."""
-        user = machine_user()
-        people = {"operator": operator, "loginUser": user.login_user, "sudoUser": user.sudo_user}
+        machine = machine_user()
+        people = {"user": user, "loginUser": machine.login_user, "sudoUser": machine.sudo_user}
         audit_log = AuditLog(store.admin, (await self.open_keyring(store)).audit_key, self.clock().now)
-        await audit_log.record(f"cli:{user.name}", action, about, **detail, **people)
+        await audit_log.record(f"cli:{machine.name}", action, about, **detail, **people)
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""

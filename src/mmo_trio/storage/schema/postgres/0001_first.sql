@@ -271,13 +271,13 @@ CREATE VIEW counts AS
     FROM figure_deltas CROSS JOIN (VALUES (3600000000), (86400000000)) AS spans (span);
 
 -- People who may sign in at the console, and their browsers.
-CREATE TABLE operators (
+CREATE TABLE console_users (
     name text PRIMARY KEY, role text NOT NULL, password_hash text NOT NULL, added_at bigint NOT NULL,
     disabled_at bigint
 );
 
 CREATE TABLE sessions (
-    digest bytea PRIMARY KEY, operator text NOT NULL, began_at bigint NOT NULL, seen_at bigint NOT NULL
+    digest bytea PRIMARY KEY, user_name text NOT NULL, began_at bigint NOT NULL, seen_at bigint NOT NULL
 );
 
 -- Attempts to sign in of the last minutes that have failed, or whose end is not known yet, by the name that was given and
@@ -291,13 +291,13 @@ CREATE INDEX sign_in_attempts_by_time ON sign_in_attempts (at);
 -- The second factors of console users. `sealed` is the secret in use, `pending` one that is not confirmed yet;
 -- `last_step` is the last accepted step of time. A recovery code is removed when it is used.
 CREATE TABLE second_factors (
-    operator text PRIMARY KEY, sealed bytea, confirmed_at bigint, last_step bigint NOT NULL DEFAULT 0,
+    user_name text PRIMARY KEY, sealed bytea, confirmed_at bigint, last_step bigint NOT NULL DEFAULT 0,
     pending bytea
 );
 
-CREATE TABLE recovery_codes (operator text NOT NULL, digest bytea NOT NULL, PRIMARY KEY (operator, digest));
+CREATE TABLE recovery_codes (user_name text NOT NULL, digest bytea NOT NULL, PRIMARY KEY (user_name, digest));
 
--- Payments that an operator wants to end by hand.
+-- Payments that a user wants to end by hand.
 CREATE TABLE proposals (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, gateway_reference text NOT NULL, brand text NOT NULL,
     error_code text, provider_reference text, reason text NOT NULL, evidence text NOT NULL,

@@ -199,13 +199,13 @@ CREATE TABLE figures (
 ) STRICT, WITHOUT ROWID;
 
 -- People who may sign in at the console, and their browsers.
-CREATE TABLE operators (
+CREATE TABLE console_users (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, password_hash TEXT NOT NULL, added_at INTEGER NOT NULL,
     disabled_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sessions (
-    digest BLOB PRIMARY KEY, operator TEXT NOT NULL, began_at INTEGER NOT NULL, seen_at INTEGER NOT NULL
+    digest BLOB PRIMARY KEY, user_name TEXT NOT NULL, began_at INTEGER NOT NULL, seen_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Attempts to sign in of the last minutes that have failed, or whose end is not known yet, by the name that was given and
@@ -219,16 +219,16 @@ CREATE INDEX sign_in_attempts_by_time ON sign_in_attempts (at);
 -- The second factors of console users. `sealed` is the secret in use, `pending` one that is not confirmed yet;
 -- `last_step` is the last accepted step of time. A recovery code is removed when it is used.
 CREATE TABLE second_factors (
-    operator TEXT PRIMARY KEY, sealed BLOB, confirmed_at INTEGER, last_step INTEGER NOT NULL DEFAULT 0,
+    user_name TEXT PRIMARY KEY, sealed BLOB, confirmed_at INTEGER, last_step INTEGER NOT NULL DEFAULT 0,
     pending BLOB
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE recovery_codes (
-    operator TEXT NOT NULL, digest BLOB NOT NULL,
-    PRIMARY KEY (operator, digest)
+    user_name TEXT NOT NULL, digest BLOB NOT NULL,
+    PRIMARY KEY (user_name, digest)
 ) STRICT, WITHOUT ROWID;
 
--- Payments that an operator wants to end by hand.
+-- Payments that a user wants to end by hand.
 CREATE TABLE proposals (
     id INTEGER PRIMARY KEY, gateway_reference TEXT NOT NULL, brand TEXT NOT NULL, error_code TEXT,
     provider_reference TEXT, reason TEXT NOT NULL, evidence TEXT NOT NULL, proposed_by TEXT NOT NULL,

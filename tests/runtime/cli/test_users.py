@@ -1,4 +1,4 @@
-"""`mmo operators` and `mmo audit` work, and commands leave audit events."""
+"""`mmo users` and `mmo audit` work, and commands leave audit events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mmo(
 
 def add(folder: Path, name: str = "ada", role: str = "admin") -> Result:
     """Add a user of the console."""
-    words = ("operators", "add", name, "--role", role, "--password-stdin")
+    words = ("users", "add", name, "--role", role, "--password-stdin")
     return mmo(folder, *words, typed=f"{PASSWORD}\n")
 
 
@@ -71,7 +71,7 @@ def forge(folder: Path, *, begin: int, with_macs: bool) -> None:
             if number < begin:
                 continue
             previous = previous or kept
-            event = AuditEvent(at, "operator:eve", action, about, detail)
+            event = AuditEvent(at, "user:eve", action, about, detail)
             hash = row_hash(number, event, previous)
             values = (event.actor, previous, hash, number)
             connection.execute("UPDATE audit SET actor = ?, previous = ?, hash = ? WHERE number = ?", values)
@@ -94,18 +94,18 @@ def test_operators_are_added_listed_disabled_and_given_passwords(folder: Path) -
     assert add(folder).exit_code == 1
     assert add(folder, "  ").exit_code == 2
     assert add(folder, "bob", "boss").exit_code == 2
-    short = mmo(folder, "operators", "add", "eve", "--role", "viewer", typed="short\nshort\n")
+    short = mmo(folder, "users", "add", "eve", "--role", "viewer", typed="short\nshort\n")
     assert short.exit_code == 2
     assert "12 to 256" in short.output
     typed = f"{PASSWORD}\n{PASSWORD}\n"
-    assert mmo(folder, "operators", "add", "vera", "--role", "viewer", typed=typed).exit_code == 0
-    assert mmo(folder, "operators", "password", "vera", typed=typed).exit_code == 0
-    assert mmo(folder, "operators", "password", "nobody", typed=typed).exit_code == 1
-    assert mmo(folder, "operators", "disable", "vera").exit_code == 0
-    listed = json.loads(mmo(folder, "operators", "list", "--json").stdout)
+    assert mmo(folder, "users", "add", "vera", "--role", "viewer", typed=typed).exit_code == 0
+    assert mmo(folder, "users", "password", "vera", typed=typed).exit_code == 0
+    assert mmo(folder, "users", "password", "nobody", typed=typed).exit_code == 1
+    assert mmo(folder, "users", "disable", "vera").exit_code == 0
+    listed = json.loads(mmo(folder, "users", "list", "--json").stdout)
     assert [(each["name"], each["role"]) for each in listed] == [("ada", "admin"), ("vera", "viewer")]
     assert [each["disabledAt"] is None for each in listed] == [True, False]
-    assert mmo(folder, "operators", "enable", "vera").exit_code == 0
+    assert mmo(folder, "users", "enable", "vera").exit_code == 0
     raw = b"".join(each.read_bytes() for each in folder.glob("gateway.db*"))
     assert PASSWORD.encode() not in raw
     assert b"$argon2id$" in raw
@@ -115,12 +115,12 @@ def test_operators_are_added_listed_disabled_and_given_passwords(folder: Path) -
 def test_a_second_factor_that_nobody_has_is_not_reset(folder: Path) -> None:
     add(folder)
     for name, answer in (("ada", "ada has no second factor"), ("nobody", "There is no user nobody")):
-        refused = mmo(folder, "operators", "totp", "reset", name)
+        refused = mmo(folder, "users", "totp", "reset", name)
         assert (refused.exit_code, answer in refused.stderr) == (1, True)
 
 
 def test_passwords_are_hashed_as_rfc_9106_recommends(folder: Path) -> None:
-    words = ("operators", "add", "ada", "--role", "admin", "--password-stdin")
+    words = ("users", "add", "ada", "--role", "admin", "--password-stdin")
     assert mmo(folder, *words, typed=f"{PASSWORD}\n", password_hasher=None).exit_code == 0
     raw = b"".join(each.read_bytes() for each in folder.glob("gateway.db*"))
     assert b"$argon2id$v=19$m=65536,t=3,p=4$" in raw
@@ -130,23 +130,23 @@ def test_passwords_are_hashed_as_rfc_9106_recommends(folder: Path) -> None:
 def test_what_is_refused_does_not_stand_in_the_audit_log_as_done(folder: Path) -> None:
     assert [add(folder).exit_code for _ in range(2)] == [0, 1]
     events = json.loads(mmo(folder, "audit", "list", "--json").stdout)
-    assert [each["act"] for each in events].count("operator_added") == 1
+    assert [each["act"] for each in events].count("user_added") == 1
 
 
 def test_commands_stand_in_the_audit_log(folder: Path) -> None:
     add(folder)
-    mmo(folder, "providers", "disable", "sandbox", "--reason", "a test", "--operator", "kim")
+    mmo(folder, "providers", "disable", "sandbox", "--reason", "a test", "--user", "kim")
     mmo(folder, "suspense", "close", "1", "--note", "nothing there")
     rows = json.loads(mmo(folder, "audit", "list", "--json").stdout)
     acts = [(row["act"], row["about"]) for row in reversed(rows)]
     assert acts == [
-        ("operator_added", "operator:ada"),
+        ("user_added", "user:ada"),
         ("provider_closed", "provider:sandbox"),
         ("suspense_closed", "suspense:1"),
     ]
-    assert (rows[1]["actor"], rows[1]["detail"]["operator"]) == (f"cli:{machine_user().name}", "kim")
+    assert (rows[1]["actor"], rows[1]["detail"]["user"]) == (f"cli:{machine_user().name}", "kim")
     assert rows[0]["previous"] == rows[1]["hash"]
-    about = json.loads(mmo(folder, "audit", "list", "--about", "operator:ada", "--json").stdout)
+    about = json.loads(mmo(folder, "audit", "list", "--about", "user:ada", "--json").stdout)
     assert [row["number"] for row in about] == [1]
 
 
@@ -176,7 +176,7 @@ def test_the_kernel_says_who_logged_in(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "tampering",
     [
-        "UPDATE audit SET actor = 'operator:eve' WHERE number = 3",
+        "UPDATE audit SET actor = 'user:eve' WHERE number = 3",
         "UPDATE audit SET at = at + 1 WHERE number = 3",
         "UPDATE audit SET hash = previous WHERE number = 3",
         "DELETE FROM audit WHERE number = 3",
@@ -219,7 +219,7 @@ def test_another_master_key_authenticates_nothing(folder: Path) -> None:
     (folder / "master.key").unlink()
     assert mmo(folder, "audit", "verify").exit_code == 2
     assert len(json.loads(mmo(folder, "audit", "list", "--json").stdout)) == 5
-    assert mmo(folder, "operators", "disable", "ada").exit_code == 1
+    assert mmo(folder, "users", "disable", "ada").exit_code == 1
     assert add(folder).exit_code == 2
     create_master_key(folder / "master.key")
     found = mmo(folder, "audit", "verify")

@@ -1,4 +1,4 @@
-"""`mmo operators` shows and changes the users of the console."""
+"""`mmo users` shows and changes the users of the console."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ password_option = click.option("--password-stdin", is_flag=True, help="Read the 
 
 
 @click.group()
-def operators() -> None:
+def users() -> None:
     """Show and change the users of the console."""
 
 
-@operators.command()
+@users.command()
 @click.argument("name")
 @click.option(
     "--role",
@@ -48,15 +48,15 @@ def add(name: str, role: str, password_stdin: bool, target: CommandTarget) -> No
     async def add_user(store: Store) -> bool:
         if any(each.name == name for each in await store.admin.users()):
             return False  # Before the audit log says that somebody was added.
-        await target.record(store, "operator_added", f"operator:{name}", role=role)
+        await target.record(store, "user_added", f"user:{name}", role=role)
         return await store.admin.add_user(user)
 
     if not target.with_store(add_user):
-        raise NegativeAnswer(f"There is a user {name} already. `mmo operators list` shows all.")
+        raise NegativeAnswer(f"There is a user {name} already. `mmo users list` shows all.")
     print_status(f"{name} may sign in as {role}.")
 
 
-@operators.command("list")
+@users.command("list")
 @target_options
 @json_option
 def list_(target: CommandTarget, as_json: bool) -> None:
@@ -79,26 +79,26 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     print_rows({each: each for each in columns}, target.with_store(list_users), as_json=as_json)
 
 
-@operators.command()
+@users.command()
 @click.argument("name")
 @target_options
 def disable(name: str, target: CommandTarget) -> None:
     """Disable a user, whose sessions end at once."""
     now = target.clock().now()
-    _change_user(target, name, "operator_disabled", lambda user: evolve(user, disabled_at=now))
-    print_status(f"{name} can't sign in any more. `mmo operators enable {name}` permits it again.")
+    _change_user(target, name, "user_disabled", lambda user: evolve(user, disabled_at=now))
+    print_status(f"{name} can't sign in any more. `mmo users enable {name}` permits it again.")
 
 
-@operators.command()
+@users.command()
 @click.argument("name")
 @target_options
 def enable(name: str, target: CommandTarget) -> None:
     """Let a disabled user sign in again."""
-    _change_user(target, name, "operator_enabled", lambda user: evolve(user, disabled_at=None))
+    _change_user(target, name, "user_enabled", lambda user: evolve(user, disabled_at=None))
     print_status(f"{name} may sign in again.")
 
 
-@operators.command()
+@users.command()
 @click.argument("name")
 @password_option
 @target_options
@@ -110,7 +110,7 @@ def password(name: str, password_stdin: bool, target: CommandTarget) -> None:
     print_status(f"{name} has another password.")
 
 
-@operators.group()
+@users.group()
 def totp() -> None:
     """Remove the second factors of users."""
 
@@ -128,12 +128,12 @@ def reset(name: str, target: CommandTarget) -> None:
     async def reset_factor(store: Store) -> bool | None:
         if await store.admin.user(name) is None:
             return None
-        await target.record(store, "second_factor_reset", f"operator:{name}")
+        await target.record(store, "second_factor_reset", f"user:{name}")
         return await store.admin.remove_second_factor(name)
 
     removed = target.with_store(reset_factor)
     if removed is None:
-        raise NegativeAnswer(f"There is no user {name}. `mmo operators list` shows all.")
+        raise NegativeAnswer(f"There is no user {name}. `mmo users list` shows all.")
     if not removed:
         raise NegativeAnswer(f"{name} has no second factor.")
     print_status(f"{name} has no second factor any more. Change the password, too, if it may be known to others.")
@@ -148,11 +148,11 @@ def _change_user(
         user = await store.admin.user(name)
         if user is None or action is None:
             return user is not None
-        await target.record(store, action, f"operator:{name}")
+        await target.record(store, action, f"user:{name}")
         return await store.admin.replace_user(change(user))
 
     if not target.with_store(change_user):
-        raise NegativeAnswer(f"There is no user {name}. `mmo operators list` shows all.")
+        raise NegativeAnswer(f"There is no user {name}. `mmo users list` shows all.")
 
 
 def _read_password_hash(*, from_stdin: bool) -> str:
