@@ -4,9 +4,9 @@ A response is classified by its `code` and not by its status: several of the ope
 request. An open outcome is polled; "not found" counts when a submission is old enough to be found, and then it is
 submitted again under the same X-Reference-Id, which the operator accepts once.
 
-A callback is a PUT or a POST that comes once or often, unsigned, without the X-Reference-Id. Each submission has its own
-callback address, which ends in the gatewayReference; the body repeats it as `externalId`. Where both are present they
-must agree.
+A callback is a PUT or a POST that comes once or often, unsigned, without the X-Reference-Id. Each submission has its
+own callback address, which ends in the gatewayReference; the body repeats it as `externalId`. Where both are present
+they must agree.
 """
 
 from __future__ import annotations

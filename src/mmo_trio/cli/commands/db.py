@@ -25,15 +25,14 @@ from mmo_sansio.values.model import Status
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
 from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import AgedDuty, RetentionReport, RetentionRun, cutoffs, find_aged
-from mmo_trio.brands.master_key_check import check_master_key
+from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.commands.restored import restored
 from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import print_json, print_rows, print_status, print_table, progress_bar
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.engine.engine import continue_clock, submit_batch_once
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import Store
@@ -142,7 +141,7 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
 @target_options
 @json_option
 def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool) -> None:
-    """Remove, mask and archive what is older than the settings of `[retention]` say.
+    """Remove and mask what is older than the settings of `[retention]` say.
 
     A serving gateway does it once a day. What is removed or masked does not come back, except from a backup.
     """
@@ -154,11 +153,9 @@ def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool
         on_change = lambda _, count: bar.advance(task, count)  # noqa: E731
         report = target.with_store(lambda store: _remove_aged(target, store, at_once, on_change))
     if as_json:
-        print_json({"rows": report.rows(), "archiveFault": report.archive_fault})
+        print_json({"rows": report.rows()})
     else:
         print_table(("what", "rows"), ((duty.value, count) for duty, count in report.changed.items()))
-    if report.archive_fault is not None:
-        raise NegativeAnswer(f"Nothing more was archived: {report.archive_fault}")
 
 
 async def _find_aged(target: CommandTarget, store: Store) -> Sequence[AgedDuty]:
@@ -214,7 +211,7 @@ async def _remove_aged(
         due = {duty.value: _day(before) for duty, before in cutoffs(section, now).items()}
         await target.record(store, "retention_begun", older_than=due)
         report = await RetentionRun(store.retention, section, pace, on_change).run(now)
-        await target.record(store, "retention_ended", rows=report.rows(), archive_fault=report.archive_fault)
+        await target.record(store, "retention_ended", rows=report.rows())
         return report
     finally:
         await pace.end()

@@ -33,7 +33,7 @@ def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarge
 
     async def load(store: Store) -> dict[str, DailyDigest]:
         found: dict[str, dict[str, RecordedPayment]] = {name: {} for name in await brand_ids(store, brand)}
-        async for name, text in read_records(target, store, brand, period, None):
+        async for name, text in read_records(store, brand, period, None):
             payment = read_record(text, period)
             if payment.is_expected:
                 found.setdefault(name, {})[payment.gateway_reference] = payment

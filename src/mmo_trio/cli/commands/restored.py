@@ -18,7 +18,7 @@ from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.output import format_instant, print_status, print_table
 from mmo_trio.cli.support.statements import lines_of, read_columns, read_record, statement_lines
 from mmo_trio.cli.support.target import CommandTarget, report_in_force, target_options
-from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.service.store_recognition import keep_mark
 from mmo_trio.storage.interface.store import Store
 

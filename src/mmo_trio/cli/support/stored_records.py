@@ -1,4 +1,4 @@
-"""Reads the records of a store, and of its archive."""
+"""Reads the records of a store."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from collections.abc import AsyncIterator
 from attrs import evolve
 
 from mmo_merchant.reconciliation.recorded_payments import Period
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier
 from mmo_trio.cli.commands.brands import find_brand
-from mmo_trio.cli.support.output import print_status
-from mmo_trio.cli.support.target import CommandTarget
-from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
 from mmo_trio.storage.interface.store import Store
 
 PAGE_SIZE = 1_000
@@ -41,31 +37,12 @@ async def brand_ids(store: Store, brand: str | None) -> list[str]:
 
 
 async def read_records(
-    target: CommandTarget, store: Store, brand: str | None, period: Period, method: str | None
+    store: Store, brand: str | None, period: Period, method: str | None
 ) -> AsyncIterator[tuple[str, bytes]]:
-    """Return the brands and transaction objects of payments that may have ended in the period, first those of the store
-    and then those of the archive. One that is being archived may come from both."""
+    """Return the brands and transaction objects of payments that may have ended in the period."""
     begin = Instant(max(clock.FIRST_INSTANT, earlier(period.begin, LATEST_END)))
     for name in await brand_ids(store, brand):
         query = ListRecords(name, begin, period.end, method=method, page_size=PAGE_SIZE)
         async for page in read_pages(store, query):
             for each in page:
                 yield name, each
-    archive, head = _archive(target), await store.retention.archive_head()
-    if archive is None:
-        if head.number:
-            print_status(
-                "Old payments are in the archive and are left out: set retention.archive_directory to compare them."
-            )
-        return
-    if archive.head().number < head.number:
-        raise ArchiveUnusable(f"{archive.path} lacks parts: the store knows {head.number}. See `mmo archive verify`.")
-    for transaction in archive.transactions(begin=begin, end=period.end):
-        order = transaction.order
-        if brand in (None, order.brand) and method in (None, order.method):
-            yield order.brand, transaction_object(transaction)
-
-
-def _archive(target: CommandTarget) -> ArchiveDirectory | None:
-    path = target.settings.retention.archive_directory
-    return None if path is None else ArchiveDirectory(path)
