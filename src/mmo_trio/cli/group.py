@@ -39,7 +39,6 @@ _SECTIONS = {
         LazyCommand("tx", "payments", "Show transactions, and resolve one by hand."),
         LazyCommand("suspense", "payments", "Show and close entries of the suspense book."),
         LazyCommand("records", "records", "Write transactions for reconciliation, and compare them with statements."),
-        LazyCommand("archive", "archive", "Read and verify the archive of old payments."),
         LazyCommand("audit", "audit", "Show the audit log: sign-ins, and all actions of users and of commands."),
     ),
     "Use the command": (LazyCommand("completion", "completion", "Print the completion script of a shell."),),

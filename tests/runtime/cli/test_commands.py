@@ -27,7 +27,7 @@ from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli.commands.serve import announce_sandbox
 from mmo_trio.cli.group import main
 from mmo_trio.cli.support.target import machine_user
-from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.engine.engine import submit_once
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sqlite.migrations import scripts

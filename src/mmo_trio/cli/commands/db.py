@@ -32,14 +32,13 @@ from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_
 from mmo_trio.admin.restoration import begin_restoration, record_lost_uses
 from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import AgedDuty, RetentionReport, RetentionRun, cutoffs, find_aged
-from mmo_trio.brands.master_key_check import check_master_key
+from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table, progress_bar
 from mmo_trio.cli.support.statements import lines_of, read_columns, read_record, statement_lines
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, target_options
-from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.engine.engine import continue_clock, submit_batch_once
 from mmo_trio.service.store_recognition import keep_mark
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.retention import RetentionDuty
@@ -207,7 +206,7 @@ async def _correct(target: CommandTarget, store: Store, errors: ClockErrors, rep
 @target_options
 @json_option
 def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool) -> None:
-    """Remove, mask and archive what is older than the settings of `[retention]` say.
+    """Remove and mask what is older than the settings of `[retention]` say.
 
     A serving gateway does it once a day. What is removed or masked does not come back, except from a backup.
     """
@@ -219,11 +218,9 @@ def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool
         on_change = lambda _, count: bar.advance(task, count)  # noqa: E731
         report = target.with_store(lambda store: _remove_aged(target, store, at_once, on_change))
     if as_json:
-        print_json({"rows": report.rows(), "archiveFault": report.archive_fault})
+        print_json({"rows": report.rows()})
     else:
         print_table(("what", "rows"), ((duty.value, count) for duty, count in report.changed.items()))
-    if report.archive_fault is not None:
-        raise NegativeAnswer(f"Nothing more was archived: {report.archive_fault}")
 
 
 async def _find_aged(target: CommandTarget, store: Store) -> Sequence[AgedDuty]:
@@ -279,7 +276,7 @@ async def _remove_aged(
         due = {duty.value: _day(before) for duty, before in cutoffs(section, now).items()}
         await target.record(store, "retention_begun", older_than=due)
         report = await RetentionRun(store.retention, section, pace, on_change).run(now)
-        await target.record(store, "retention_ended", rows=report.rows(), archive_fault=report.archive_fault)
+        await target.record(store, "retention_ended", rows=report.rows())
         return report
     finally:
         await pace.end()

@@ -35,8 +35,7 @@ from mmo_trio.cli.support.output import (
     print_table,
 )
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
-from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.shared.payment_index import position_of

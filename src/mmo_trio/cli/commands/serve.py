@@ -115,7 +115,7 @@ def _reset_sandbox(directory: Path, settings: Settings) -> None:
 
     Raises UsageProblem when the sandbox keeps its payments elsewhere, and StoreUnusable while it runs.
     """
-    from mmo_trio.service.wiring.workers import OPERATOR_JOURNAL_FILE  # Slow to import, and only serving needs it.
+    from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE  # Slow to import, and only serving needs it.
 
     if settings.database.url != sandbox_presets(directory)["database.url"]:
         raise UsageProblem("--reset empties only the store that a sandbox makes itself, not that of database.url.")
@@ -202,7 +202,7 @@ def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | No
 
 def run_supervised(config: ServiceConfig, read_settings: Callable[[], Settings]) -> None:
     """Serve with supervised processes, and exit with the service's exit code."""
-    from mmo_trio.service.supervisor.cluster import supervise
+    from mmo_trio.service.supervisor import supervise
 
     code = supervise(
         config,

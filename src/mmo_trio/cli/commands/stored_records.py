@@ -26,7 +26,6 @@ from mmo_sansio.api.outgoing.transaction_json import (
     PARTY_MEMBERS,
     PROVIDER_DATA_MEMBERS,
     TRANSACTION_MEMBERS,
-    transaction_object,
 )
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.values import clock
@@ -37,7 +36,6 @@ from mmo_trio.cli.support.options import datetime_type, json_option, to_instant
 from mmo_trio.cli.support.output import format_sums, print_rows, print_status, progress_bar
 from mmo_trio.cli.support.statements import read_record
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.visible_text import guard_cell
 
@@ -218,7 +216,7 @@ def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarge
 
     async def load(store: Store) -> dict[str, DailyDigest]:
         found: dict[str, dict[str, RecordedPayment]] = {name: {} for name in await brand_ids(store, brand)}
-        async for name, text in read_records(target, store, brand, period, None):
+        async for name, text in read_records(store, brand, period, None):
             payment = read_record(text, period)
             if payment.is_expected:
                 found.setdefault(name, {})[payment.gateway_reference] = payment
@@ -256,31 +254,12 @@ async def brand_ids(store: Store, brand: str | None) -> list[str]:
 
 
 async def read_records(
-    target: CommandTarget, store: Store, brand: str | None, period: Period, method: str | None
+    store: Store, brand: str | None, period: Period, method: str | None
 ) -> AsyncIterator[tuple[str, bytes]]:
-    """Return the brands and transaction objects of payments that may have ended in the period, first those of the store
-    and then those of the archive. One that is being archived may come from both."""
+    """Return the brands and transaction objects of payments that may have ended in the period."""
     begin = Instant(max(clock.FIRST_INSTANT, earlier(period.begin, LATEST_END)))
     for name in await brand_ids(store, brand):
         query = ListRecords(name, begin, period.end, method=method, page_size=PAGE_SIZE)
         async for page in read_pages(store, query):
             for each in page:
                 yield name, each
-    archive, head = _archive(target), await store.retention.archive_head()
-    if archive is None:
-        if head.number:
-            print_status(
-                "Old payments are in the archive and are left out: set retention.archive_directory to compare them."
-            )
-        return
-    if archive.head().number < head.number:
-        raise ArchiveUnusable(f"{archive.path} lacks parts: the store knows {head.number}. See `mmo archive verify`.")
-    for transaction in archive.transactions(begin=begin, end=period.end):
-        order = transaction.order
-        if brand in (None, order.brand) and method in (None, order.method):
-            yield order.brand, transaction_object(transaction)
-
-
-def _archive(target: CommandTarget) -> ArchiveDirectory | None:
-    path = target.settings.retention.archive_directory
-    return None if path is None else ArchiveDirectory(path)

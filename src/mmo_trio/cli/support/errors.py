@@ -122,7 +122,6 @@ def _gateway_failure(error: Exception) -> click.ClickException | None:
     try:  # Imported here, as the commands for merchants run without the packages of the gateway.
         from mmo_trio.brands.keyring import SealError
         from mmo_trio.settings import SettingsError
-        from mmo_trio.storage.archive.directory import ArchiveUnusable
         from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
         from mmo_trio.system.fault_report import DamagedFile
     except ModuleNotFoundError:
@@ -140,8 +139,6 @@ def _gateway_failure(error: Exception) -> click.ClickException | None:
             return StoreProblem(f"The store can't be used: {error}.")
         case OutcomeUnknown():
             return StoreProblem(f"It can't be learnt whether this was stored: {error}. Look before trying again.")
-        case ArchiveUnusable():
-            return StoreProblem(f"The archive can't be used: {error}")
         case DamagedFile():
             return UsageProblem(str(error))
         case _:

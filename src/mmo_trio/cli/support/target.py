@@ -18,8 +18,7 @@ from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.in_force import wait_until_in_force
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.brands.master_key_check import open_keyring
+from mmo_trio.brands.master_key import load_master_keys, open_keyring
 from mmo_trio.cli.support.errors import NegativeAnswer, NotYetInForce
 from mmo_trio.cli.support.options import Command, config_option, data_option
 from mmo_trio.cli.support.output import print_status
