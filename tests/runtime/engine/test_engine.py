@@ -23,8 +23,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
-from mmo_trio.engine.batch import Batch, DecisionFailed, PendingInput
-from mmo_trio.engine.engine import Engine, Outbox
+from mmo_trio.engine.engine import Batch, DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import RESUMING, GatewayClock
 from tests.conformance.inputs import creation, succeeded
