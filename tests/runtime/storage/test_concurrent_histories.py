@@ -32,7 +32,7 @@ from mmo_sansio.values.clock import DAY, FIRST_INSTANT, Instant, Span, later
 from mmo_sansio.values.model import BrandLimits
 from mmo_trio.storage.interface.admin_types import BrandHold
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.postgres import new_references, open_postgres, startup
+from mmo_trio.storage.postgres import batch_load, open_postgres, startup
 from mmo_trio.storage.postgres import store as postgres_store
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.connections import WRITER_SETUP
@@ -136,7 +136,7 @@ def _stops_after_loads(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(postgres_store, "load_batch", load_and_stop)
     monkeypatch.setattr(SimulatedSharedStore, "_call", call_and_stop)
-    monkeypatch.setattr(new_references, "LOADS_BEFORE_ASSUMPTION", 10**9)
+    monkeypatch.setattr(batch_load, "LOADS_BEFORE_ASSUMPTION", 10**9)
     patient = WRITER_SETUP.replace("'5s'", f"'{HANGS_AFTER_S:.0f}s'")
     assert patient != WRITER_SETUP
     monkeypatch.setattr(startup, "WRITER_SETUP", patient)  # A busy machine makes a client stand still for longer.

@@ -28,7 +28,7 @@ CONNECT_TIMEOUT_S = 3.0
 """Seconds after which a process gives up a connection to a server that does not answer."""
 
 _POLL_INTERVAL_MIN_S, _POLL_INTERVAL_MAX_S = 0.002, 0.1
-"""The pauses of a reader of records that waits for writers, as those of `storage.postgres.records_horizon`."""
+"""The pauses of a reader of records that waits for writers, as those of `storage.postgres.shared_locks`."""
 
 
 class ConnectionLost(Exception):

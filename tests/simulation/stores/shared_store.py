@@ -31,7 +31,7 @@ from mmo_trio.storage.sql.admin_store import SqlAdminStore
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
 from mmo_trio.storage.sql.store import SqlStore
-from mmo_trio.storage.sqlite import queries
+from mmo_trio.storage.sqlite import statements
 from mmo_trio.system.parking import run_to_end
 from tests.simulation.stores.machine import StoreCall
 from tests.simulation.stores.shared_ownership import SimulatedChannelOwnership
@@ -290,10 +290,10 @@ class SimulatedSharedStore(SqlStore):
         return parse(await self._read_query(lambda: execute(statement, *values)))
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
-        return await self.read("look_up", partial(queries.look_up, self._rows.connection, look_ups))
+        return await self.read("look_up", partial(statements.look_up, self._rows.connection, look_ups))
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
-        find = partial(queries.find_brand, self._rows.connection)
+        find = partial(statements.find_brand, self._rows.connection)
         return await self.read("find_brands", lambda: [find(brand) for brand in brands])
 
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:

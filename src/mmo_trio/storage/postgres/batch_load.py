@@ -1,24 +1,41 @@
-"""Loads the working set of one batch, in one round trip.
+"""Loads the working set of one batch, in one round trip or none.
 
 Nothing is locked: the commit finds out whether another process was quicker, by the conditions of its statements.
+
+Nearly every create names a new merchantReference. Where that has been so of late, a batch of creates is decided without
+a load, as if all its references were new, and the commit finds out that, too: the key of a reference's first use is
+unique, and nothing may be created at or below the horizon. When either does not hold nothing is stored, and the batch
+is loaded and decided as any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from contextlib import contextmanager
+from typing import Final, TypeAlias, TypeVar
 
-from attrs import evolve, frozen
+import psycopg
+from attrs import define, evolve, frozen
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status
-from mmo_trio.storage.postgres.brand_statements import BrandStatement, KnownBrands
-from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, Row, execute_pipeline
-from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
+from mmo_trio.storage.postgres.commits import Commit
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
+from mmo_trio.storage.postgres.pipeline import (
+    BoundStatement,
+    PreparedStatement,
+    Row,
+    escape_text,
+    execute_pipeline,
+    is_storable,
+)
+from mmo_trio.storage.postgres.statements import BrandStatement, KnownBrands
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction
 
+T = TypeVar("T")
 AnyStatement: TypeAlias = PreparedStatement | BrandStatement
 
 _SELECT_TRANSACTIONS = BrandStatement("""
@@ -206,3 +223,42 @@ async def _fetch(
     for (statement, _), found in zip(bound, results, strict=True):
         rows.setdefault(statement, []).extend(found)
     return rows
+
+
+LOADS_BEFORE_ASSUMPTION: Final = 4
+"""Batches in a row that must have loaded new references only before the next ones count as new."""
+
+
+@define(eq=False)
+class NewReferences:
+    """Remembers whether references were new of late, and the horizon that was loaded last."""
+
+    _known_brands: KnownBrands
+    _loads_without_use: int = 0
+    _not_before: Instant = Instant(0)
+
+    def working_set(self, reads: Reads) -> LoadedBatch | None:
+        """Return what a load would most likely return; None when it has to be loaded."""
+        is_likely = self._loads_without_use >= LOADS_BEFORE_ASSUMPTION
+        if not is_likely or not reads.references or reads != Reads(references=reads.references):
+            return None
+        return LoadedBatch(Ledger(prefetched=reads, not_before=self._not_before), {}, {}, self._known_brands)
+
+    def learn(self, reads: Reads, loaded: LoadedBatch) -> None:
+        """Remember what a batch has loaded."""
+        self._not_before = loaded.ledger.not_before
+        if loaded.reference_use_counts:
+            self._loads_without_use = 0
+        elif reads.references:
+            self._loads_without_use += 1
+
+    @contextmanager
+    def discard_if_wrong(self, commit: Commit[T]) -> Iterator[None]:
+        """Within the block, let a commit fail whose assumption was wrong; it may be used again."""
+        try:
+            yield
+        except psycopg.Error as error:
+            if classify_error(error) is not PostgresErrorKind.CONFLICT:
+                raise
+            self._loads_without_use = 0
+            commit.results.clear()

@@ -19,9 +19,9 @@ from mmo_trio.storage.interface.store import EPOCH_INTERVAL_S, OutcomeUnknown, S
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.connections import Backoff, call_with_retry
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
-from mmo_trio.storage.postgres.joined_statements import JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 from mmo_trio.storage.postgres.primary import PrimaryFinder
+from mmo_trio.storage.postgres.statements import JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import Row
 

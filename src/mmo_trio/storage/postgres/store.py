@@ -29,9 +29,8 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries
-from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
+from mmo_trio.storage.postgres.batch_load import LoadedBatch, NewReferences, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
-from mmo_trio.storage.postgres.brand_statements import KnownBrands
 from mmo_trio.storage.postgres.commits import (
     Commit,
     CommitDeadlines,
@@ -44,15 +43,20 @@ from mmo_trio.storage.postgres.commits import (
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall, RunCall
 from mmo_trio.storage.postgres.connections import call_with_retry
 from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
-from mmo_trio.storage.postgres.due_work import DueSearch
-from mmo_trio.storage.postgres.new_references import NewReferences
+from mmo_trio.storage.postgres.maintenance import analyze_unknown_tables
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
+from mmo_trio.storage.postgres.partitions import PostgresRetentionStore
 from mmo_trio.storage.postgres.primary import read_store_state
-from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK, RecordsHorizon
-from mmo_trio.storage.postgres.retention import PostgresRetentionStore
+from mmo_trio.storage.postgres.repeated_scans import DueSearch
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
-from mmo_trio.storage.postgres.shared_locks import SUBMISSION_LOCK, find_holders, wait_for_holders
-from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
+from mmo_trio.storage.postgres.shared_locks import (
+    ACQUIRE_WRITER_LOCK,
+    SUBMISSION_LOCK,
+    RecordsHorizon,
+    find_holders,
+    wait_for_holders,
+)
+from mmo_trio.storage.postgres.statements import KnownBrands
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.admin_store import SqlAdminStore

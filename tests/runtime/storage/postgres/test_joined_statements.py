@@ -20,9 +20,9 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Source, Status
 from mmo_trio.storage.postgres import commits, open_postgres
-from mmo_trio.storage.postgres.joined_statements import SHAPES_MAX, JoinableStatement, StatementJoiner
-from mmo_trio.storage.postgres.new_references import LOADS_BEFORE_ASSUMPTION
+from mmo_trio.storage.postgres.batch_load import LOADS_BEFORE_ASSUMPTION
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, Row, execute_pipeline
+from mmo_trio.storage.postgres.statements import SHAPES_MAX, JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.conformance.driver import after_noon, submit_batch
 from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
