@@ -108,7 +108,8 @@ _DUE = f"""
 
 @define(eq=False)
 class DueSearch:
-    """Searches by `wake_at`, in a process's share of all that are alive, most times only where something can have become due since the last time."""
+    """Searches by `wake_at`, in a process's share of all that are alive; most times only where something can have
+    become due since the last time."""
 
     _whole_searches: WholeScans = Factory(WholeScans)
     _searched_until: Instant | None = None
