@@ -44,8 +44,8 @@ from mmo_trio.console.views import (
     to_reading_text,
 )
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentFilter, PaymentPage
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.system.masking import mask_number
 from mmo_trio.system.visible_text import guard_cell
 

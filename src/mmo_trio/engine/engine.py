@@ -34,15 +34,15 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
-from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import (
     OutcomeUnknown,
-    Store,
     StoredClockRecord,
     StoreUnavailable,
     StoreUnusable,
     WorkItem,
+    log_store_failure,
 )
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import LatencyHistogram
@@ -540,7 +540,7 @@ def _transaction_of(decision: Decision) -> Transaction:
 
 
 class ClockRecords(Protocol):
-    """The store as the clock needs it; see :class:`mmo_trio.storage.interface.store.BatchStore`."""
+    """The store as the clock needs it; see :class:`mmo_trio.storage.sql.store.Store`."""
 
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None: ...
 

@@ -16,7 +16,7 @@ from mmo_trio.cli.support.output import format_sums, print_rows
 from mmo_trio.cli.support.statements import read_record
 from mmo_trio.cli.support.stored_records import brand_ids, read_records
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 _day_type = click.DateTime(["%Y-%m-%d"])
 

@@ -23,7 +23,7 @@ from mmo_trio.cli.support.output import (
     print_table,
 )
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 
 @click.command()

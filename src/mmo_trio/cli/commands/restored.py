@@ -20,7 +20,7 @@ from mmo_trio.cli.support.statements import lines_of, read_columns, read_record,
 from mmo_trio.cli.support.target import CommandTarget, report_in_force, target_options
 from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.service.store_recognition import keep_mark
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 _EVERY_BRAND = "*"
 _file_type = click.Path(path_type=Path, dir_okay=False)

@@ -12,7 +12,7 @@ from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 ENTRY_ID_MAX = 2**63 - 1
 """The largest number that a store can be asked for."""

@@ -11,7 +11,7 @@ from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier
 from mmo_trio.cli.commands.brands import find_brand
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 PAGE_SIZE = 1_000
 """The number of rows in memory at one time."""
