@@ -31,7 +31,6 @@ from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_trio.http.client.exchange import TRANSPORT_ERRORS, ClientExchange, ForbiddenAddress, MaySend
 from mmo_trio.http.client.kept_connections import KeptConnections
 from mmo_trio.http.client.name_lookup import NameLookups, Resolver, SystemResolver
-from mmo_trio.http.client.nat64 import Nat64Prefixes
 from mmo_trio.http.client.outside_network import OutsideNetwork, SystemNetwork
 
 TARGETS_CACHED: Final = 512
@@ -73,7 +72,6 @@ class HttpClient:
         self._parse_target = lru_cache(maxsize=TARGETS_CACHED)(partial(_allowed_target, rules))
         self._network = network or SystemNetwork(tls_context() if context is None else context)
         self._names = NameLookups(SystemResolver() if resolver is None else resolver)
-        self._nat64 = Nat64Prefixes(self._names)
         self._kept = KeptConnections()
 
     async def deliver(
@@ -149,13 +147,7 @@ class HttpClient:
             try:
                 owner = target.host if lookup_owner is None else lookup_owner
                 await attempt.run(
-                    request,
-                    self._names,
-                    self._nat64,
-                    self._network,
-                    self._kept,
-                    lookup_owner=owner,
-                    may_reuse=may_reuse,
+                    request, self._names, self._network, self._kept, lookup_owner=owner, may_reuse=may_reuse
                 )
             except ForbiddenAddress as error:
                 failure, detail = ExchangeFailure.FORBIDDEN, str(error)

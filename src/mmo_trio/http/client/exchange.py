@@ -16,7 +16,7 @@ import trio
 from mmo_sansio import __version__
 from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.exchange import RESPONSE_BODY_BYTES_MAX
-from mmo_sansio.http.ip_rules import Address, address_error, nat64_error, unmap_ipv4
+from mmo_sansio.http.ip_rules import Address, address_error, unmap_ipv4
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.http.request_writer import InvalidRequest, request_bytes
 from mmo_sansio.http.response_body import ResponseBodyError, response_body
@@ -24,7 +24,6 @@ from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, 
 from mmo_trio.http.client.connect import connect
 from mmo_trio.http.client.kept_connections import KeptConnection, KeptConnections, ReceiverKey, keep_time_s
 from mmo_trio.http.client.name_lookup import NameLookups
-from mmo_trio.http.client.nat64 import Nat64Prefixes
 from mmo_trio.http.client.outside_network import OutsideNetwork, SecuredStream
 from mmo_trio.http.streams import TransportStream
 
@@ -91,7 +90,6 @@ class ClientExchange:
         self,
         request: HttpRequest,
         names: NameLookups,
-        nat64: Nat64Prefixes,
         network: OutsideNetwork,
         kept: KeptConnections,
         *,
@@ -109,7 +107,7 @@ class ClientExchange:
         connection = None if key is None else kept.take(key)
         self.has_kept_connection = connection is not None
         if connection is None:
-            connection = await self._open(names, nat64, network, lookup_owner)
+            connection = await self._open(names, network, lookup_owner)
         stream, is_kept = connection.stream, False
         try:
             if not self._may_send():
@@ -129,12 +127,10 @@ class ClientExchange:
             if not is_kept:
                 connection.transport.close()
 
-    async def _open(
-        self, names: NameLookups, nat64: Nat64Prefixes, network: OutsideNetwork, lookup_owner: str
-    ) -> KeptConnection:
+    async def _open(self, names: NameLookups, network: OutsideNetwork, lookup_owner: str) -> KeptConnection:
         """Return a new connection to a checked address; its server has proved itself."""
         self.step = "Looking up the name"
-        addresses = await self._resolve(names, nat64, lookup_owner)
+        addresses = await self._resolve(names, lookup_owner)
         self.step = "Connecting"
         tcp = await connect(addresses, self._target.port, connect_one=network.connect)
         try:
@@ -148,7 +144,7 @@ class ClientExchange:
             tcp.close()
             raise
 
-    async def _resolve(self, names: NameLookups, nat64: Nat64Prefixes, lookup_owner: str) -> list[Address]:
+    async def _resolve(self, names: NameLookups, lookup_owner: str) -> list[Address]:
         if self._target.address is not None:
             addresses = [str(self._target.address)]
         else:
@@ -160,13 +156,7 @@ class ClientExchange:
             error = _address_fault_cached(address, allow_private=self._allow_private)
             if error is not None and not self._skip_egress_rules:
                 raise ForbiddenAddress(error)
-        parsed = [_parse_address_cached(address) for address in addresses]
-        if not self._skip_egress_rules and any(each.version == 6 and not each.is_loopback for each in parsed):
-            prefixes = await nat64.current()
-            for each in parsed:
-                if (error := nat64_error(each, prefixes)) is not None:
-                    raise ForbiddenAddress(error)
-        return parsed
+        return [_parse_address_cached(address) for address in addresses]
 
     def _check_peer(self, tcp: TransportStream, addresses: list[Address]) -> None:
         """Raise ForbiddenAddress unless the connection leads to one of the checked addresses."""
