@@ -13,10 +13,10 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.http.client import exchange
-from mmo_trio.http.client.client import HttpClient
-from mmo_trio.http.client.connect import connect
+from mmo_trio.http.client import client
+from mmo_trio.http.client.client import USER_AGENT, HttpClient
 from mmo_trio.http.client.name_lookup import Resolver
+from mmo_trio.http.client.outside_network import connect
 from mmo_trio.http.streams import TransportStream
 from tests.support.hostile_receivers import (
     HOST,
@@ -60,7 +60,7 @@ async def test_a_delivery_has_exactly_these_fields_and_this_body() -> None:
     assert request_line == b"POST /callbacks?a=%2F HTTP/1.1"
     assert dict(field.split(b": ") for field in fields) == {
         b"Host": f"{HOST}:{receiver.port}".encode(),
-        b"User-Agent": exchange.USER_AGENT,
+        b"User-Agent": USER_AGENT,
         b"Accept-Encoding": b"identity",
         b"Content-Length": b"21",
         b"Content-Type": b"application/json",
@@ -183,7 +183,7 @@ async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPa
         async def elsewhere(_addresses: object, port: int, **_: object) -> TransportStream:
             return await connect([IPv4Address("127.0.0.1")], port)
 
-        monkeypatch.setattr(exchange, "connect", elsewhere)
+        monkeypatch.setattr(client, "connect", elsewhere)
         with trio.fail_after(HANGS_AFTER_S):
             attempt = await client_with(FixedResolver(["127.0.0.2"])).deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
