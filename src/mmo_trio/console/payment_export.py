@@ -19,7 +19,7 @@ from mmo_trio.console.sessions import current_user, record_action
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import PaymentFilter
-from mmo_trio.system.visible_text import guard_cell
+from mmo_trio.system.display_text import guard_cell
 
 EXPORT_ROWS_MAX = 50_000
 """Payments of one export; `mmo records export` has no limit."""

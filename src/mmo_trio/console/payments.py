@@ -32,7 +32,7 @@ from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record
 from mmo_trio.console.story import tell_story
 from mmo_trio.console.views import format_json, format_words, list_payment_fields, show_event, to_reading_text
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentPage
-from mmo_trio.system.masking import mask_number
+from mmo_trio.system.display_text import mask_number
 
 AUDIT_ROWS_MAX = 200
 """Audit events about one payment that its page shows, views of personal data included."""

@@ -26,7 +26,7 @@ from mmo_trio.cli.support.output import print_status, progress_bar
 from mmo_trio.cli.support.stored_records import PAGE_SIZE, brand_ids, read_pages
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.system.visible_text import guard_cell
+from mmo_trio.system.display_text import guard_cell
 
 WriteRecord = Callable[[str, bytes], None]
 """Writes a transaction object of a brand."""

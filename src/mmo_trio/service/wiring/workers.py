@@ -13,9 +13,8 @@ from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.engine.batch import PendingInput
 from mmo_trio.engine.engine import Engine
-from mmo_trio.sandbox.operator_journal import OperatorJournal
 from mmo_trio.sandbox.operator_process import OperatorClient
-from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.sandbox.operator_worker import OperatorJournal, SandboxOperatorWorker
 from mmo_trio.service.components import Workers
 from mmo_trio.service.wiring.providers import ConfiguredAccounts
 from mmo_trio.service.wiring.resources import Resources
