@@ -103,9 +103,6 @@ class ReferenceUse:
     at: Instant
     earlier: Status = Status.FAILED
     """SUCCESS when one was paid; FAILED when all of them failed, or there are none."""
-    ended: Status | None = None
-    """How the payment of this use ended, once it was moved to the archive; PENDING when a restored store lacks it, and
-    nobody may know; None while the payment is stored."""
 
 
 class NotPrefetched(AssertionError):
@@ -228,8 +225,7 @@ class Ledger:
     def _apply(self, change: Change) -> None:
         match change:
             case ReferenceConsumed(brand, merchant_reference, gateway_reference, at, earlier):
-                ended = Status.PENDING if change.is_lost else None
-                self.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, earlier, ended)
+                self.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, earlier)
             case UsageChanged(brand, share):
                 self._change_usage((brand, share.counter), share)
             case DepositRecorded(provider, provider_reference, gateway_reference):

@@ -53,9 +53,9 @@ def record_lost_use(ledger: Ledger, input_: RecordLostUse, *, now: Moment) -> De
 
 def _outcome(ledger: Ledger, used: ReferenceUse) -> Status:
     """Return how all payments under a reference ended: PENDING while one has not, else SUCCESS when one was paid, else
-    FAILED. One that is missing counts as its use says that it ended, and in a damaged store as pending."""
+    FAILED. One that a restored store lacks counts as pending: nobody may know how it ended."""
     newest = ledger.transaction(used.gateway_reference)
-    outcome = newest.status if newest is not None else used.ended or Status.PENDING
+    outcome = newest.status if newest is not None else Status.PENDING
     return used.earlier if outcome is Status.FAILED else outcome
 
 

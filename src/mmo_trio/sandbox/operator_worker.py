@@ -85,7 +85,7 @@ def _complete_lines_size(content: bytes) -> int:
 
 
 class PendingReply(Protocol):
-    """A notification that the gateway has not stored yet, such as a `mmo_trio.engine.batch.PendingInput`, has a
+    """A notification that the gateway has not stored yet, such as a `mmo_trio.engine.engine.PendingInput`, has a
     reply."""
 
     async def reply(self) -> object:

@@ -30,7 +30,7 @@ from mmo_trio.admin.resolution import (
     ResolutionUser,
     next_state,
 )
-from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.interface.admin_types import AuditKey, ConsoleUser, Proposal, ProposalState, Role
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.sql.admin_store import SqlAdminStore

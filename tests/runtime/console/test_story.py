@@ -11,8 +11,7 @@ from mmo_sansio.values.model import Stage
 from mmo_sansio.values.money import Money
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
-from mmo_trio.console.story import actor_name, format_span, tell_story
-from mmo_trio.console.views import format_money, format_words, to_reading_text
+from mmo_trio.console.views import actor_name, format_money, format_span, format_words, tell_story, to_reading_text
 
 SEEING = PersonalDataMask(can_see_personal_data=True)
 

@@ -23,9 +23,8 @@ from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings import providers as common
-from mmo_trio.settings.errors import InvalidSettingValue
 from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
-from mmo_trio.settings.values import Network, parse_networks
+from mmo_trio.settings.values import InvalidSettingValue, Network, parse_networks
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint
 
 FILE_SUFFIX = "_file"

@@ -15,13 +15,12 @@ from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.apply import apply_brands_file
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.brands.master_key_check import MasterKeyFile, open_keyring
+from mmo_trio.brands.master_key import MasterKeyFile, open_keyring
 from mmo_trio.http.client.client import HttpClient, tls_context
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID, ensure_demo_brand
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.settings import LimitsSection, Settings, SettingsError
-from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceAddresses, ServiceConfig, provider_titles
-from mmo_trio.settings.urls import PublicUrls
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE, PublicUrls, ServiceAddresses, ServiceConfig, provider_titles
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.system.clock import GatewayClock, read_offset
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator

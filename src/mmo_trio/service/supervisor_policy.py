@@ -9,14 +9,13 @@ command to end. `now` is monotonic, in seconds; `next_due` says when to call aga
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
 from attrs import evolve, frozen
-
-from mmo_trio.service.supervisor import events
 
 UPTIME_MIN_S = 1.0
 """A process that ends sooner than this after it began to serve counts as a failed start."""
@@ -33,6 +32,121 @@ FORK_RETRY_DELAY_S = 1.0
 
 START_TIMEOUT_S = 60.0
 """Seconds that a process has to begin to serve before it is killed."""
+
+
+class ProcessCommand(Enum):
+    """Defines the commands to a process, each with its signal."""
+
+    DRAIN = signal.SIGTERM
+    """Finish active requests and deliveries, close idle connections, and end."""
+    RETIRE = signal.SIGUSR2
+    """Drain, but leave idle connections time for one last request: a successor serves already."""
+    RELOAD = signal.SIGHUP
+    """Read the certificates again."""
+    KILL = signal.SIGKILL
+
+
+@frozen
+class StopRequested:
+    """The service shall end."""
+
+
+@frozen
+class RollingRestartRequested:
+    """Every worker shall be replaced, one after the other."""
+
+
+@frozen
+class ReloadRequested:
+    """The certificates shall be read again."""
+
+
+@frozen
+class ProcessForked:
+    """A process was started for this slot."""
+
+    slot: str
+    pid: int
+
+
+@frozen
+class ForkFailed:
+    """The system can start no process for this slot now."""
+
+    slot: str
+
+
+@frozen
+class ProcessServing:
+    """The process reports that it serves."""
+
+    pid: int
+
+
+@frozen
+class ProcessExited:
+    """The process has ended with this exit code, negative if a signal ended it."""
+
+    pid: int
+    exit_code: int
+
+
+@frozen
+class TimePassed:
+    """Time has passed without another event."""
+
+
+SupervisorEvent: TypeAlias = (
+    StopRequested
+    | RollingRestartRequested
+    | ReloadRequested
+    | ProcessForked
+    | ForkFailed
+    | ProcessServing
+    | ProcessExited
+    | TimePassed
+)
+
+
+@frozen
+class StartProcess:
+    """Start a process for this slot; `ProcessForked` or `ForkFailed` follows."""
+
+    slot: str
+
+
+@frozen
+class SendCommand:
+    """Send a command to a process."""
+
+    pid: int
+    command: ProcessCommand
+
+
+@frozen
+class AnnounceReady:
+    """Announce, once, that the service is ready."""
+
+
+@frozen
+class LogMessage:
+    """Write this event to the log."""
+
+    event: str
+    slot: str | None = None
+    pid: int | None = None
+    exit_code: int | None = None
+
+
+@frozen
+class ExitService:
+    """End the service, as all processes have ended; `reason` explains a failure to a person."""
+
+    exit_code: int
+    reason: str | None = None
+
+
+SupervisorAction: TypeAlias = StartProcess | SendCommand | AnnounceReady | LogMessage | ExitService
 
 
 class ProcessPhase(Enum):
@@ -95,16 +209,16 @@ class SupervisorState:
         return all(self.pids_in(slot, ProcessPhase.SERVING) for slot in self.workers)
 
 
-Transition: TypeAlias = tuple[SupervisorState, tuple[events.SupervisorAction, ...]]
+Transition: TypeAlias = tuple[SupervisorState, tuple[SupervisorAction, ...]]
 
 
 def begin(state: SupervisorState, *, now: float) -> Transition:
     """Return the first actions, which start a process for every slot."""
     backoffs = {slot: RestartBackoff(start_at=now) for slot in (*state.helpers, *state.workers)}
-    return transition(evolve(state, backoffs=backoffs), events.TimePassed(), now=now)
+    return transition(evolve(state, backoffs=backoffs), TimePassed(), now=now)
 
 
-def transition(state: SupervisorState, event: events.SupervisorEvent, *, now: float) -> Transition:
+def transition(state: SupervisorState, event: SupervisorEvent, *, now: float) -> Transition:
     """Return the next state and the actions that follow from the event."""
     state, first = _apply_event(state, event, now)
     actions = [*first]
@@ -121,31 +235,31 @@ def next_due(state: SupervisorState) -> float | None:
     return min((each for each in (*starts, *deadlines) if each is not None), default=None)
 
 
-def _apply_event(state: SupervisorState, event: events.SupervisorEvent, now: float) -> Transition:
+def _apply_event(state: SupervisorState, event: SupervisorEvent, now: float) -> Transition:
     match event:
-        case events.StopRequested():
+        case StopRequested():
             return _begin_stop(state, now)
-        case events.RollingRestartRequested():
+        case RollingRestartRequested():
             if state.is_stopping:
                 return state, ()
-            started = events.LogMessage("rolling_restart_started")
+            started = LogMessage("rolling_restart_started")
             return evolve(state, workers_to_restart=state.workers), (started,)
-        case events.ReloadRequested():
+        case ReloadRequested():
             serving = state.worker_pids(ProcessPhase.SERVING)
-            return state, tuple(events.SendCommand(pid, events.ProcessCommand.RELOAD) for pid in serving)
-        case events.ProcessForked(slot, pid):
+            return state, tuple(SendCommand(pid, ProcessCommand.RELOAD) for pid in serving)
+        case ProcessForked(slot, pid):
             state = _with_process(state, pid, Process(slot, ProcessPhase.STARTING, now))
-            return state, (events.LogMessage("process_started", slot, pid),)
-        case events.ForkFailed(slot):
+            return state, (LogMessage("process_started", slot, pid),)
+        case ForkFailed(slot):
             if state.pids_in(slot, ProcessPhase.SERVING):
                 return _abort_rolling_restart(state)
             later = evolve(state.backoffs[slot], start_at=now + FORK_RETRY_DELAY_S)
             return evolve(state, backoffs={**state.backoffs, slot: later}), ()
-        case events.ProcessServing(pid):
+        case ProcessServing(pid):
             return _on_serving(state, pid, now)
-        case events.ProcessExited(pid, exit_code):
+        case ProcessExited(pid, exit_code):
             return _on_exited(state, pid, exit_code, now)
-        case events.TimePassed():
+        case TimePassed():
             return state, ()
         case _:
             assert_never(event)
@@ -158,15 +272,15 @@ def _on_serving(state: SupervisorState, pid: int, now: float) -> Transition:
         return state, ()
     predecessors = state.pids_in(process.slot, ProcessPhase.SERVING)
     state = _with_process(state, pid, evolve(process, phase=ProcessPhase.SERVING, since=now))
-    state, commands = _stop_processes(state, predecessors, events.ProcessCommand.RETIRE, now)
-    return state, (events.LogMessage("process_ready", process.slot, pid), *commands)
+    state, commands = _stop_processes(state, predecessors, ProcessCommand.RETIRE, now)
+    return state, (LogMessage("process_ready", process.slot, pid), *commands)
 
 
 def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> Transition:
     process = state.processes[pid]
     others = {other: each for other, each in state.processes.items() if other != pid}
     state = evolve(state, processes=others)
-    exited = events.LogMessage("process_exited", process.slot, pid, exit_code)
+    exited = LogMessage("process_exited", process.slot, pid, exit_code)
     if process.phase is ProcessPhase.STOPPING:
         is_failure = exit_code not in (0, -15) and state.is_stopping
         return evolve(state, exit_code=state.exit_code or int(is_failure)), (exited,)
@@ -181,11 +295,11 @@ def _on_exited(state: SupervisorState, pid: int, exit_code: int, now: float) -> 
 
 
 def _abort_rolling_restart(state: SupervisorState) -> Transition:
-    return evolve(state, workers_to_restart=()), (events.LogMessage("rolling_restart_aborted"),)
+    return evolve(state, workers_to_restart=()), (LogMessage("rolling_restart_aborted"),)
 
 
 def _schedule_restart(
-    state: SupervisorState, process: Process, exit_code: int, now: float, exited: events.LogMessage
+    state: SupervisorState, process: Process, exit_code: int, now: float, exited: LogMessage
 ) -> Transition:
     """Start a process for the empty slot, at once the first time, or give up before the service has served: what it
     needs may come back later, and until then connections wait for it."""
@@ -213,18 +327,18 @@ def _begin_stop(state: SupervisorState, now: float) -> Transition:
     state = evolve(state, is_stopping=True, workers_to_restart=(), backoffs=backoffs)
     retiring = state.worker_pids(ProcessPhase.STOPPING)
     running = state.worker_pids(ProcessPhase.STARTING, ProcessPhase.SERVING)
-    state, commands = _stop_processes(state, running, events.ProcessCommand.DRAIN, now)
-    hurry = (events.SendCommand(pid, events.ProcessCommand.DRAIN) for pid in retiring)
-    return state, (events.LogMessage("drain_started"), *commands, *hurry)
+    state, commands = _stop_processes(state, running, ProcessCommand.DRAIN, now)
+    hurry = (SendCommand(pid, ProcessCommand.DRAIN) for pid in retiring)
+    return state, (LogMessage("drain_started"), *commands, *hurry)
 
 
 def _kill_overdue(state: SupervisorState, now: float) -> Transition:
-    actions: list[events.SupervisorAction] = []
+    actions: list[SupervisorAction] = []
     for pid, process in state.processes.items():
         deadline = _phase_deadline(state, process)
         if deadline is not None and deadline <= now:
-            killed = events.LogMessage("process_killed_overdue", process.slot, pid)
-            actions += killed, events.SendCommand(pid, events.ProcessCommand.KILL)
+            killed = LogMessage("process_killed_overdue", process.slot, pid)
+            actions += killed, SendCommand(pid, ProcessCommand.KILL)
             # The phase begins again, so that the process is killed again if it doesn't end.
             state = _with_process(state, pid, evolve(process, since=now))
     return state, tuple(actions)
@@ -233,13 +347,13 @@ def _kill_overdue(state: SupervisorState, now: float) -> Transition:
 def _start_due(state: SupervisorState, now: float) -> Transition:
     due = [slot for slot, each in state.backoffs.items() if each.start_at is not None and each.start_at <= now]
     started = {slot: evolve(state.backoffs[slot], start_at=None) for slot in due}
-    return evolve(state, backoffs={**state.backoffs, **started}), tuple(map(events.StartProcess, due))
+    return evolve(state, backoffs={**state.backoffs, **started}), tuple(map(StartProcess, due))
 
 
 def _announce_ready(state: SupervisorState, now: float) -> Transition:
     if state.is_announced or state.is_stopping or not state.all_workers_serve:
         return state, ()
-    return evolve(state, is_announced=True), (events.AnnounceReady(),)
+    return evolve(state, is_announced=True), (AnnounceReady(),)
 
 
 def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
@@ -249,24 +363,24 @@ def _continue_rolling_restart(state: SupervisorState, now: float) -> Transition:
     if not state.workers_to_restart or not state.all_workers_serve or is_changing:
         return state, ()
     slot, *others = state.workers_to_restart
-    return evolve(state, workers_to_restart=tuple(others)), (events.StartProcess(slot),)
+    return evolve(state, workers_to_restart=tuple(others)), (StartProcess(slot),)
 
 
 def _finish_stop(state: SupervisorState, now: float) -> Transition:
     if not state.is_stopping or state.worker_pids(*ProcessPhase):
         return state, ()
     if not state.processes:
-        return state, (events.ExitService(state.exit_code, state.reason),)
+        return state, (ExitService(state.exit_code, state.reason),)
     phases = (ProcessPhase.STARTING, ProcessPhase.SERVING)
     helpers = [pid for slot in state.helpers for pid in state.pids_in(slot, *phases)]
-    return _stop_processes(state, helpers, events.ProcessCommand.DRAIN, now)
+    return _stop_processes(state, helpers, ProcessCommand.DRAIN, now)
 
 
-def _stop_processes(state: SupervisorState, pids: list[int], command: events.ProcessCommand, now: float) -> Transition:
+def _stop_processes(state: SupervisorState, pids: list[int], command: ProcessCommand, now: float) -> Transition:
     for pid in pids:
         stopping = evolve(state.processes[pid], phase=ProcessPhase.STOPPING, since=now)
         state = _with_process(state, pid, stopping)
-    return state, tuple(events.SendCommand(pid, command) for pid in pids)
+    return state, tuple(SendCommand(pid, command) for pid in pids)
 
 
 def _with_process(state: SupervisorState, pid: int, process: Process) -> SupervisorState:
