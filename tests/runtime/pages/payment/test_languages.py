@@ -22,7 +22,7 @@ from mmo_trio.pages.payment.languages.texts import (
     spoken_suffix,
 )
 from mmo_trio.pages.payment.page import PayerStatus, status_sentence
-from mmo_trio.system.masking import mask_own_number
+from mmo_trio.system.display_text import mask_own_number
 
 SENTENCES = [each.name for each in attrs.fields(PageTexts) if each.type in ("str", str)]
 SAME_IN_SOME = {"code", "direction", "minutes", "hours"}

@@ -9,7 +9,7 @@ from attrs import frozen
 from mmo_sansio.values.clock import HOUR, MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode, PayerStep
 from mmo_sansio.values.money import Money
-from mmo_trio.system.masking import MASK_CHARACTER, mask_own_number
+from mmo_trio.system.display_text import MASK_CHARACTER, mask_own_number
 
 NO_BREAK_SPACE = "\u00a0"
 MINUTES_MAX = 120
