@@ -157,17 +157,6 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
         if count > total:
             fault = f"is more than limits.{total_key} ({total})."
             reject(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
-    retention = settings.retention
-    if retention.audit is not None and retention.archive_directory is None:
-        reject("retention.audit", "needs an archive.", 'Set retention.archive_directory, or leave it "off".')
-    if (
-        retention.archive_directory is not None
-        and retention.archive_after is not None
-        and retention.personal_data is not None
-        and retention.archive_after < retention.personal_data
-    ):
-        fault = "is shorter than retention.personal_data: archived payments would keep personal data for ever."
-        reject("retention.archive_after", fault, "Make it as long, or retention.personal_data shorter.")
     if _has_unescaped_user(settings.database.url):
         fault = "has an @ or a / in the user name or the password."
         reject("database.url", fault, "Write %40 for @ and %2F for /.")

@@ -201,19 +201,6 @@ def test_a_fault_in_the_environment_names_the_variable(name: str, value: str, sa
     assert said in str(caught.value)
 
 
-def test_an_archive_may_not_keep_what_is_to_be_masked() -> None:
-    given = {"MMO_RETENTION_ARCHIVE_DIRECTORY": "/archive", "MMO_RETENTION_ARCHIVE_AFTER": "30d"}
-    with pytest.raises(SettingsError, match="MMO_RETENTION_ARCHIVE_AFTER: is shorter than"):
-        load_settings(environment=given)
-    assert load_settings(environment={**given, "MMO_RETENTION_PERSONAL_DATA": "30d"}).retention.archive_after
-    assert load_settings(environment={**given, "MMO_RETENTION_PERSONAL_DATA": "off"}).retention.archive_after
-
-
-def test_the_audit_log_is_archived_only_where_there_is_an_archive() -> None:
-    with pytest.raises(SettingsError, match="MMO_RETENTION_AUDIT: needs an archive"):
-        load_settings(environment={"MMO_RETENTION_AUDIT": "400d"})
-
-
 @pytest.mark.spec("A3")
 def test_a_key_can_not_be_believed_for_longer_than_a_minute() -> None:
     with pytest.raises(SettingsError, match="MMO_LIMITS_API_KEY_CACHE: is longer than 60s"):

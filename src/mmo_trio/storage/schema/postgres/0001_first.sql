@@ -4,9 +4,8 @@
 -- are left half empty, for the steps of their payments; and what a step changes comes after `order_row`, which therefore
 -- isn't part of what the write-ahead log repeats. `object` is empty while a payment is pending.
 --
--- Payments are removed, and the uses of their references are written again, when they are archived. By the server's
--- default a fifth of a table has to be dead before its space is used again, of 10 million rows 2 million; with the factor
--- here a fiftieth. The keys begin with the reference: one index finds a row by it with the brand and without it.
+-- Each payment is written again when it ends and when it is masked. By the server's default a fifth of a table has to be
+-- dead before its space is used again, of 10 million rows 2 million; with the factor here a fiftieth. The keys begin with the reference: one index finds a row by it with the brand and without it.
 CREATE TABLE transactions (
     gateway_reference text NOT NULL,
     brand text NOT NULL,
@@ -54,8 +53,8 @@ CREATE INDEX receipts_by_receipt ON receipts (receipt);
 
 -- Every use of a merchantReference, counted from 1; the newest counts (C12). Two nodes that use one at the same moment
 -- claim the same number: the second fails. `earlier` says how the payments before under it ended, as all of them had:
--- 'success' when one was paid, 'failed' when none was. `ended` is how the payment of this use ended, once it was moved to
--- the archive; 'pending' when a restored store lacks the payment; NULL while it is stored.
+-- 'success' when one was paid, 'failed' when none was. `is_lost` says of a use that a restored store
+-- lacks its payment.
 CREATE TABLE reference_uses (
     brand text NOT NULL,
     merchant_reference text NOT NULL,
@@ -63,9 +62,9 @@ CREATE TABLE reference_uses (
     at bigint NOT NULL,
     gateway_reference text NOT NULL,
     earlier text NOT NULL,
-    ended text,
+    is_lost boolean NOT NULL,
     PRIMARY KEY (merchant_reference, brand, nth)
-) WITH (autovacuum_vacuum_scale_factor = 0.02);
+);
 
 -- Offline deposits that became transactions; each stays, so that its receipt is never booked again (S4). The one key
 -- without a brand: money that arrived is the same money, whichever brand it was believed to be for.
@@ -74,7 +73,6 @@ CREATE TABLE deposits (
     provider_reference text NOT NULL,
     brand text NOT NULL,
     gateway_reference text NOT NULL,
-    ended text,
     PRIMARY KEY (provider, provider_reference)
 );
 
@@ -370,7 +368,7 @@ INSERT INTO store_state (id, epoch, raised_at, former_ids) VALUES (replace(gen_r
 -- Brands of a store that was restored, until staff have closed the gap behind its backup: they take no payments.
 CREATE TABLE restored_brands (brand text PRIMARY KEY);
 
--- Where the walks over old rows go on, when they last ended, and the end of the archive.
+-- Where the walks over old rows go on, and when they last ended.
 CREATE TABLE retention_state (what text PRIMARY KEY, position text NOT NULL);
 
 -- The one process that works at it, until when.

@@ -36,15 +36,15 @@ CREATE INDEX transactions_by_time ON transactions (created_at, gateway_reference
 CREATE INDEX transactions_pending ON transactions (created_at, gateway_reference) WHERE wake_at IS NOT NULL;
 
 -- Every use of a merchantReference; the newest counts (C12). `earlier` says how the payments before under it ended, as all
--- of them had: 'success' when one was paid, 'failed' when none was. `ended` is how the payment of this use ended, once it
--- was moved to the archive; 'pending' when a restored store lacks the payment; NULL while it is stored.
+-- of them had: 'success' when one was paid, 'failed' when none was. `is_lost` says of a use that a
+-- restored store lacks its payment.
 CREATE TABLE reference_uses (
     merchant_reference TEXT NOT NULL,
     brand TEXT NOT NULL,
     at INTEGER NOT NULL,
     gateway_reference TEXT NOT NULL,
     earlier TEXT NOT NULL,
-    ended TEXT,
+    is_lost INTEGER NOT NULL,
     PRIMARY KEY (merchant_reference, brand, at)
 ) STRICT, WITHOUT ROWID;
 
@@ -53,7 +53,6 @@ CREATE TABLE deposits (
     provider TEXT NOT NULL,
     provider_reference TEXT NOT NULL,
     gateway_reference TEXT NOT NULL,
-    ended TEXT,
     PRIMARY KEY (provider, provider_reference)
 ) STRICT, WITHOUT ROWID;
 
@@ -293,7 +292,7 @@ INSERT INTO store_state (id, epoch, raised_at, former_ids) VALUES (lower(hex(ran
 -- Brands of a store that was restored, until staff have closed the gap behind its backup: they take no payments.
 CREATE TABLE restored_brands (brand TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
--- Where the walks over old rows go on, when they last ended, and the end of the archive.
+-- Where the walks over old rows go on, and when they last ended.
 CREATE TABLE retention_state (what TEXT PRIMARY KEY, position TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
 -- The one process that works at it, until when.
