@@ -10,7 +10,7 @@ from attrs import frozen
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import WithheldReason
-from mmo_sansio.payments.stuck import CONTRARY_REASONS
+from mmo_sansio.payments.evidence import CONTRARY_REASONS
 from mmo_sansio.values.clock import LAST_INSTANT, format_with_microseconds
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import EXPLANATIONS

@@ -11,8 +11,7 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
-from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.resilience.store_clock import StoreClock
+from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
