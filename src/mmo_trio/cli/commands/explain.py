@@ -6,7 +6,7 @@ import json
 
 import click
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong, merchant_message

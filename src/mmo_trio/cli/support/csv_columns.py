@@ -8,12 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from mmo_sansio.api.outgoing.transaction_json import (
-    MONEY_MEMBERS,
-    PARTY_MEMBERS,
-    PROVIDER_DATA_MEMBERS,
-    TRANSACTION_MEMBERS,
-)
+from mmo_sansio.api.outgoing import MONEY_MEMBERS, PARTY_MEMBERS, PROVIDER_DATA_MEMBERS, TRANSACTION_MEMBERS
 
 _NESTED_MEMBERS = {
     "party": PARTY_MEMBERS,
