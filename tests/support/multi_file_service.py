@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from mmo_trio.cli.commands.serve import announce, tune_interpreter
-from mmo_trio.cli.support.error_reports import run_reporting_errors
+from mmo_trio.cli.support.errors import run_reporting_errors
 from mmo_trio.service import process
 from mmo_trio.service.supervisor import supervise
 from mmo_trio.settings import Settings, load_settings

@@ -39,7 +39,7 @@ from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, CountQuery
 from mmo_trio.storage.interface.configuration_types import ChangeState
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.visible_text import visible_text
+from mmo_trio.system.display_text import visible_text
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self';"

@@ -46,8 +46,7 @@ from mmo_trio.console.views import (
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentFilter, PaymentPage
-from mmo_trio.system.masking import mask_number
-from mmo_trio.system.visible_text import guard_cell
+from mmo_trio.system.display_text import guard_cell, mask_number
 
 AUDIT_ROWS_MAX = 200
 """Audit events about one payment that its page shows, views of personal data included."""

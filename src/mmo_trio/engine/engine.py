@@ -46,7 +46,7 @@ from mmo_trio.storage.interface.store import (
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import LatencyHistogram
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.waiting import ParkingSpot
 
 logger = structlog.get_logger(__name__)
 

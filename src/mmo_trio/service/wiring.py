@@ -39,9 +39,8 @@ from mmo_trio.pages.context import PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import ApiDocs, build_docs
 from mmo_trio.sandbox.clock import SandboxClock
 from mmo_trio.sandbox.demo_brand import find_demo_key
-from mmo_trio.sandbox.operator_journal import OperatorJournal
 from mmo_trio.sandbox.operator_process import OperatorClient
-from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.sandbox.operator_worker import OperatorJournal, SandboxOperatorWorker
 from mmo_trio.service.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.providers import ProviderSection

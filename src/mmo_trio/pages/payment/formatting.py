@@ -5,7 +5,7 @@ from __future__ import annotations
 from mmo_sansio.values.clock import HOUR, MINUTE, Span
 from mmo_sansio.values.money import Money
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
-from mmo_trio.system.masking import MASK_CHARACTER, mask_own_number
+from mmo_trio.system.display_text import MASK_CHARACTER, mask_own_number
 
 NO_BREAK_SPACE = "\u00a0"
 MINUTES_MAX = 120

@@ -25,7 +25,7 @@ from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.texts import PageTexts
 from mmo_trio.pages.payment.shops import Shop, ShopCache
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.masking import mask_own_number
+from mmo_trio.system.display_text import mask_own_number
 
 TOKEN_CHARACTERS_MAX = 64
 REFRESH_S = 2

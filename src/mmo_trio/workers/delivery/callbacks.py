@@ -34,7 +34,7 @@ from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.brands.delivery_key import DeliveryRefused
-from mmo_trio.http.client.exchange import MaySend, SendForbidden
+from mmo_trio.http.client.client import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
 from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey, retry_until_available

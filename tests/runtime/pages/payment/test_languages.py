@@ -18,7 +18,7 @@ from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
 from mmo_trio.pages.payment.page import status_sentence
-from mmo_trio.system.masking import mask_own_number
+from mmo_trio.system.display_text import mask_own_number
 
 SENTENCES = [each.name for each in attrs.fields(PageTexts) if each.type in ("str", str)]
 SAME_IN_SOME = {"code", "direction", "minutes", "hours"}
