@@ -1,5 +1,5 @@
-"""Represents HTTP messages as values (RFC 9110), writes requests, and reads what the fields of a received message say of
-it: how its body is coded, and when to come again."""
+"""Represents HTTP messages as values (RFC 9110), writes requests, and reads what the fields of a received message say
+of it: how its body is coded, and when to come again."""
 
 from __future__ import annotations
 
