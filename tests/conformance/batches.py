@@ -7,7 +7,7 @@ from random import Random
 
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import SuspenseRecorded
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, DepositNotified, Input, TransactionWoke
 from mmo_sansio.messages.intents import IntentKind

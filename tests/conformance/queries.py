@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records

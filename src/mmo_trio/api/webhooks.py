@@ -12,8 +12,7 @@ import structlog
 from attrs import define
 
 from mmo_sansio.http.ip_rules import Address
-from mmo_sansio.http.message_fields import unpack_body
-from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
+from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
 from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.providers.common.interface import (

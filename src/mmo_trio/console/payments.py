@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import BadRequest, NotFound, TooManyRequests
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.clock import DAY, Instant, format_with_microseconds, from_datetime, later

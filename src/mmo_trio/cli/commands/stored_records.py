@@ -21,12 +21,7 @@ from attrs import evolve, frozen
 from mmo_merchant.reconciliation.comparison import RecordedPayment
 from mmo_merchant.reconciliation.daily_digest import DailyDigest, digest_day
 from mmo_merchant.reconciliation.recorded_payments import Period
-from mmo_sansio.api.outgoing.transaction_json import (
-    MONEY_MEMBERS,
-    PARTY_MEMBERS,
-    PROVIDER_DATA_MEMBERS,
-    TRANSACTION_MEMBERS,
-)
+from mmo_sansio.api.outgoing import MONEY_MEMBERS, PARTY_MEMBERS, PROVIDER_DATA_MEMBERS, TRANSACTION_MEMBERS
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier, later
