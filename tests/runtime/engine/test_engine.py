@@ -212,10 +212,10 @@ async def test_what_stores_nothing_does_not_count_as_a_commit_after_one_that_fai
             await engine.submit(a_payment(2))
         store.error = None
         await engine.submit(TransactionWoke(numbered_reference(3)))
-        figures = engine.statistics()
+        figures = engine.statistics
         assert figures.last_failure_at > figures.last_commit_at
         await engine.submit(a_payment(2))
-        assert engine.statistics().last_commit_at > figures.last_failure_at
+        assert engine.statistics.last_commit_at > figures.last_failure_at
 
     await with_engine(act)
 

@@ -24,7 +24,7 @@ from mmo_trio.cli.support.output import print_json, print_status, print_table, r
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, target_options
 from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, StoredApiKey
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 
 @click.group()

@@ -9,7 +9,7 @@ from functools import partial
 
 import click
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.error_codes import ErrorCode
@@ -37,8 +37,8 @@ from mmo_trio.cli.support.output import (
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
 from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
 STUCK_PAGE_SIZE = 500

@@ -16,8 +16,8 @@ from attrs import Factory, define, frozen
 
 from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable
 from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlStatement
-from mmo_trio.system.call_thread import CallThread
 from mmo_trio.system.clock import GatewayClock
+from mmo_trio.system.waiting import CallThread
 
 T = TypeVar("T")
 SqliteCall: TypeAlias = Callable[[sqlite3.Connection], T]

@@ -127,7 +127,7 @@ async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(d
         timeline = await other.store.admin.timeline(reference(CONTENDED))
         expected = ["CreatePayment", "BeginSubmission", "ProviderAccepted", *["TransactionWoke"] * is_poll]
         assert [line.input_name for line in timeline] == [*expected, "ProviderSucceeded"]
-        assert [each.statistics().failed_batches for each in (one, other)] == [0, 0]
+        assert [each.statistics.failed_batches for each in (one, other)] == [0, 0]
 
 
 @pytest.mark.finding("postgres-1")
