@@ -10,9 +10,9 @@ from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong, merchant_message
+from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.commands.suspense import suspense_entry_to_json
 from mmo_trio.cli.commands.tx import brand_option, find_transaction, told_wrong_to_json
-from mmo_trio.cli.support.brand_json import brand_keys_to_json
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (
     admin_transaction_json,
