@@ -24,10 +24,8 @@ import trio
 
 from bench.suite.engine import BRAND
 from mmo_sansio.api.incoming import requests
-from mmo_sansio.api.incoming.requests import CreationHead
-from mmo_sansio.api.incoming.routes import CreateRoute, find_route
-from mmo_sansio.api.outgoing.responses import creation_response
-from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.api.incoming.requests import ApiSettings, CreateRoute, CreationHead, find_route
+from mmo_sansio.api.outgoing import creation_response
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.http.request_head import END_OF_HEAD, HeadLimits
@@ -54,9 +52,9 @@ from mmo_trio.storage.sqlite.connection import connect
 from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S
-from mmo_trio.system.call_thread import CallThread
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator, request_id_generator
+from mmo_trio.system.waiting import CallThread
 
 KEY = os.environ.get("RIVAL_KEY", "").encode()
 SETTINGS = ApiSettings("https://errors.example", "http://127.0.0.1", (b"bare" * 8,), EgressRules(allow_private=True))

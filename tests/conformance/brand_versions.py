@@ -8,7 +8,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import RefusedRequest, recorded_request, refused_on_record
+from mmo_sansio.payments.brand_changes import RefusedRequest, recorded_request, refused_on_record
 from mmo_sansio.values.clock import DAY, Span, later
 from mmo_sansio.values.model import BrandLimits, Operation
 from mmo_sansio.values.money import Money

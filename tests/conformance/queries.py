@@ -7,12 +7,12 @@ from typing import Any
 
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.messages.replies import Accepted
-from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.payments.evidence import STUCK_AFTER
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
@@ -26,7 +26,8 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentPage,
     ProviderNote,
 )
-from mmo_trio.storage.interface.store import Store, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import brand, creation, failed, reference, succeeded
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
@@ -18,7 +18,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Applied, Ignored, Rejected, Reply
-from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.payments.evidence import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, MonotonicInstant, Span, earlier, later

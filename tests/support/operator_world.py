@@ -29,7 +29,7 @@ from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, PollEnded, P
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, drive
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
-from mmo_sansio.providers.mpesa_daraja.references import account_reference
+from mmo_sansio.providers.mpesa_daraja.requests import account_reference
 from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_party, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type
@@ -38,9 +38,10 @@ from mmo_simulators.common.faults import ANY_OPERATION, DroppedConnection, Fault
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.interface.store import Store, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.storage.sql.payment_history import suspense
 from mmo_trio.storage.sql.statements import run_query
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite.connection import connect, run_statement
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator

@@ -15,13 +15,12 @@ from heapq import merge
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import BackTest, BackTestResult, RecordedRequest
-from mmo_sansio.payments.limit_comparison import only_tightens
+from mmo_sansio.payments.brand_changes import BackTest, BackTestResult, RecordedRequest, only_tightens
 from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.configuration_types import BrandDay, ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.serialization import serialize_brand
 
 OPEN_FOR = Span(7 * DAY)

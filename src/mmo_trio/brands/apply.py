@@ -15,7 +15,7 @@ from mmo_trio.brands.file import API_KEY_LENGTH_MIN, ConfiguredBrand, read_brand
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
 from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.admin_types import BrandRecord
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 PENDING_SHOWN_MAX = 1_000
 """Pending payments of a brand that are counted."""

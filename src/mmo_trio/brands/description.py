@@ -97,7 +97,7 @@ def brand_differences(before: Brand, after: Brand) -> list[BrandDifference]:
 
 
 def brand_texts(brand: Brand) -> Iterator[tuple[str, str]]:
-    """Yield the members of a brand with their texts, in the order of the file: `name`, `page.colour`, then for each method
+    """Yield the members of a brand with their texts in the order of the file: `name`, `page.colour`, then of each method
     `method mpesa_ke (KE)`, which is its provider, `method mpesa_ke (KE), limits.KES.max`. What is empty is left out."""
     for each in _FIELDS[Brand]:
         if each.key != "method":

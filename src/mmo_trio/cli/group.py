@@ -8,7 +8,7 @@ import sys
 import click
 
 from mmo_sansio import __version__
-from mmo_trio.cli.support.error_reports import ErrorReportingGroup
+from mmo_trio.cli.support.errors import ErrorReportingGroup
 from mmo_trio.cli.support.lazy_group import LazyCommand, LazyGroup
 
 _SECTIONS = {
@@ -22,7 +22,7 @@ _SECTIONS = {
     ),
     "Run a gateway": (
         LazyCommand("serve", "serve", "Serve in production."),
-        LazyCommand("check-config", "check_config", "Check the settings as `mmo serve` does, and show them."),
+        LazyCommand("check-config", "serve", "Check the settings as `mmo serve` does, and show them."),
         LazyCommand("db", "db", "Migrate, check, correct and restore the store."),
         LazyCommand("brands", "brands", "Show and change brands, their methods and keys."),
         LazyCommand("providers", "providers", "Show, close and open providers of mobile money."),
@@ -35,9 +35,9 @@ _SECTIONS = {
         ),
     ),
     "Look after payments": (
-        LazyCommand("explain", "explain", "Explain the outcome of a payment."),
-        LazyCommand("tx", "tx", "Show transactions, and resolve one by hand."),
-        LazyCommand("suspense", "suspense", "Show and close entries of the suspense book."),
+        LazyCommand("explain", "payments", "Explain the outcome of a payment."),
+        LazyCommand("tx", "payments", "Show transactions, and resolve one by hand."),
+        LazyCommand("suspense", "payments", "Show and close entries of the suspense book."),
         LazyCommand("records", "records", "Write transactions for reconciliation, and compare them with statements."),
         LazyCommand("audit", "audit", "Show the audit log: sign-ins, and all actions of users and of commands."),
     ),

@@ -16,7 +16,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from mmo_sansio import __version__
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.testing import builders as a
@@ -26,7 +26,7 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli.commands.serve import announce_sandbox
 from mmo_trio.cli.group import main
-from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.cli.support.target import machine_user
 from mmo_trio.engine.engine import submit_once
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
@@ -274,7 +274,7 @@ def test_records_are_exported_exactly(data: Path) -> None:
 
 @pytest.mark.finding("audit-5")
 def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mmo_trio.cli.commands.export.PAGE_SIZE", 1)
+    monkeypatch.setattr("mmo_trio.cli.commands.stored_records.PAGE_SIZE", 1)
     file = data / "all.ndjson"
     (data / ".all.ndjson.part").touch(mode=0o644)
     done = mmo("records", "export", "--format", "ndjson", "--output", file, "--data", data)
@@ -285,7 +285,7 @@ def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.finding("audit-5")
 def test_an_export_has_no_formula_unless_it_is_to_be_exact(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mmo_trio.cli.support.csv_columns.row_cells", lambda *_: ["=1+1"])
+    monkeypatch.setattr("mmo_trio.cli.commands.stored_records.row_cells", lambda *_: ["=1+1"])
     words = ("records", "export", "--format", "csv", "--data", data)
     assert mmo(*words).stdout.splitlines()[1:] == ["'=1+1"] * 4
     assert mmo(*words, "--exact").stdout.splitlines()[1:] == ["=1+1"] * 4

@@ -16,7 +16,7 @@ from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.money import Money
 from mmo_trio.cli.group import main
-from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.cli.support.target import machine_user
 from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import GatewayClock

@@ -18,7 +18,7 @@ from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli.group import main
-from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.cli.support.target import machine_user
 from mmo_trio.storage.interface.admin_types import AuditEvent
 from mmo_trio.storage.interface.audit_chain import row_hash
 from mmo_trio.storage.open_store import open_store
@@ -166,7 +166,7 @@ def test_the_environment_cannot_change_who_did_it(folder: Path, monkeypatch: pyt
 @pytest.mark.finding("security-15")
 def test_the_kernel_says_who_logged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     login = tmp_path / "loginuid"
-    monkeypatch.setattr("mmo_trio.cli.support.machine_user.LOGIN_USER_FILE", login)
+    monkeypatch.setattr("mmo_trio.cli.support.target.LOGIN_USER_FILE", login)
     me = pwd.getpwuid(os.getuid()).pw_name
     for text, expected in (("4294967295", None), ("", None), (str(os.getuid()), None), ("1234567", "1234567")):
         login.write_text(text)

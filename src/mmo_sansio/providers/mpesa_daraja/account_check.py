@@ -14,15 +14,13 @@ from mmo_sansio.providers.common.interface import AccountCheck, AccountFinding, 
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind, parse_callback_url
-from mmo_sansio.providers.mpesa_daraja.codes import ACCOUNT_REFUSED_CODES, SUCCESS
-from mmo_sansio.providers.mpesa_daraja.hints import is_code
+from mmo_sansio.providers.mpesa_daraja.codes import ACCOUNT_REFUSED_CODES, SUCCESS, is_code
 from mmo_sansio.providers.mpesa_daraja.results import parse_result
 from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_json, text_member, to_nairobi_time
 from mmo_sansio.values.clock import Instant
 
 PASSWORD_LIFETIME: Final = timedelta(days=90)
 PASSWORD_WARNED_BEFORE: Final = timedelta(days=14)
-
 LOCKING_CODES: Final = frozenset({"2001", "8006"})
 """Codes after which a further question may lock the API operator, or keep it locked."""
 

@@ -17,13 +17,12 @@ from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, Registrati
 from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
-from mmo_trio.cli.support.target import CommandTarget, report_in_force, running_address, target_options
+from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, running_address, target_options
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account_checks import REQUESTED, check_note, read_finding_note
 
 REGISTER_TIMEOUT_S = 60.0

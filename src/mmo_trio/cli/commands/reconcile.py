@@ -34,7 +34,7 @@ from mmo_trio.cli.support.output import (
 from mmo_trio.cli.support.statements import lines_of, read_columns, read_record, statement_lines
 
 if TYPE_CHECKING:
-    from mmo_trio.storage.interface.store import Store
+    from mmo_trio.storage.sql.store import Store
 
 
 @click.command()
@@ -82,7 +82,7 @@ def reconcile(
         count_record = progress_counter(bar, "reading records")
         if records_file is None:
             with needs_extra("mmo records reconcile", "server"):
-                from mmo_trio.cli.support.stored_records import read_records
+                from mmo_trio.cli.commands.stored_records import read_records
                 from mmo_trio.cli.support.target import find_target
             target = find_target(data, config)
 

@@ -14,13 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.settings import Settings
 from mmo_trio.settings.secret_files import readable_secret_files
-from mmo_trio.system.visible_text import ascii_json, visible_text
+from mmo_trio.system.display_text import ascii_json, visible_text
 
 UNBROKEN_COLUMNS = frozenset({"gatewayReference", "created", "when", "at"})
 """The columns whose cells stay on one line in a narrow terminal, so that a reference can be copied."""
@@ -29,7 +29,6 @@ STATUS_STYLES = {Status.SUCCESS: "green", Status.FAILED: "red", Status.PENDING: 
 
 NON_TERMINAL_WIDTH = 1_000
 """Width of a table that is not printed to a terminal, so that nothing is folded or cut."""
-
 
 PROGRESS_STEP = 500
 """Items between two movements of a progress bar."""

@@ -10,8 +10,7 @@ import structlog
 import trio
 from attrs import frozen
 
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable, log_store_failure
 from mmo_trio.storage.postgres import distribution, migrations, ownership
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, Outage
 from mmo_trio.storage.postgres.connections import (
@@ -31,7 +30,7 @@ from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepa
 from mmo_trio.storage.postgres.store import PostgresStore
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, unwrap_single_exception
 from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
-from mmo_trio.system.parking import run_to_end
+from mmo_trio.system.waiting import run_to_end
 
 logger = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from attrs import fields, has
 
-from mmo_sansio.payments.back_test import OPERATIONS, RecordedRequest
+from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
 from mmo_sansio.values.deposit_claim import DepositClaim

@@ -16,7 +16,7 @@ import structlog
 import trio
 from attrs import evolve, field, frozen
 
-from mmo_sansio.api.outgoing.delivery_requests import callback_request
+from mmo_sansio.api.outgoing import callback_request
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome, breaker_open_attempt
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CallbackConcluded
@@ -34,7 +34,7 @@ from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.brands.delivery_key import DeliveryRefused
-from mmo_trio.http.client.exchange import MaySend, SendForbidden
+from mmo_trio.http.client.client import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
 from mmo_trio.workers.delivery.pool import DeliveryPool, FindDeliveryKey, retry_until_available

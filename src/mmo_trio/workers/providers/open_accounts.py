@@ -11,8 +11,7 @@ from typing import Any, NoReturn, Protocol
 from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.common.ciphers import Ciphers
-from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.providers.common.interface import Ciphers, Provider
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind, open_sandbox

@@ -12,7 +12,7 @@ import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
@@ -21,7 +21,7 @@ from mmo_sansio.testing import numbered_reference
 from mmo_sansio.values.clock import Span, later
 from mmo_sansio.values.model import Order
 from mmo_trio.brands.delivery_key import DeliveryRefused
-from mmo_trio.http.client.exchange import MaySend
+from mmo_trio.http.client.client import MaySend
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.delivery.callbacks import SMALL_BODY_BYTES, CallbackStatistics, CallbackWorker
 from mmo_trio.workers.scheduler import BACKLOG_WAIT_MAX_S, DueBacklog
