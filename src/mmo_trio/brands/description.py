@@ -97,8 +97,8 @@ def brand_differences(before: Brand, after: Brand) -> list[BrandDifference]:
 
 
 def brand_texts(brand: Brand) -> Iterator[tuple[str, str]]:
-    """Yield the members of a brand with their texts in the order of the file: `name`, `page.colour`, then of each method
-    `method mpesa_ke (KE)`, which is its provider, `method mpesa_ke (KE), limits.KES.max`. What is empty is left out."""
+    """Yield what a brand has, as texts by their place in the file: `page.colour`, for each method its provider as
+    `method mpesa_ke (KE)`, then `method mpesa_ke (KE), limits.KES.max`. What is empty is left out."""
     for each in _FIELDS[Brand]:
         if each.key != "method":
             yield from _texts(each.key, getattr(brand, each.attribute))
