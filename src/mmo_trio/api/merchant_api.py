@@ -40,7 +40,8 @@ from mmo_trio.api.request_limits import RecordsLimit, RequestRates
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 

@@ -28,7 +28,8 @@ from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
 from mmo_trio.workers.providers.deposit_inputs import deposit_inputs, deposit_owner, payment_named_by
