@@ -31,7 +31,7 @@ from mmo_trio.brands.used_hosts import UsedHosts
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 logger = structlog.get_logger(__name__)
 
@@ -46,10 +46,8 @@ HOSTS_CACHE_TTL = Span(60 * clock.SECOND)
 
 WRONG_KEYS_BURST: Final = 50
 """Attempts with unknown keys that an address may make at once."""
-
 WRONG_KEYS_PER_SECOND: Final = 1
 """Further attempts that an address may make."""
-
 ADDRESSES_MAX: Final = 10_000
 """Addresses that are remembered; beyond it the one whose last failure is oldest is forgotten."""
 
@@ -95,7 +93,9 @@ class Authenticator:
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
         self._reload_master_keys = reload_master_keys
         self._wrong_keys: OrderedDict[str, TokenBucket] = OrderedDict()
-        """Counts attempts with unknown keys by the network of the address, the latest failure last."""
+        """Bounds how many unknown keys one address, IPv6 by its /64, may try, so that guessing costs the store nothing
+        (A1); the latest failure last. Without a token an unknown key is answered 429 unseen; a key that this process
+        has seen valid never is."""
         self._used_hosts = UsedHosts(store.admin, monotonic)
         self._verified: dict[bytes, VerifiedKey] = {}
 
@@ -166,7 +166,7 @@ class Authenticator:
 
 
 class BrandHosts:
-    """Knows which brand a host belongs to; every other host counts as the base host."""
+    """Restricts the host of a brand to the keys of that brand (A6); every other host counts as the base host."""
 
     def __init__(
         self,
@@ -202,7 +202,11 @@ class BrandHosts:
 
 @define(eq=False)
 class KnownSenders:
-    """Finds the owner of a key by the header fields and the address of the client."""
+    """Remembers whose key the header fields of a request carry, so that a client that repeats them is found at once: no
+    key is read, digested or looked up again.
+
+    It promises no more than the checks that it spares. A sender is known no longer than its verified key (A3) and the
+    hosts of the brands (A6), and only under the configuration in which both were read."""
 
     known: KnownConfiguration
     _senders: dict[tuple[int, str], _Sender] = field(factory=dict, init=False)

@@ -10,7 +10,8 @@ import trio
 from attrs import Factory, define
 
 from mmo_trio.engine.engine import EngineStatistics
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.sql.store import Store
 
 ANSWER_TTL_S: Final = 1.0
 """Seconds for which an answer holds: the store is asked at most so often, however many ask here."""
@@ -25,7 +26,7 @@ class Readiness:
     out writes nothing."""
 
     store: Store
-    engine: Callable[[], EngineStatistics]
+    engine: EngineStatistics
     find_key_fault: Callable[[], Awaitable[str | None]]
     """Returns why this process lacks a master key of the store; None when it has all of them. May raise
     StoreUnavailable."""
@@ -49,9 +50,8 @@ class Readiness:
             raise StoreUnavailable(error)
 
     def _recent_failure(self) -> str | None:
-        engine = self.engine()
-        failed_at = engine.last_failure_at
-        if failed_at > engine.last_commit_at and trio.current_time() < failed_at + FAILURE_TTL_S:
+        failed_at = self.engine.last_failure_at
+        if failed_at > self.engine.last_commit_at and trio.current_time() < failed_at + FAILURE_TTL_S:
             return "the last commit failed"
         return None
 
@@ -62,5 +62,5 @@ class Readiness:
             await self.store.check()  # First, as it answers soon when the store is gone.
             return await self.find_key_fault()
         except (StoreUnavailable, OutcomeUnknown, StoreCorrupt, StoreUnusable) as error:
-            is_committing = trio.current_time() < self.engine().last_commit_at + ANSWER_TTL_S
+            is_committing = trio.current_time() < self.engine.last_commit_at + ANSWER_TTL_S
             return None if is_committing else str(error)

@@ -10,7 +10,7 @@ import structlog
 import trio
 from attrs import frozen
 
-from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.api.incoming.requests import ApiSettings
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
@@ -45,7 +45,7 @@ from mmo_trio.service.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceConfig
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.clock_monitor import ClockMonitor
@@ -300,7 +300,7 @@ def build_workers(
 
 @frozen
 class Workers:
-    """Act on what the engine has decided, and report to it."""
+    """Act on what the engine has decided, each with what it needs, and report to the engine."""
 
     store: Store
     simulated_operator: SandboxOperatorWorker | OperatorClient | None
@@ -553,7 +553,7 @@ def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
         resources.settings.retention,
         resources.audit_log,
         now=lambda: min(clock.now(), clock.time()),
-        is_busy=lambda: engine.statistics().queued > RETENTION_QUEUED_MAX,
+        is_busy=lambda: engine.queued > RETENTION_QUEUED_MAX,
     )
 
 
@@ -569,7 +569,7 @@ def _prometheus_exporter(
     metrics_files = resources.config.metrics_files
     return PrometheusExporter(
         http_metrics=http_metrics,
-        engine=engine.statistics,
+        engine=engine,
         providers=workers.providers.statistics,
         callbacks=workers.callbacks.statistics,
         qr_codes=workers.qr_codes.outcomes,

@@ -17,7 +17,7 @@ import structlog
 import trio
 from attrs import evolve, field, frozen
 
-from mmo_sansio.api.outgoing.delivery_requests import callback_request
+from mmo_sansio.api.outgoing import callback_request
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome, breaker_open_attempt
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CallbackConcluded
