@@ -229,7 +229,7 @@ def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarge
         for name, each in target.with_store(load).items()
     ]
     columns = ("brand", "date", "count", "sums", "fees", "sha256")
-    print_rows({name: name for name in columns}, rows, as_json=as_json)
+    print_rows(columns, rows, as_json=as_json)
 
 
 async def read_pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[bytes, ...]]:
