@@ -14,7 +14,7 @@ from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
+from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history, suspense_entry_to_json
 from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.admin.timeline import timeline
@@ -451,21 +451,3 @@ def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
     if not target.with_store(close_it):
         raise NegativeAnswer(f"There is no open entry {id}. `mmo suspense list` shows those there are.")
     print_status(f"Entry {id} is closed.")
-
-
-def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:
-    """Return an entry as a JSON object."""
-    return {
-        "id": entry.id,
-        "reason": entry.reason,
-        "provider": entry.provider,
-        "brand": entry.brand,
-        "gatewayReference": entry.gateway_reference,
-        "told": json.loads(entry.content),
-        "firstAt": format_instant(entry.first_at),
-        "lastAt": format_instant(entry.last_at),
-        "times": entry.times,
-        "closedAt": format_instant(entry.closed_at),
-        "closedBy": entry.closed_by,
-        "note": entry.note,
-    }

@@ -17,7 +17,7 @@ from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, Registrati
 from mmo_sansio.values.clock import MINUTE, Span, later
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.options import json_option
+from mmo_trio.cli.support.options import file_type, json_option
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, running_address, target_options
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
@@ -179,7 +179,7 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
 
 @providers.command()
 @click.argument("name")
-@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file; it must be new.")
+@click.option("--to", type=file_type, required=True, help="The file; it must be new.")
 @click.option("--minutes", type=click.IntRange(1, 60), default=10, show_default=True, help="When the recording ends.")
 @target_options
 def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:

@@ -46,7 +46,6 @@ def report_readable_secrets(config: Path | None, brands: Path | None, settings: 
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document."""
     print_json_text(json.dumps(value, ensure_ascii=False, indent=2))
 
 

@@ -194,8 +194,6 @@ def _text_response(text: str, content_type: str) -> Response:
 
 @frozen
 class SearchResult:
-    """Describes a place of the documentation."""
-
     title: str
     kind: str
     """`endpoint`, `field`, `callback`, `object`, `error` or `test number`."""
