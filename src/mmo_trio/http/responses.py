@@ -110,7 +110,9 @@ class PieceWriter:
         return self.status is not None and self._missing_bytes == 0 and not self.is_lost
 
     async def begin(self, status: int, headers: Headers, *, length: int | None) -> None:
-        """Set the head; see `ResponseWriter`. Raises ValueError for a header field that would break out of its line."""
+        """Set the head, which is sent with the first piece. `length` is the number of bytes of the body; None for a
+        stream, which is sent in chunks and is the last response on its connection. Raises ValueError for a header field
+        that would break out of its line."""
         if status in BODYLESS_STATUSES:
             framing, self._missing_bytes = b"", 0
         elif length is not None:
@@ -127,7 +129,8 @@ class PieceWriter:
             self._is_stream.set()
 
     async def write(self, data: bytes) -> None:
-        """Send a piece; see `ResponseWriter`. Bytes beyond the length are a fault of the caller: ValueError."""
+        """Send a piece of the body. Raises BrokenResourceError when the client is gone, and ValueError for bytes beyond
+        the length."""
         assert self.status is not None
         if not data or self._is_head_request or self.status in BODYLESS_STATUSES:
             return
@@ -149,7 +152,8 @@ class PieceWriter:
         await self._send_piece(LAST_CHUNK if is_chunked else b"", b"")
 
     async def wait_disconnected(self) -> None:
-        """Wait until the client needs no more of a stream; see `ResponseWriter`."""
+        """Wait until the client closes its connection while a stream is sent, or wanted only the head of one. The end
+        of a client whose response has a length shows when a piece is written."""
         await self._is_stream.wait()
         if self._is_head_request:
             await self.finish()

@@ -28,14 +28,15 @@ from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, RequestHead
 from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.problems import UNAVAILABLE, ProblemError
-from mmo_trio.http.handler import AdmittedStream, RequestContext, ResponseWriter
+from mmo_trio.http.handler import AdmittedStream, RequestContext
+from mmo_trio.http.responses import PieceWriter
 
 
 @define(eq=False)
 class _Exchange:
     """Translates one exchange between the application's messages and the listener."""
 
-    writer: ResponseWriter
+    writer: PieceWriter
     body: bytes
     turn: Turn
     is_read: bool = False
@@ -226,7 +227,7 @@ class AsgiHost:
     async def admit(self, head: RequestHead, context: RequestContext) -> AdmittedStream:
         """Admit every request; the application routes and authenticates it."""
 
-        async def respond(body: bytes, writer: ResponseWriter) -> None:
+        async def respond(body: bytes, writer: PieceWriter) -> None:
             network = subscriber_network(self.find_client(head, context))
             turn = await self.pacer.take_turn(network)
             exchange = _Exchange(writer, body, turn)
