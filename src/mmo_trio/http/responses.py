@@ -16,6 +16,21 @@ from attrs import define, field
 
 from mmo_sansio.http.messages import Headers, HttpResponse
 
+CONTINUE_RESPONSE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+NO_STORE: Final = b"no-store"
+"""The value of `Cache-Control` in every response (G9)."""
+
+BODYLESS_STATUSES: Final = frozenset({204, 304})
+"""Responses with these statuses have neither a body nor a length."""
+
+LAST_CHUNK: Final = b"0\r\n\r\n"
+DISCARDED_BYTES_MAX: Final = 64 * 1024
+"""Bytes that a client may send while it receives a stream; they are discarded, as no request follows a stream."""
+
+_FIELD_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n")
+_PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
+
 
 def response_bytes(
     response: HttpResponse, *, request_id: str, connection: bytes = b"", extra: bytes = b"", without_body: bool = False
@@ -178,18 +193,3 @@ class PieceWriter:
         except trio.BrokenResourceError:
             self.is_lost = True
             raise
-
-
-CONTINUE_RESPONSE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-NO_STORE: Final = b"no-store"
-"""The value of `Cache-Control` in every response (G9)."""
-
-BODYLESS_STATUSES: Final = frozenset({204, 304})
-"""Responses with these statuses have neither a body nor a length."""
-
-LAST_CHUNK: Final = b"0\r\n\r\n"
-DISCARDED_BYTES_MAX: Final = 64 * 1024
-"""Bytes that a client may send while it receives a stream; they are discarded, as no request follows a stream."""
-
-_FIELD_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n")
-_PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}

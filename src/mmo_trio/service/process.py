@@ -24,12 +24,12 @@ from argon2 import PasswordHasher
 from attrs import define, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_sansio.http.messages import Headers, RequestHead
+from mmo_sansio.http.messages import Headers
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
 from mmo_trio.http.asgi.host import AsgiHost, Pacer
 from mmo_trio.http.asgi.web_app import BODY_BYTES_MAX, WebApp
-from mmo_trio.http.handler import Handler, RequestContext
+from mmo_trio.http.handler import Handler
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.server.connection import ServerConnection
 from mmo_trio.http.server.listener import AcceptRules, OpenConnection, serve_http
@@ -213,13 +213,7 @@ class Listeners:
 
     def _host(self, app: WebApp, share: float) -> AsgiHost:
         """Return the handler of a listener for people, who share one event loop with the merchants."""
-        proxies = TrustedProxies.of(self.settings.listen)
-
-        def find_client(head: RequestHead, context: RequestContext) -> str:
-            forwarded = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
-            return str(proxies.client_address(context.client, forwarded) or context.client)
-
-        return AsgiHost(app, BODY_BYTES_MAX, Pacer(share), find_client)
+        return AsgiHost(app, BODY_BYTES_MAX, Pacer(share), TrustedProxies.of(self.settings.listen).client_of)
 
     async def _serve(
         self,
