@@ -16,7 +16,7 @@ from attrs import Factory, define, field
 
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_trio.system.log_limit import LogRateLimit
+from mmo_trio.system.logs import LogRateLimit
 
 logger = structlog.get_logger(__name__)
 

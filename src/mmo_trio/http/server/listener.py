@@ -24,7 +24,7 @@ from mmo_trio.http.responses import response_bytes
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
 from mmo_trio.http.server.connection_limits import ConnectionTable, DeadlineTimer
 from mmo_trio.http.streams import ConnectionListener, TransportStream, accept_waiting, accepted_stream
-from mmo_trio.system.log_limit import LogRateLimit
+from mmo_trio.system.logs import LogRateLimit
 
 logger = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 import segno
 import trio
 
-from mmo_sansio.api.outgoing.delivery_requests import not_sent_attempt, qr_code_request
+from mmo_sansio.api.outgoing import not_sent_attempt, qr_code_request
 from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import QrConcluded
