@@ -19,16 +19,16 @@ It never decides about money: that is for the core. `run_service` serves a gatew
 #   cli          one module for each command
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # Type checkers take it for True; `typing` would take longer to load than all else here.
 if TYPE_CHECKING:
     from mmo_trio.service.process import run_service
     from mmo_trio.settings.load import load_settings
     from mmo_trio.settings.sections import Settings
     from mmo_trio.settings.service import ServiceConfig
     from mmo_trio.settings.values import SettingsError
-    from mmo_trio.storage.interface.store import Store
     from mmo_trio.storage.open_store import open_store
+    from mmo_trio.storage.sql.store import Store
 
 __all__ = ["ServiceConfig", "Settings", "SettingsError", "Store", "load_settings", "open_store", "run_service"]
 

@@ -22,7 +22,7 @@ from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.model import Operation, ReferenceReuse, ReusePolicy
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import (
     NOON,
     OpenStore,

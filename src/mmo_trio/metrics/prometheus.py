@@ -31,8 +31,8 @@ from mmo_trio.http.handler import UNROUTED
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.metrics.process_files import ProcessMetricsFiles
 from mmo_trio.storage.interface.admin_types import Backlog
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.system.logs import OUTPUT
@@ -256,11 +256,6 @@ def _engine_metrics(engine: Engine) -> Iterator[Metric]:
         "mmo_engine_batch_failures", "Batches whose commit failed or is in doubt.", ({}, statistics.failed_batches)
     )
     yield _counter("mmo_engine_inputs", "Inputs decided.", ({}, statistics.inputs))
-    yield _counter(
-        "mmo_engine_deferred",
-        "Times that an input waited for another process to decide about its payment.",
-        ({}, statistics.deferred),
-    )
     yield _gauge("mmo_engine_waiting", "Inputs waiting for a batch.", ({}, engine.queued))
     yield _counter(
         "mmo_engine_turned_away",

@@ -14,7 +14,7 @@ from attrs import define, frozen
 from mmo_sansio.messages.intents import IntentKey, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
@@ -27,11 +27,11 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.shared.net_effect import net_effect
-from mmo_trio.storage.sql.admin_store import SqlAdminStore
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
-from mmo_trio.storage.sql.store import SqlStore
-from mmo_trio.storage.sqlite import queries
+from mmo_trio.storage.sql.store import Store
+from mmo_trio.storage.sqlite import statements
 from mmo_trio.system.waiting import run_to_end
 from tests.simulation.stores.machine import StoreCall
 from tests.simulation.stores.shared_ownership import SimulatedChannelOwnership
@@ -101,23 +101,24 @@ class UnresolvedCommit(OutcomeUnknown):
 
 
 @frozen
-class SimulatedAdminStore(SqlAdminStore):
-    """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
+class SimulatedAdminStore(AdminStore):
+    """See :class:`mmo_trio.storage.sql.admin_store.AdminStore`."""
 
     wait_for_commits: Callable[[], Awaitable[None]]
 
     async def hold_brand(self, hold: BrandHold) -> bool:
         """Wait for the commits in progress, which may begin to submit payments of the brand."""
-        is_new = await SqlAdminStore.hold_brand(self, hold)
+        is_new = await AdminStore.hold_brand(self, hold)
         await self.wait_for_commits()
         return is_new
 
 
-class SimulatedSharedStore(SqlStore):
-    """See :class:`mmo_trio.storage.interface.store.Store`; made by :func:`open_shared_store`."""
+class SimulatedSharedStore(Store):
+    """See :class:`mmo_trio.storage.sql.store.Store`; made by :func:`open_shared_store`."""
 
     batches_in_flight = 3
     """While some commit, the next one is loaded and decided."""
+    ownership: SimulatedChannelOwnership
 
     def __init__(self, server: SimulatedServer, process: str, lease_number: int) -> None:
         super().__init__(SHARED_SCHEMA, self._read_query, self._write_query)
@@ -142,7 +143,7 @@ class SimulatedSharedStore(SqlStore):
             self._server.kill(self.process)
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Load, and lock what may move; then write and commit, and repeat both when another process was quicker."""
+        """Load; then write and commit, and repeat both when another process was quicker."""
         try:
             return await self._transact(reads, decide)
         finally:
@@ -159,7 +160,7 @@ class SimulatedSharedStore(SqlStore):
             failure: Exception
             try:
                 return await self._attempt(transaction, reads, decide, backoff.deadline)
-            except (CommitConflict, TransactionLocked) as error:
+            except CommitConflict as error:
                 failure = error
                 conflicts += 1
             except ConnectionLost as error:
@@ -290,10 +291,10 @@ class SimulatedSharedStore(SqlStore):
         return parse(await self._read_query(lambda: execute(statement, *values)))
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
-        return await self.read("look_up", partial(queries.look_up, self._rows.connection, look_ups))
+        return await self.read("look_up", partial(statements.look_up, self._rows.connection, look_ups))
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
-        find = partial(queries.find_brand, self._rows.connection)
+        find = partial(statements.find_brand, self._rows.connection)
         return await self.read("find_brands", lambda: [find(brand) for brand in brands])
 
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:

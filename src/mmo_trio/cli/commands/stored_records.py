@@ -31,7 +31,7 @@ from mmo_trio.cli.support.options import datetime_type, file_type, json_option, 
 from mmo_trio.cli.support.output import format_sums, print_rows, print_status, progress_bar
 from mmo_trio.cli.support.statements import read_record
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.display_text import guard_cell
 
 PAGE_SIZE = 1_000

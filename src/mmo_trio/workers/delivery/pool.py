@@ -19,8 +19,13 @@ from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.model import Order
 from mmo_trio.brands.delivery_key import DeliveryRefused
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable, WorkItem
+from mmo_trio.storage.interface.store import (
+    OutcomeUnknown,
+    StoreUnavailable,
+    StoreUnusable,
+    WorkItem,
+    log_store_failure,
+)
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.postponed import Postponed
 

@@ -23,9 +23,9 @@ from mmo_sansio.providers.common.interface import (
     LocksCredentials,
 )
 from mmo_sansio.values.clock import DAY, HOUR, Instant, Span, elapsed
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
-from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.conversation import drive_async
 

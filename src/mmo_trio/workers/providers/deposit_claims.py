@@ -19,8 +19,8 @@ from mmo_sansio.providers.common.interface import DepositAnswer, Provider, Verif
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_trio.engine.engine import Submit
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.postponed import Postponed
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest, drive_async

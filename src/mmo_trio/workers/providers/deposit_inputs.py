@@ -9,7 +9,7 @@ from mmo_sansio.providers.common.deposits import DepositOwner, deposit_input, fi
 from mmo_sansio.providers.common.interface import DepositReport, Provider
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 
 async def deposit_inputs(

@@ -14,8 +14,8 @@ from attrs import define
 from mmo_sansio.providers.common.interface import DepositReport, ExchangeFailed, ListsDeposits
 from mmo_sansio.values.clock import FIRST_INSTANT, HOUR, MINUTE, Instant, Span, earlier, elapsed, later
 from mmo_trio.engine.engine import Submit
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.conversation import drive_async
 from mmo_trio.workers.providers.deposit_inputs import deposit_inputs
 from mmo_trio.workers.providers.open_accounts import OpenAccount

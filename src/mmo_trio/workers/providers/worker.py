@@ -33,8 +33,7 @@ from mmo_sansio.providers.common.operations import OperationKey, resubmission_en
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order, Stage, Transaction
 from mmo_trio.engine.engine import Submit
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem, log_store_failure
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.ids import request_id_generator
 from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest, run_conversation
