@@ -37,7 +37,7 @@ from mmo_trio.cli.support.output import (
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
 from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 

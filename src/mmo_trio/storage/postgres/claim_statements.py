@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 from mmo_trio.storage.postgres.text_encoding import escape_text
-from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.sql.net_effect import NetEffect
 from mmo_trio.storage.sql.serialization import serialize_claim
 
 _INSERT_CLAIMS = PreparedStatement("""

@@ -12,8 +12,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
-from mmo_trio.storage.sql.object_rows import OBJECT_COLUMNS
-from mmo_trio.storage.sql.serialization import parse_transaction
+from mmo_trio.storage.sql.serialization import OBJECT_COLUMNS, parse_transaction
 from mmo_trio.storage.sql.statements import Row
 
 
