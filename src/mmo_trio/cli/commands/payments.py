@@ -19,7 +19,7 @@ from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong, list_told_wrong, merchant_message
-from mmo_trio.cli.support.brand_json import brand_keys_to_json
+from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (

@@ -8,6 +8,7 @@ claim, for as long as its process owns the channel. It releases the others unsen
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Final, Protocol, TypeAlias
@@ -22,7 +23,6 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CallbackConcluded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied
-from mmo_sansio.resilience.byte_budget import ByteBudget
 from mmo_sansio.resilience.circuit_breaker import (
     INITIAL_SNAPSHOT,
     BreakerSettings,
@@ -31,7 +31,8 @@ from mmo_sansio.resilience.circuit_breaker import (
     CircuitBreaker,
 )
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND, FairQueue
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
+from mmo_sansio.resilience.token_bucket import TokenBucket
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.http.client.client import MaySend, SendForbidden
@@ -130,7 +131,10 @@ class CallbackWorker(DeliveryPool):
         self._stored: dict[str, BreakerSnapshot] = {}
         """What the store holds of each breaker, in the breakers' own time; a new one where nothing is said."""
         self._durations = LatencyHistogram(EXTERNAL_BUCKETS_S)
-        self._stored_bodies = ByteBudget(stored_bodies_bytes)
+        self._stored_bodies = defaultdict[str, TokenBucket](
+            lambda: TokenBucket(stored_bodies_bytes * SECOND / HOUR, burst=stored_bodies_bytes)
+        )
+        """The bytes of large answers that each brand may have stored."""
 
     def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
         """Replace this brand's breaker by a stored one, whose times are the gateway's own."""
@@ -225,7 +229,7 @@ class CallbackWorker(DeliveryPool):
         """Return what is stored of an attempt: the whole body (K4), as long as its merchant's answers do not fill the
         disk."""
         size = len(attempt.body)
-        if size <= SMALL_BODY_BYTES or self._stored_bodies.take(brand, size, self._monotonic()):
+        if size <= SMALL_BODY_BYTES or not self._stored_bodies[brand].take(self._monotonic(), size):
             return attempt
         detail = f"{attempt.detail} Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored."
         return evolve(attempt, body=attempt.body[:SMALL_BODY_BYTES], detail=detail)
