@@ -45,12 +45,11 @@ from mmo_trio.service.wiring import COALESCING_PAUSE_S
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX
 from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sqlite import open_sqlite
-from mmo_trio.storage.sqlite.batches import load_batch, write_batch
 from mmo_trio.storage.sqlite.connection import connect
 from mmo_trio.storage.sqlite.files import OpenFiles
-from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+from mmo_trio.storage.sqlite.statements import RecentTransactions, load_batch, write_batch
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator, request_id_generator
