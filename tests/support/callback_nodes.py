@@ -22,8 +22,8 @@ from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.client.exchange import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import Store, WorkItem
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
+from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
+from mmo_trio.workers.deliveries import CallbackWorker
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.callback_work import monotonic_of_trio
 

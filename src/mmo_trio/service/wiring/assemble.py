@@ -41,7 +41,7 @@ from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.service.wiring.workers import build_workers
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.workers.audit_head import AuditHeadLogger
-from mmo_trio.workers.providers.creations import PaymentCreator
+from mmo_trio.workers.providers.worker import PaymentCreator
 from mmo_trio.workers.refusal_recorder import RefusalRecorder
 from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
 

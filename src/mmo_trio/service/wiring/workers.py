@@ -21,17 +21,14 @@ from mmo_trio.service.wiring.providers import ConfiguredAccounts
 from mmo_trio.service.wiring.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.service import ServiceConfig
+from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
-from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
-from mmo_trio.workers.delivery.qr_codes import QrWorker
+from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.providers.account_checks import AccountChecks
-from mmo_trio.workers.providers.conversation import SendRequest
-from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
-from mmo_trio.workers.providers.deposit_listing import DepositLister
-from mmo_trio.workers.providers.recordings import AccountRecorder
+from mmo_trio.workers.providers.account import SendRequest
+from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
+from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import DueBacklog, Scheduler
 
