@@ -148,6 +148,13 @@ def clauses(session: nox.Session) -> None:
 
 
 @nox.session(python=MAIN_PYTHON)
+def weight(session: nox.Session) -> None:
+    """Count lines, modules and the files that four flows enter, beside their budgets: `-- --files` names the files."""
+    install(session, "test")
+    session.run("python", "-m", "tests.weight", *session.posargs)
+
+
+@nox.session(python=MAIN_PYTHON)
 def pages(session: nox.Session) -> None:
     """Pay on the payment page and work in the console in a real Chromium; `browser` tests every page."""
     need_chromium(session)

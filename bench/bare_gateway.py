@@ -38,13 +38,12 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Terms
-from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.brands.master_key import MASTER_KEY_BYTES
+from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing
 from mmo_trio.cli.commands.serve import tune_interpreter
 from mmo_trio.engine.engine import ACTIVE_PER_WAITING, COALESCED_MAX
 from mmo_trio.http.responses import response_bytes
-from mmo_trio.http.server.request_reader import ParsedHead, parse_head
-from mmo_trio.service.wiring.assemble import COALESCING_PAUSE_S
+from mmo_trio.http.server.connection import ParsedHead, parse_head
+from mmo_trio.service.wiring import COALESCING_PAUSE_S
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX
 from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.postgres import open_postgres

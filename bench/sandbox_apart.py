@@ -15,7 +15,7 @@ import trio
 from mmo_trio.cli.commands.serve import announce, apply_log_settings, run
 from mmo_trio.cli.support.target import find_target
 from mmo_trio.sandbox.operator_process import OperatorProcess, operator_socket_path
-from mmo_trio.service.wiring.workers import OPERATOR_JOURNAL_FILE
+from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.system.clock import BootClock, GatewayClock
 

@@ -17,7 +17,7 @@ PAGE = Path(__file__).with_name("errors.md")
 ACTS = {
     "merchant": "you",
     "payer": "the payer",
-    "operator": "the staff who run the gateway",
+    "staff": "the staff who run the gateway",
     "nobody": "nobody; it passes",
 }
 

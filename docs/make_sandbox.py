@@ -73,8 +73,8 @@ A gateway in production does not have them.
 | `GET /sandbox/callbacks?brand=demo` | lists every attempt to send a callback, with its outcome |
 | `GET /sandbox/suspense` | lists the open entries of the suspense book |
 
-The [operator console](console.md) of a sandbox works like that of a gateway. It has no user at first, as
-anybody would know a ready password; `mmo operators add ada --role admin` makes one, and `mmo sandbox`
+The [console](console.md) of a sandbox works like that of a gateway. It has no user at first, as
+anybody would know a ready password; `mmo users add ada --role admin` makes one, and `mmo sandbox`
 prints the console's address.
 
 `/phone` is the virtual phone, on which a person approves or declines the payments of numbers that end

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mmo_trio.service.process import run_service
-    from mmo_trio.settings.errors import SettingsError
     from mmo_trio.settings.load import load_settings
     from mmo_trio.settings.sections import Settings
     from mmo_trio.settings.service import ServiceConfig
+    from mmo_trio.settings.values import SettingsError
     from mmo_trio.storage.interface.store import Store
     from mmo_trio.storage.open_store import open_store
 
@@ -35,7 +35,7 @@ __all__ = ["ServiceConfig", "Settings", "SettingsError", "Store", "load_settings
 _MODULES = {
     "ServiceConfig": "settings.service",
     "Settings": "settings.sections",
-    "SettingsError": "settings.errors",
+    "SettingsError": "settings.values",
     "Store": "storage.interface.store",
     "load_settings": "settings.load",
     "open_store": "storage.open_store",

@@ -1,4 +1,4 @@
-"""The operator console in a browser: every page wide, narrow and without scripts, and a payment
+"""The console in a browser: every page wide, narrow and without scripts, and a payment
 ended by hand."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from mmo_trio.console.parameters import CARDS_PAGE_SIZE, PAGE_SIZE
-from mmo_trio.console.totp import code_at
+from mmo_trio.console.second_factor import code_at
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import GatewayClock, read_offset
 from tests.support.browser import browser_page, check_axe, check_axe_without_scripts

@@ -88,12 +88,9 @@ CHECKS: tuple[StoreCheck, ...] = (
     retention.check_masked_payment_is_not_remembered,
     retention.check_suspense_data_is_masked,
     retention.check_counts_and_changes_age,
-    retention.check_archived_payments_are_gone,
-    retention.check_archived_reference_is_judged_as_before,
-    retention.check_archived_deposit_is_not_booked_again,
-    retention.check_archived_claim_is_masked,
-    retention.check_history_without_payment_is_archived,
-    retention.check_archived_audit_rows_are_gone,
+    retention.check_reference_of_a_masked_payment_is_judged_as_before,
+    retention.check_masked_deposit_is_not_booked_again,
+    retention.check_claim_of_a_masked_payment_is_masked,
     retention.check_retention_state,
 )
 """Every check, by itself."""

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import RefusedRequest, recorded_request, refused_on_record
+from mmo_sansio.payments.brand_changes import RefusedRequest, recorded_request, refused_on_record
 from mmo_sansio.values.clock import DAY, Span, later
 from mmo_sansio.values.model import BrandLimits, Operation
 from mmo_sansio.values.money import Money
@@ -32,7 +32,7 @@ _MADE = ConfigurationChange(0, brand(), _LIMITED, "a quieter day", "ada", NOON)
 
 
 def _event(user: str, action: str) -> tuple[AuditEvent, AuditKey]:
-    return AuditEvent(after_noon(1), f"operator:{user}", action, "brand:acme", "{}"), _KEY
+    return AuditEvent(after_noon(1), f"user:{user}", action, "brand:acme", "{}"), _KEY
 
 
 def _applied(change: ConfigurationChange, user: str) -> ConfigurationChange:
@@ -60,7 +60,7 @@ async def check_change_needs_two_users(open_store: OpenStore) -> None:
             assert await admin.decide_configuration_change(ChangeState.OPEN, decided, event) is expected
     async with open_store() as store:
         assert [each.brand for each in await store.admin.brands()] == [_LIMITED]
-        assert [each.event.actor for each in await store.admin.audit()] == ["operator:bob", "operator:ada"]
+        assert [each.event.actor for each in await store.admin.audit()] == ["user:bob", "user:ada"]
         assert list(await store.admin.configuration_changes(brand="acme")) == [_applied(stored, "bob")]
         assert not await store.admin.configuration_changes(brand="globex")
         assert not await store.admin.configuration_changes(state=ChangeState.OPEN)

@@ -44,9 +44,9 @@ async def check_decision_is_recorded_once(open_store: OpenStore) -> None:
         assert stored is not None
         decided = evolve(stored, state=ProposalState.DONE, decided_by="bob", decided_at=after_noon(1))
         for user, counts in (("bob", True), ("eve", False)):
-            event = AuditEvent(after_noon(1), f"operator:{user}", "payment_resolved", "payment:1", "{}")
+            event = AuditEvent(after_noon(1), f"user:{user}", "payment_resolved", "payment:1", "{}")
             assert await admin.update_proposal(ProposalState.OPEN, decided, event=(event, key)) is counts
     async with open_store() as store:
         [row] = await store.admin.audit()
-        assert row.event.actor == "operator:bob"
+        assert row.event.actor == "user:bob"
         assert await store.admin.proposal(id) == decided

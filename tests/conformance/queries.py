@@ -12,7 +12,7 @@ from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
 from mmo_sansio.messages.replies import Accepted
-from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.payments.evidence import STUCK_AFTER
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode

@@ -1,10 +1,9 @@
-"""Checks of what happens to old rows: they are masked, archived and removed, and nothing is paid twice for that."""
+"""Checks of what happens to old rows: they are masked and removed, and nothing is paid twice for that."""
 
 from __future__ import annotations
 
 from attrs import evolve
 
-from mmo_sansio.messages.changes import JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, DepositAnswered, DepositNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Accepted, Applied, Rejected
@@ -12,8 +11,8 @@ from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, mask_cl
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome
 from mmo_sansio.values.money import Money
-from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState, SuspenseEntry
-from mmo_trio.storage.interface.retention import ArchivedHistory, ArchiveHead, RetentionDuty, RetentionStep
+from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
+from mmo_trio.storage.interface.retention import RetentionDuty, RetentionStep
 from mmo_trio.storage.interface.store import Store
 from tests.conformance.driver import NOON, OpenStore, after_noon, submit_batch
 from tests.conformance.inputs import DELIVERED, PAYER, brand, claimed, creation, failed, reference, succeeded
@@ -31,17 +30,6 @@ async def _age_all(store: Store, duty: RetentionDuty, before: Instant, *, limit:
         changed += step.changed
     await store.retention.save_position(duty, step.position)
     return changed
-
-
-async def _archivable_history(store: Store, before: Instant) -> ArchivedHistory:
-    """Return all that belongs to no stored payment."""
-    journal, suspense = list[tuple[int, JournalEntry]](), list[SuspenseEntry]()
-    position: str | None = ""
-    while position is not None:
-        page, position = await store.retention.archivable_history(before, position, limit=2)
-        journal += page.journal
-        suspense += page.suspense
-    return ArchivedHistory(journal, suspense)
 
 
 async def check_callback_bodies_are_removed(open_store: OpenStore) -> None:
@@ -148,49 +136,7 @@ async def check_counts_and_changes_age(open_store: OpenStore) -> None:
         assert await _age_all(store, RetentionDuty.BREAKER_CHANGES, YEAR_LATER) == 0
 
 
-async def check_archived_payments_are_gone(open_store: OpenStore) -> None:
-    """A payment that is archived is removed with all that belongs to it; one that is pending or has something open
-    stays."""
-    async with open_store() as store:
-        for number in range(1, 6):
-            await _pay(store, number)
-        await submit_batch(store, (creation(6), after_noon(6 * SECOND)))
-        await submit_batch(store, (evolve(succeeded(5), provider_reference="P9"), after_noon(7 * SECOND)))
-        [entry] = await store.admin.suspense()
-        assert entry.reason is SuspenseReason.CONFLICTING_RESULT or entry.reason is SuspenseReason.REPEATED_RESULT
-        counted = await store.retention.count_aged(RetentionDuty.ARCHIVED_PAYMENTS, YEAR_LATER)
-        assert counted.rows == 5
-        page, _ = await store.retention.archivable_payments(YEAR_LATER, "", limit=9)
-        assert [each.transaction.reference for each in page] == [reference(number) for number in range(1, 5)]
-        assert [line.input_name for _, line in page[0].journal] == [
-            "CreatePayment",
-            "BeginSubmission",
-            "ProviderSucceeded",
-            "CallbackConcluded",
-        ]
-        assert len(page[0].callbacks) == 1
-        assert await store.retention.remove_archived(page[:3], masks_claims=False, is_durable=True) == 3
-        assert await store.retention.remove_archived(page[:3], masks_claims=False, is_durable=True) == 0
-        changed = evolve(page[3], transaction=mask_transaction(page[3].transaction))
-        assert await store.retention.remove_archived([changed], masks_claims=False, is_durable=True) == 0, (
-            "it is not the payment that was archived"
-        )
-    async with open_store() as store:
-        assert await store.look_up(LookUp("acme", reference(1))) is None
-        assert await store.look_up(LookUpByMerchantReference("acme", "order/1 ü")) is None
-        records = await store.list_records(ListRecords("acme", NOON, after_noon(DAY)))
-        assert len(records.objects) == 3
-        assert not await store.admin.timeline(reference(1))
-        assert not await store.admin.callbacks(gateway_reference=reference(1))
-        assert len(await store.admin.timeline(reference(4))) == 4
-        assert await store.admin.close_suspense(entry.id, by="ada", note="seen", now=after_noon(9 * SECOND))
-        page, position = await store.retention.archivable_payments(YEAR_LATER, "", limit=9)
-        assert [each.transaction.reference for each in page] == [reference(4), reference(5)]
-        assert position is None
-        assert [each.id for each in page[1].suspense] == [entry.id]
-
-
-async def check_archived_reference_is_judged_as_before(open_store: OpenStore) -> None:
+async def check_reference_of_a_masked_payment_is_judged_as_before(open_store: OpenStore) -> None:
     """A merchantReference is never forgotten, and neither is how its payment ended (C12)."""
     async with open_store() as store:
         for number, brand_id in ((1, "globex"), (2, "globex"), (3, "globex")):
@@ -204,8 +150,7 @@ async def check_archived_reference_is_judged_as_before(open_store: OpenStore) ->
                 (result, later(at, Span(2))),
                 (CallbackConcluded(reference(number), DELIVERED), later(at, Span(3))),
             )
-        page, _ = await store.retention.archivable_payments(YEAR_LATER, "", limit=9)
-        assert await store.retention.remove_archived(page, masks_claims=False, is_durable=True) == 3
+        assert await _age_all(store, RetentionDuty.PERSONAL_DATA, YEAR_LATER) == 3
     async with open_store() as store:
         replies = await submit_batch(
             store,
@@ -221,23 +166,21 @@ async def check_archived_reference_is_judged_as_before(open_store: OpenStore) ->
         assert isinstance(replies[1], Accepted), "a reference of a failed payment may be tried again"
 
 
-async def check_archived_deposit_is_not_booked_again(open_store: OpenStore) -> None:
-    """No money is booked again by the receipt of an archived deposit (S4)."""
+async def check_masked_deposit_is_not_booked_again(open_store: OpenStore) -> None:
+    """No money is booked again by the receipt of a masked deposit (S4)."""
     async with open_store() as store:
         [reply] = await submit_batch(store, (_deposit(1), NOON))
         assert isinstance(reply, Applied)
         await submit_batch(store, (CallbackConcluded(reference(1), DELIVERED), after_noon(1)))
-        page, _ = await store.retention.archivable_payments(YEAR_LATER, "", limit=9)
-        assert await store.retention.remove_archived(page, masks_claims=False, is_durable=True) == 1
+        assert await _age_all(store, RetentionDuty.PERSONAL_DATA, YEAR_LATER) == 1
     async with open_store() as store:
         await submit_batch(store, (evolve(_deposit(1), gateway_reference=reference(2)), YEAR_LATER))
         assert await store.transaction(reference(2)) is None
-        [entry] = await store.admin.suspense()
-        assert entry.reason is SuspenseReason.CONFLICTING_DEPOSIT
+        assert not await store.admin.suspense()
 
 
-async def check_archived_claim_is_masked(open_store: OpenStore) -> None:
-    """The claim of an archived deposit stays, so that its receipt is known (S4), without the payer's data."""
+async def check_claim_of_a_masked_payment_is_masked(open_store: OpenStore) -> None:
+    """The claim of a masked deposit stays, so that its receipt is known (S4), without the payer's data."""
     async with open_store() as store:
         paid = DepositAnswered(
             "sandbox",
@@ -253,53 +196,13 @@ async def check_archived_claim_is_masked(open_store: OpenStore) -> None:
         claim = await store.deposit_claim("sandbox", "RKL51ZDR4F")
         assert claim is not None
         assert claim.party != MASKED_PARTY
-        page, _ = await store.retention.archivable_payments(YEAR_LATER, "", limit=9)
-        stored = await store.retention.stored_payments([reference(1), reference(2)])
-        assert [each.transaction for each in page] == list(stored)
-        assert await store.retention.remove_archived(page, masks_claims=True, is_durable=True) == 1
-        assert not await store.retention.stored_payments([reference(1)])
+        assert await _age_all(store, RetentionDuty.PERSONAL_DATA, YEAR_LATER) == 1
     async with open_store() as store:
         assert await store.deposit_claim("sandbox", "RKL51ZDR4F") == mask_claim(claim)
 
 
-async def check_history_without_payment_is_archived(open_store: OpenStore) -> None:
-    """Lines of the journal and closed entries of the suspense book go when their payment is gone."""
-    async with open_store() as store:
-        await _pay(store, 1)
-        await submit_batch(store, (_deposit(2, amount=Money(5, "EUR")), after_noon(SECOND)))
-        [entry] = await store.admin.suspense()
-        history = await _archivable_history(store, after_noon(DAY))
-        assert [line.gateway_reference for _, line in history.journal] == [None]
-        assert not history.suspense
-        assert await store.admin.close_suspense(entry.id, by="ada", note="", now=after_noon(2 * SECOND))
-        history = await _archivable_history(store, after_noon(DAY))
-        assert await store.retention.remove_history(history) == 2
-    async with open_store() as store:
-        assert not await store.admin.suspense(with_closed=True)
-        assert len(await store.admin.timeline(reference(1))) == 4
-
-
-async def check_archived_audit_rows_are_gone(open_store: OpenStore) -> None:
-    """The oldest rows of the audit log are removed, never the last one, and the numbers go on."""
-    key = AuditKey("k1", bytes(32))
-    async with open_store() as store:
-        for number in range(1, 5):
-            await store.admin.append_audit(AuditEvent(after_noon(number), "cli:ada", "looked"), key)
-        rows = await store.retention.archivable_audit(after_noon(3), limit=9)
-        assert [row.number for row in rows] == [1, 2]
-        rows = await store.retention.archivable_audit(YEAR_LATER, limit=9)
-        assert [row.number for row in rows] == [1, 2, 3]
-        assert await store.retention.remove_audit(4) == 3
-        assert await store.retention.remove_audit(4) == 0
-    async with open_store() as store:
-        row = await store.admin.append_audit(AuditEvent(after_noon(9), "cli:ada", "looked"), key)
-        assert row.number == 5
-        assert [each.number for each in await store.admin.audit_after(0, limit=9)] == [4, 5]
-
-
 async def check_retention_state(open_store: OpenStore) -> None:
     """One holder at a time works at it; what it has come to survives a restart."""
-    first, second = ArchiveHead(1, "a" * 64), ArchiveHead(2, "b" * 64)
     async with open_store() as store:
         retention = store.retention
         assert await retention.last_run() == 0
@@ -311,14 +214,8 @@ async def check_retention_state(open_store: OpenStore) -> None:
         await retention.end_lease("a")
         assert await retention.take_lease("b", Span(DAY))
         await retention.save_run(NOON)
-        empty = await retention.archive_head()
-        assert empty.number == 0
-        assert await retention.advance_archive(empty, first)
-        assert not await retention.advance_archive(empty, second)
     async with open_store() as store:
         assert await store.retention.last_run() == NOON
-        assert await store.retention.archive_head() == first
-        assert await store.retention.advance_archive(first, second)
 
 
 async def _pay(store: Store, number: int) -> None:

@@ -18,7 +18,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.messages.replies import Applied, Ignored, Rejected, Reply
-from mmo_sansio.payments.stuck import STUCK_AFTER
+from mmo_sansio.payments.evidence import STUCK_AFTER
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, MonotonicInstant, Span, earlier, later
@@ -113,7 +113,7 @@ async def check_audit_log(open_store: OpenStore) -> None:
         assert (await store.admin.audit_head()).number == 0
         for number in range(1, 6):
             about = f"payment:{number % 2}"
-            event = AuditEvent(after_noon(number), "operator:ada", "looked", about)
+            event = AuditEvent(after_noon(number), "user:ada", "looked", about)
             row = await store.admin.append_audit(event, AUDIT_KEY)
             assert row.number == number
     async with open_store() as store:

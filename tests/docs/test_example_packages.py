@@ -24,7 +24,7 @@ from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
-from mmo_trio.settings.extensions import PROVIDERS_GROUP
+from mmo_trio.settings.providers import PROVIDERS_GROUP
 from mmo_trio.system.ids import request_id_generator
 from tests.support.merchant import Merchant, ask
 from tests.support.mmo_process import mmo, serving_process

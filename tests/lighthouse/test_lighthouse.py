@@ -44,12 +44,12 @@ class Audited:
 
     urls: dict[str, str]
     cookie: str
-    """The session of an operator of the console."""
+    """The session of a user of the console."""
 
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
-    """A sandbox with payments and an operator who has signed in."""
+    """A sandbox with payments and a user who has signed in."""
     with serving_sandbox(tmp_path_factory.mktemp("sandbox")) as sandbox:
         add_operator(sandbox, "ada")
         for digits in ("001", "101", "130"):
@@ -72,7 +72,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
 
 def add_operator(sandbox: Sandbox, name: str) -> None:
     """Add a user of the console."""
-    command = ["operators", "add", name, "--role", "admin", "--password-stdin", "--data", str(sandbox.directory)]
+    command = ["users", "add", name, "--role", "admin", "--password-stdin", "--data", str(sandbox.directory)]
     subprocess.run(
         [sys.executable, "-m", "mmo_trio.cli", *command],
         input=PASSWORD.encode(),

@@ -31,7 +31,7 @@ from mmo_trio.admin.restoration import begin_restoration, record_lost_uses
 from mmo_trio.brands.apply import create_key
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.console.context import ConsoleContext
-from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.service.store_recognition import keep_mark
 from mmo_trio.storage.interface.store import DecideBatch, Store
 from mmo_trio.storage.mark_file import read_mark

@@ -12,8 +12,7 @@ from attrs import define, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderReport
 from mmo_sansio.providers.airtel_money.adapter import AirtelMoneyProvider, open_airtel_money
-from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
-from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, drive
+from mmo_sansio.providers.common.interface import CipherError, Conversation, ExchangeFailed, RsaPadding, drive
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
 from mmo_sansio.values.model import Flow, Stage, Transaction, Type
 from mmo_sansio.values.money import Money

@@ -18,7 +18,7 @@ def add_staff(sandbox: Sandbox, roles: Mapping[str, str]) -> None:
     """Add users by name with their roles, all with the same password, by the command within this process."""
     without_settings = {name: None for name in os.environ if name.startswith("MMO_")}
     for name, role in roles.items():
-        command = ["operators", "add", name, "--role", role, "--password-stdin", "--data", str(sandbox.directory)]
+        command = ["users", "add", name, "--role", role, "--password-stdin", "--data", str(sandbox.directory)]
         added = CliRunner(env=without_settings).invoke(main, command, input=PASSWORD, obj=CHEAP_HASHER)
         assert added.exit_code == 0, added.output
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import structlog
 
 from mmo_trio.cli.commands.serve import announce, tune_interpreter
-from mmo_trio.cli.support.error_reports import run_reporting_errors
+from mmo_trio.cli.support.errors import run_reporting_errors
 from mmo_trio.service import process
-from mmo_trio.service.supervisor.cluster import supervise
+from mmo_trio.service.supervisor import supervise
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.storage.interface.store import Store, StoreUnusable

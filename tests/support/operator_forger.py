@@ -14,7 +14,7 @@ from attrs import Factory, define, evolve
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
-from mmo_sansio.providers.mpesa_daraja.references import account_reference
+from mmo_sansio.providers.mpesa_daraja.requests import account_reference
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.model import Flow, Transaction, Type
 

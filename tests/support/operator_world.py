@@ -29,7 +29,7 @@ from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, PollEnded, P
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, drive
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
-from mmo_sansio.providers.mpesa_daraja.references import account_reference
+from mmo_sansio.providers.mpesa_daraja.requests import account_reference
 from mmo_sansio.testing import START, a_brand, a_create_payment, a_method, a_party, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand, Flow, Limits, Operation, Stage, Transaction, Type

@@ -28,8 +28,7 @@ from mmo_sansio.testing import START, a_brand, a_create_payment, a_deposit, a_me
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.model import Operation, Order, QrCode, Terms, Transaction
-from mmo_trio.engine.batch import DecisionFailed, PendingInput
-from mmo_trio.engine.engine import Engine, Outbox
+from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import OutcomeUnknown
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sqlite.startup import open_sqlite

@@ -12,7 +12,7 @@ from mmo_sansio.http.request_head import HeadLimits
 from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
-from mmo_trio.http.server.request_reader import RequestReader
+from mmo_trio.http.server.connection import RequestReader
 from mmo_trio.settings.values import parse_networks
 from tests.support.api_requests import BRAND, SETTINGS, TOKEN, ULID
 from tests.support.hostile_input import BODY_BYTES

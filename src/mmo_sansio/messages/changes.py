@@ -168,7 +168,7 @@ class JournalEntry:
     input_name: str
     """Name of the input that was decided."""
     actor: str
-    """`merchant`, `payer`, `operator:NAME`, `provider:NAME`, `clock` or `gateway`."""
+    """`merchant`, `payer`, `user:NAME`, `provider:NAME`, `clock` or `gateway`."""
     gateway_reference: str | None
     brand: str | None
     stage_before: str | None

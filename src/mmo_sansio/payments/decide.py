@@ -1,5 +1,7 @@
 """Decides inputs: `decide` turns ledger, input and time into a decision; `reads` names the keys that it will look at.
 
+Every decision that changes something writes one entry into the journal, the payment's timeline and audit trail.
+
 1. `decide` never changes the ledger and looks only at keys in `reads(input_)`; otherwise the ledger
    raises NotPrefetched.
 2. The same ledger, input and time give the same decision: no clock, randomness or environment.
@@ -13,30 +15,35 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, assert_never
 
 from attrs import evolve
 
 from mmo_sansio.messages import inputs
+from mmo_sansio.messages.changes import (
+    CallbackRecorded,
+    Change,
+    DepositClaimChanged,
+    JournalEntry,
+    QrRecorded,
+    ReferenceConsumed,
+    SuspenseRecorded,
+    TransactionAdvanced,
+    TransactionCreated,
+)
 from mmo_sansio.messages.intents import IntentKind
-from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.payments import answers, journal, receipts, reference_reuse, settlement
+from mmo_sansio.messages.replies import Applied, Ignored
+from mmo_sansio.payments import misdated, settlement
 from mmo_sansio.payments.brand_usage import usage_keys
-from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.personal_data import is_masked, mask_members
-from mmo_sansio.payments.rules import (
-    correction,
-    creation,
-    deliveries,
-    deposits,
-    payment_page,
-    polling,
-    results,
-    submission,
-    timers,
-)
+from mmo_sansio.payments.rules import creation, deliveries, deposits, polling, results, submission, timers
 from mmo_sansio.values.clock import Instant, Moment
+from mmo_sansio.values.model import Stage, Transaction
 
 
 def reads(input_: inputs.Input) -> Reads:
@@ -59,7 +66,7 @@ def reads(input_: inputs.Input) -> Reads:
             keys = frozenset(((input_.provider, input_.receipt),))
             return Reads(transactions=_optional(input_.payment), deposits=keys, claims=keys)
         case inputs.ProviderSucceeded() | inputs.ProviderHinted() | inputs.ResolveManually():
-            receipt = receipts.receipt_key(input_)
+            receipt = settlement.receipt_key(input_)
             keys = frozenset() if receipt is None else frozenset((receipt,))
             return Reads(transactions=frozenset((input_.gateway_reference,)), deposits=keys, claims=keys)
         case inputs.UnmatchedNotified():
@@ -97,13 +104,50 @@ def decide(ledger: Ledger, input_: inputs.Input, *, now: Instant, utc: Instant |
     :class:`mmo_sansio.values.clock.Moment`.
     """
     moment = Moment(now, now if utc is None else utc)
-    decision = answers.answer_once(ledger, input_, lambda: _decide(ledger, input_, now=moment))
+    decision = _answer_once(ledger, input_, now=moment)
     if not decision.changes:
         return decision
-    written = journal.journal_entry(input_, decision.changes, now=moment)
+    written = _journal_entry(input_, decision.changes, now=moment)
     if isinstance(decision.reply, Ignored) and is_masked(decision.reply.transaction):
         written = evolve(written, detail=mask_members(written.detail))
     return Decision(decision.reply, (*decision.changes, written), decision.intents)
+
+
+ANSWERED_MAX: Final = 8
+"""How many of the latest answered questions a payment remembers; older ones count as answered."""
+
+
+def _answer_once(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
+    """Decide, and let an answer count once that came, unsigned, to an address of its own question (clause S5).
+
+    Only the operator was given that address, and only until the answer came: from then on it may be read in an access
+    log. So the answer is on record then, and a second one changes nothing.
+    """
+    if not isinstance(input_, inputs.ProviderAnswer) or input_.asked_at is None:
+        return _decide(ledger, input_, now=now)
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None:
+        return _decide(ledger, input_, now=now)
+    answered = before.progress.answered
+    if input_.asked_at in answered or (len(answered) == ANSWERED_MAX and input_.asked_at < answered[0]):
+        return ignore("This question was answered before, or later ones were.", before)
+    answered = tuple(sorted((*answered, input_.asked_at))[-ANSWERED_MAX:])
+    return _on_record(_decide(ledger, input_, now=now), before, answered)
+
+
+def _on_record(decision: Decision, before: Transaction, answered: tuple[Instant, ...]) -> Decision:
+    """Return the decision with the answered question in the payment's progress. One that has ended changes no more."""
+    moves = [each for each in decision.changes if isinstance(each, TransactionAdvanced)]
+    others = tuple(each for each in decision.changes if not isinstance(each, TransactionAdvanced))
+    if moves:
+        (move,) = moves
+        after = Transaction(move.after.order, evolve(move.after.progress, answered=answered))
+        return Decision(Applied(after), (TransactionAdvanced(before, after), *others), decision.intents)
+    if before.progress.stage.is_terminal:
+        return decision
+    progress = evolve(before.progress, version=before.progress.version + 1, answered=answered)
+    change = TransactionAdvanced(before, Transaction(before.order, progress))
+    return evolve(decision, changes=(change, *others))
 
 
 def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
@@ -117,7 +161,7 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
         case inputs.MarkRestored():
             return submission.mark_restored(ledger, input_, now=now)
         case inputs.RecordLostUse():
-            return reference_reuse.record_lost_use(ledger, input_, now=now)
+            return creation.record_lost_use(ledger, input_, now=now)
         case inputs.ProviderAccepted():
             return submission.accept(ledger, input_, now=now)
         case inputs.ProviderSucceeded():
@@ -141,7 +185,7 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
         case inputs.ProviderHinted():
             return polling.apply_hint(ledger, input_, now=now)
         case inputs.ConfirmPage():
-            return payment_page.confirm_page(ledger, input_, now=now)
+            return creation.confirm_page(ledger, input_, now=now)
         case inputs.DepositNotified():
             return deposits.record_deposit(ledger, input_, now=now)
         case inputs.DepositClaimWoke():
@@ -153,6 +197,159 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
         case inputs.ResolveManually():
             return results.resolve(ledger, input_, now=now)
         case inputs.CorrectTimes():
-            return correction.correct_times(ledger, input_, now=now)
+            return misdated.correct_times(ledger, input_, now=now)
+        case _:
+            assert_never(input_)
+
+
+_to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+
+
+def _journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Moment) -> JournalEntry:
+    """Return the journal entry of this decision. It contains no key, token or party."""
+    reference = brand = before = after = None
+    detail = _detail(input_)
+    for change in changes:
+        match change:
+            case TransactionCreated(made):
+                reference, brand, after = made.reference, made.order.brand, made.progress.stage
+            case TransactionAdvanced(old, new):
+                reference, brand = new.reference, new.order.brand
+                before, after = old.progress.stage, new.progress.stage
+                if isinstance(input_, inputs.TransactionWoke) and new.progress.stage is Stage.SUCCEEDED:
+                    detail["providerReference"] = new.progress.provider_reference
+            case CallbackRecorded() | QrRecorded():
+                reference, brand = change.gateway_reference, change.brand
+            case DepositClaimChanged():
+                claim = change.after or change.before
+                if claim is not None and claim.payment is not None:
+                    reference, brand = reference or claim.payment, brand or claim.brand
+            case ReferenceConsumed() if change.is_lost:
+                brand = change.brand
+            case SuspenseRecorded():
+                reference, brand = change.gateway_reference, change.brand
+                detail["suspense"] = change.reason
+            case _:
+                pass
+    return JournalEntry(
+        at=now.utc,
+        input_name=type(input_).__name__,
+        actor=_actor(input_),
+        gateway_reference=reference,
+        brand=brand,
+        stage_before=before,
+        stage_after=after,
+        detail=_to_text(input_, detail),
+    )
+
+
+def _to_text(input_: inputs.Input, detail: dict[str, object]) -> str:
+    """Return the detail as JSON. Those of creations are few: one for each method and operation of a brand."""
+    if isinstance(input_, inputs.CreatePayment):
+        return _creation_text(*detail.items())
+    return _to_json(detail)
+
+
+@lru_cache(maxsize=256)
+def _creation_text(*detail: tuple[str, object]) -> str:
+    return _to_json(dict(detail))
+
+
+def _actor(input_: inputs.Input) -> str:
+    match input_:
+        case inputs.CreatePayment():
+            return "merchant"
+        case inputs.ConfirmPage():
+            return "payer"
+        case (
+            inputs.ResolveManually()
+            | inputs.StopPayment()
+            | inputs.CorrectTimes()
+            | inputs.MarkRestored()
+            | inputs.RecordLostUse()
+        ):
+            return f"user:{input_.user}"
+        case inputs.TransactionWoke() | inputs.DepositClaimWoke():
+            return "clock"
+        case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded() | inputs.EndedPollConcluded():
+            return "gateway"
+        case (
+            inputs.ProviderAccepted()
+            | inputs.ProviderSucceeded()
+            | inputs.ProviderFailed()
+            | inputs.ProviderUnreachable()
+            | inputs.ProviderNeverReceived()
+            | inputs.ProviderCannotTell()
+            | inputs.ProviderHinted()
+            | inputs.DepositNotified()
+            | inputs.DepositAnswered()
+            | inputs.UnmatchedNotified()
+        ):
+            return f"provider:{input_.provider}"
+        case _:
+            assert_never(input_)
+
+
+def _detail(input_: inputs.Input) -> dict[str, object]:
+    match input_:
+        case inputs.CreatePayment():
+            return {"method": input_.draft.method, "operation": input_.draft.operation}
+        case inputs.ResolveManually():
+            return {"reason": input_.reason, "evidence": input_.evidence or None, "errorCode": input_.error_code}
+        case inputs.ProviderAccepted():
+            return {"source": input_.source, "providerReference": input_.provider_reference}
+        case inputs.ProviderSucceeded():
+            return {
+                "source": input_.source,
+                "providerReference": input_.provider_reference,
+                "finalAmount": str(input_.final) if input_.final else None,
+            }
+        case inputs.ProviderFailed():
+            return {
+                "source": input_.source,
+                "errorCode": input_.error_code,
+                "nativeCode": input_.native_code,
+                "nativeMessage": input_.native_message,
+            }
+        case inputs.ProviderUnreachable():
+            return {"reason": input_.reason}
+        case inputs.DepositNotified():
+            return {"providerReference": input_.provider_reference, "amount": str(input_.amount)}
+        case inputs.DepositClaimWoke():
+            return {"providerReference": input_.receipt}
+        case inputs.DepositAnswered():
+            return {
+                "providerReference": input_.receipt,
+                "outcome": input_.outcome,
+                "amount": str(input_.amount) if input_.amount else None,
+                "detail": input_.detail or None,
+            }
+        case inputs.CallbackConcluded() | inputs.QrConcluded():
+            return {
+                "outcome": input_.attempt.outcome,
+                "status": input_.attempt.status,
+                "durationMs": input_.attempt.duration_ms,
+                "detail": input_.attempt.detail,
+            }
+        case inputs.BeginSubmission():
+            return {} if input_.withheld is None else {"withheld": input_.withheld}
+        case (
+            inputs.ConfirmPage()
+            | inputs.CorrectTimes()
+            | inputs.TransactionWoke()
+            | inputs.StopPayment()
+            | inputs.MarkRestored()
+            | inputs.ProviderNeverReceived()
+            | inputs.ProviderCannotTell()
+            | inputs.UnmatchedNotified()
+            | inputs.EndedPollConcluded()
+        ):
+            return {}
+        case inputs.RecordLostUse():
+            return {"gatewayReference": input_.gateway_reference}
+        case inputs.ProviderHinted():
+            known = input_.evidence
+            reported = {"nativeCode": input_.native_code, "providerReference": None if known is None else known.receipt}
+            return {name: value for name, value in reported.items() if value is not None}
         case _:
             assert_never(input_)

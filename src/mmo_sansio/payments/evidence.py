@@ -1,9 +1,10 @@
 """Decides what is known of a payment's money before it has a result: a receipt that an operator has reported and not
 confirmed is asked about, ends the payment where nobody answers, and stands in the suspense book where the operator
-contradicts itself (clauses S2, S5, S6)."""
+contradicts itself (clauses S2, S5, S6). A payment that has no result for too long is stuck."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -14,7 +15,6 @@ from mmo_sansio.messages.inputs import ProviderHinted, TransactionWoke
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, transition_changes
 from mmo_sansio.payments.settlement import complete
-from mmo_sansio.payments.stuck import contradicts
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, elapsed, later
 from mmo_sansio.values.deposit_claim import DepositClaim
@@ -29,6 +29,18 @@ SETTLES_AFTER: Final = Span(10 * MINUTE)
 
 DENIAL_STANDS_AFTER: Final = HOUR
 """How long after a report an answer that contradicts it may be too early to say."""
+
+STUCK_AFTER = HOUR
+"""How long after the beginning of its submission a payment without a result is stuck."""
+
+CONTRARY_REASONS: Final = (
+    SuspenseReason.LATE_RESULT,
+    SuspenseReason.CONFLICTING_RESULT,
+    SuspenseReason.UNCONFIRMED_RECEIPT,
+)
+"""The reasons of the entries that can say of a payment which has ended that its merchant was told something wrong."""
+
+_NOT_EVIDENCE = frozenset({SuspenseReason.WRONG_PROVIDER, SuspenseReason.UNREADABLE})
 
 
 def find_contradiction(
@@ -60,11 +72,31 @@ def find_contradiction(
     return None
 
 
+def contradicts(succeeded: bool, reason: SuspenseReason, content: str) -> bool:
+    """Tell whether an entry of the suspense book, by its reason and text, reports the opposite of this outcome. The
+    confirmed deposit of one who named the payment is a success."""
+    told = json.loads(content)
+    is_paid = told.get("result") == "success" or (told.get("result"), told.get("confirmed")) == ("deposit", True)
+    return reason not in _NOT_EVIDENCE and (told.get("result") == "failed" if succeeded else is_paid)
+
+
 def is_in_flight(progress: Progress, *, now: Instant) -> bool:
     """Tell whether the submission on record may be under way."""
     if progress.stage is not Stage.SUBMITTING or progress.submitted_at is None:
         return False
     return elapsed(progress.submitted_at, now) < SUBMISSION_TIMEOUT
+
+
+def is_stuck(transaction: Transaction, *, now: Instant) -> bool:
+    """Tell whether the outcome of a payment has been unknown for too long (S6).
+
+    Its submission began at least STUCK_AFTER ago, so that its provider may have moved the money, and there is no
+    result. Lists, the metric and its alert all mean this. `now` is the gateway's own time.
+    """
+    if transaction.progress.stage not in (Stage.SUBMITTING, Stage.AWAITING_RESULT):
+        return False
+    began_at = transaction.progress.submitted_at or transaction.order.accepted_at
+    return elapsed(began_at, now) >= STUCK_AFTER
 
 
 def may_have_arrived(progress: Progress) -> bool:

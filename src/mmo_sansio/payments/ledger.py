@@ -55,29 +55,15 @@ class Reads:
 
 def merge_reads(all_reads: Iterable[Reads]) -> Reads:
     """Return the union of all these keys."""
-    transactions: set[str] = set()
-    references: set[ReferenceKey] = set()
-    deposits: set[DepositKey] = set()
-    intents: set[IntentKey] = set()
-    claims: set[DepositKey] = set()
-    usage: set[UsageKey] = set()
-    held_brands = False
-    for each in all_reads:
-        transactions |= each.transactions
-        references |= each.references
-        deposits |= each.deposits
-        intents |= each.intents
-        claims |= each.claims
-        usage |= each.usage
-        held_brands = held_brands or each.held_brands
+    merged = tuple(all_reads)
     return Reads(
-        frozenset(transactions),
-        frozenset(references),
-        frozenset(deposits),
-        frozenset(intents),
-        frozenset(claims),
-        frozenset(usage),
-        held_brands,
+        frozenset[str]().union(*(each.transactions for each in merged)),
+        frozenset[ReferenceKey]().union(*(each.references for each in merged)),
+        frozenset[DepositKey]().union(*(each.deposits for each in merged)),
+        frozenset[IntentKey]().union(*(each.intents for each in merged)),
+        frozenset[DepositKey]().union(*(each.claims for each in merged)),
+        frozenset[UsageKey]().union(*(each.usage for each in merged)),
+        any(each.held_brands for each in merged),
     )
 
 
@@ -103,9 +89,6 @@ class ReferenceUse:
     at: Instant
     earlier: Status = Status.FAILED
     """SUCCESS when one was paid; FAILED when all of them failed, or there are none."""
-    ended: Status | None = None
-    """How the payment of this use ended, once it was moved to the archive; PENDING when a restored store lacks it, and
-    nobody may know; None while the payment is stored."""
 
 
 class NotPrefetched(AssertionError):
@@ -228,8 +211,7 @@ class Ledger:
     def _apply(self, change: Change) -> None:
         match change:
             case ReferenceConsumed(brand, merchant_reference, gateway_reference, at, earlier):
-                ended = Status.PENDING if change.is_lost else None
-                self.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, earlier, ended)
+                self.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, earlier)
             case UsageChanged(brand, share):
                 self._change_usage((brand, share.counter), share)
             case DepositRecorded(provider, provider_reference, gateway_reference):

@@ -1,9 +1,15 @@
-"""Defines which payments a wrong clock has dated, and what their times have to be (clause S3)."""
+"""Decides the correction of what a wrong clock has dated: which payments those are, and what their times have to be
+(clause S3)."""
 
 from __future__ import annotations
 
 from attrs import evolve
 
+from mmo_sansio.messages.changes import TransactionAdvanced
+from mmo_sansio.messages.inputs import CorrectTimes
+from mmo_sansio.messages.replies import Applied
+from mmo_sansio.payments.decision import Decision, ignore
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import MINUTE, Instant, Moment, Span, earlier, elapsed
 from mmo_sansio.values.model import Order, Progress, Transaction
 
@@ -18,7 +24,7 @@ def is_misdated(transaction: Transaction, *, now: Moment) -> bool:
     return elapsed(now.utc, order.created_at) > MISDATED_FROM or elapsed(now.time, order.accepted_at) > MISDATED_FROM
 
 
-def correct_times(transaction: Transaction, *, now: Moment) -> Transaction:
+def _corrected(transaction: Transaction, *, now: Moment) -> Transaction:
     """Return the payment with the times that it would have, had the wall clock been right.
 
     The gateway's own time was right all along, so wall time follows from it. Where even that lies in the future, it
@@ -60,3 +66,14 @@ def _corrected_progress(progress: Progress, *, excess: Span, error: Span, now: M
         evidence=evidence and evolve(evidence, reported_at=earlier(evidence.reported_at, excess)),
         completed_at=None if completed is None else min(earlier(completed, error), now.utc),
     )
+
+
+def correct_times(ledger: Ledger, input_: CorrectTimes, *, now: Moment) -> Decision:
+    """Correct the times of a payment that was created in the future. Its stage, and whatever was decided, stay."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None:
+        return ignore("There is no such transaction.")
+    if not is_misdated(before, now=now):
+        return ignore("Its times are right.", before)
+    after = _corrected(before, now=now)
+    return Decision(Applied(after), (TransactionAdvanced(before, after),))

@@ -5,14 +5,15 @@ never sees the ledger. `docs/providers/adding.md` builds one step by step.
 """
 
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
-from mmo_sansio.providers.common.ciphers import CipherError, Ciphers, RsaPadding
-from mmo_sansio.providers.common.emv_qr import QrMerchant
+from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code, read_qr_merchant
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
     AccountFinding,
     AccountState,
     ChecksAccount,
+    CipherError,
+    Ciphers,
     Conversation,
     DepositAnswer,
     DepositConversation,
@@ -21,6 +22,7 @@ from mmo_sansio.providers.common.interface import (
     ExchangeFailed,
     Provider,
     ProviderNotification,
+    RsaPadding,
     SignIn,
     SignInFailed,
     VerifiesDeposits,
@@ -37,7 +39,6 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
 )
 from mmo_sansio.providers.common.options import OptionError, Options
-from mmo_sansio.providers.common.qr_options import make_qr_code, read_qr_merchant
 from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
 
 __all__ = [

@@ -9,10 +9,9 @@ from typing import Any, Final, Protocol
 from attrs import frozen
 
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
-from mmo_sansio.providers.common.ciphers import Ciphers
-from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.providers.common.emv_qr import read_qr_merchant
+from mmo_sansio.providers.common.interface import Ciphers, Provider
 from mmo_sansio.providers.common.options import Options, check_option_names
-from mmo_sansio.providers.common.qr_options import read_qr_merchant
 from mmo_sansio.providers.mpesa_daraja import account as mpesa_daraja
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import account as mtn_momo

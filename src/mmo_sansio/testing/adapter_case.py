@@ -10,8 +10,15 @@ from typing import Any, Final
 from attrs import Factory, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.common.ciphers import CipherError, Ciphers, RsaPadding
-from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Provider, drive
+from mmo_sansio.providers.common.interface import (
+    CipherError,
+    Ciphers,
+    Conversation,
+    ExchangeFailed,
+    Provider,
+    RsaPadding,
+    drive,
+)
 from mmo_sansio.providers.common.operations import OperationKey
 from mmo_sansio.providers.registry import AdapterContext, ProviderKind
 from mmo_sansio.testing.builders import START, a_party, a_transaction

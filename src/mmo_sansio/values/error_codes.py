@@ -53,7 +53,7 @@ class Explanation:
     meaning: str
     """One sentence for the merchant: it becomes the transaction's errorMessage."""
     who_acts: str
-    """The party that can change something: `payer`, `merchant` or `operator`."""
+    """The party that can change something: `payer`, `merchant` or `staff`."""
     advice: str
     """What that party can do."""
     for_payer: str
@@ -103,7 +103,7 @@ EXPLANATIONS = MappingProxyType(
         ),
         ErrorCode.TRANSACTION_EXPIRED: Explanation(
             "No final result was known when the time limit of a pending transaction passed.",
-            "operator",
+            "staff",
             "Compare with the provider's statement; a result that comes later is kept for a person to see. Where the"
             " errorMessage says that the provider reported a receipt, the money has probably moved: do not pay again"
             " before the gateway's staff, whose suspense book has the receipt, have asked the provider.",
@@ -154,14 +154,14 @@ EXPLANATIONS = MappingProxyType(
         ),
         ErrorCode.MERCHANT_INSUFFICIENT_FUNDS: Explanation(
             "The account that pays out does not hold enough money.",
-            "operator",
+            "staff",
             "Fund the account with the provider, then start a new payment.",
             "The payment can't be made at the moment.",
             PayerStep.ASK_SHOP,
         ),
         ErrorCode.MERCHANT_MISCONFIGURED: Explanation(
             "The provider refused the gateway's own account, credentials or settings.",
-            "operator",
+            "staff",
             "See the provider's native code in providerData and correct the account or its settings.",
             "The payment can't be made at the moment.",
             PayerStep.ASK_SHOP,

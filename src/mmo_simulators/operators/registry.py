@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mmo_sansio.providers.common.ciphers import RsaPadding
+from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.airtel.api import open_airtel
 from mmo_simulators.operators.mpesa.keys import open_mpesa

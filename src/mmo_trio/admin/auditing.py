@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from attrs import frozen
@@ -10,7 +10,7 @@ from attrs import frozen
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.storage.interface.admin import AdminStore
-from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey, AuditRow
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 
 PAGE_SIZE = 1_000
@@ -56,23 +56,15 @@ class AuditVerification:
 
 
 async def verify_audit_log(
-    store: AdminStore,
-    keys: SecretKeys | None,
-    known_head: AuditHead | None = None,
-    *,
-    archived: Iterable[Sequence[AuditRow]] = (),
+    store: AdminStore, keys: SecretKeys | None, known_head: AuditHead | None = None
 ) -> AuditVerification:
     """Verify the log from its first row; `known_head` is an end that was seen earlier and has to be in it still.
-    `archived` are rows that are no longer in the store, in order.
 
     Without keys only the chain of hashes is verified. Raises SealError when an earlier audit key can't be opened.
     """
     audit_keys = None if keys is None else await load_audit_keys(store, keys)
     chain, found = AuditChainVerifier(audit_keys), known_head is None or known_head.number == 0
     fault: str | None = None
-    for rows in archived:
-        fault = fault or chain.verify(rows)
-        found = found or any(known_head == AuditHead(row.number, row.hash) for row in rows)
     while fault is None:
         rows = await store.audit_after(chain.verified_head.number, limit=PAGE_SIZE)
         if not rows:

@@ -15,8 +15,7 @@ from heapq import merge
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import BackTest, BackTestResult, RecordedRequest
-from mmo_sansio.payments.limit_comparison import only_tightens
+from mmo_sansio.payments.brand_changes import BackTest, BackTestResult, RecordedRequest, only_tightens
 from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog

@@ -10,7 +10,7 @@ from attrs import frozen
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.inputs import WithheldReason
-from mmo_sansio.payments.stuck import CONTRARY_REASONS
+from mmo_sansio.payments.evidence import CONTRARY_REASONS
 from mmo_sansio.values.clock import LAST_INSTANT, format_with_microseconds
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import EXPLANATIONS
@@ -157,7 +157,7 @@ def _withheld_sentences(history: PaymentHistory) -> Iterator[str]:
             yield f"The gateway did not send it: {_WITHHELD_TEXTS[WithheldReason(reason)]}."
 
 
-_WHO_ACTS = {"payer": "the payer", "merchant": "the merchant", "operator": "the staff of the gateway"}
+_WHO_ACTS = {"payer": "the payer", "merchant": "the merchant", "staff": "the staff of the gateway"}
 
 
 def _pending_reason(stage: Stage) -> str:

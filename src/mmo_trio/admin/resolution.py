@@ -342,7 +342,7 @@ class Resolutions:
     async def _has_resolved(self, resolution: ResolveManually) -> bool:
         """Return whether the journal has this resolution, of this proposal."""
         lines = await self.store.admin.timeline(resolution.gateway_reference)
-        return any(line.actor == f"operator:{resolution.user}" for line in lines)
+        return any(line.actor == f"user:{resolution.user}" for line in lines)
 
     async def _is_recorded_as_resolved(self, approved: Proposal) -> bool:
         rows = await self.store.admin.audit(about=f"payment:{approved.gateway_reference}")

@@ -8,10 +8,8 @@ from functools import partial
 from attrs import Factory, define, frozen
 
 from mmo_sansio.values.clock import DAY, Instant, earlier
-from mmo_trio.admin.archiving import Archiver
 from mmo_trio.admin.retention_pace import RetentionPace, StepSize
 from mmo_trio.settings.sections import RetentionSection
-from mmo_trio.storage.archive.directory import ArchiveDirectory, ArchiveUnusable
 from mmo_trio.storage.interface.retention import AgedRows, RetentionDuty, RetentionStep, RetentionStore
 
 STEP_ROWS = 50
@@ -20,8 +18,6 @@ STEP_ROWS = 50
 STEP_ROWS_MAX = 1_000
 
 POSITION_SAVED_AFTER_STEPS = 100
-
-_ARCHIVED = frozenset({RetentionDuty.ARCHIVED_PAYMENTS, RetentionDuty.ARCHIVED_HISTORY, RetentionDuty.ARCHIVED_AUDIT})
 
 
 @frozen
@@ -39,8 +35,6 @@ class RetentionReport:
 
     changed: dict[RetentionDuty, int] = Factory(dict)
     """Rows that were removed or masked."""
-    archive_fault: str | None = None
-    """Why nothing was archived; None when nothing is wrong."""
 
     def rows(self) -> Mapping[str, int]:
         """Return how many rows have changed, by the names of the duties that had any."""
@@ -50,16 +44,12 @@ class RetentionReport:
 def cutoffs(section: RetentionSection, now: Instant) -> Mapping[RetentionDuty, Instant]:
     """Return before which time each duty's rows are too old; without those that are switched off. Whole days in UTC, so
     that a run of the same day finds nothing more."""
-    archive_after = section.archive_after if section.archive_directory is not None else None
     spans = {
         RetentionDuty.CALLBACK_BODIES: section.callback_bodies,
         RetentionDuty.PERSONAL_DATA: section.personal_data,
         RetentionDuty.SUSPENSE_DATA: section.personal_data,
         RetentionDuty.HOURLY_COUNTS: section.hourly_counts,
         RetentionDuty.BREAKER_CHANGES: section.hourly_counts,
-        RetentionDuty.ARCHIVED_PAYMENTS: archive_after,
-        RetentionDuty.ARCHIVED_HISTORY: archive_after,
-        RetentionDuty.ARCHIVED_AUDIT: section.audit if section.archive_directory is not None else None,
     }
     return {
         duty: Instant(earlier(now, span) // DAY * DAY)
@@ -86,34 +76,12 @@ class RetentionRun:
     """Is called after each step with how many rows it has changed."""
 
     async def run(self, now: Instant) -> RetentionReport:
-        """Do every duty. What is archived is masked on its way, so that no row is written twice; what is left is masked
-        after that. An archive that can't be used stops only what is archived. Raises LeaseLost."""
+        """Do every duty. Raises LeaseLost."""
         report = RetentionReport()
-        due = cutoffs(self.section, now)
-        if RetentionDuty.CALLBACK_BODIES in due:
-            await self._age_into(report, RetentionDuty.CALLBACK_BODIES, due)
-        await self._archive_into(report, due, now)
-        for duty in due:
-            if duty not in _ARCHIVED and duty not in report.changed:
-                await self._age_into(report, duty, due)
+        for duty, before in cutoffs(self.section, now).items():
+            report.changed[duty] = await self._age(duty, before)
         await self.store.save_run(now)
         return report
-
-    async def _archive_into(self, report: RetentionReport, due: Mapping[RetentionDuty, Instant], now: Instant) -> None:
-        if self.section.archive_directory is None or _ARCHIVED.isdisjoint(due):
-            return
-        archiver = Archiver(self.store, ArchiveDirectory(self.section.archive_directory), self.pace)
-        try:
-            async for duty, count in archiver.run(due, now):
-                report.changed[duty] = report.changed.get(duty, 0) + count
-                self.on_change(duty, count)
-        except ArchiveUnusable as error:
-            report.archive_fault = str(error)
-
-    async def _age_into(
-        self, report: RetentionReport, duty: RetentionDuty, due: Mapping[RetentionDuty, Instant]
-    ) -> None:
-        report.changed[duty] = await self._age(duty, due[duty])
 
     async def _age(self, duty: RetentionDuty, before: Instant) -> int:
         """Walk over the rows of a duty from where the last run has come to. A later walk begins again at the first row

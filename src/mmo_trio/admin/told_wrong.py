@@ -12,7 +12,7 @@ from attrs import frozen
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded
-from mmo_sansio.payments.stuck import CONTRARY_REASONS, contradicts
+from mmo_sansio.payments.evidence import CONTRARY_REASONS, contradicts
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_trio.storage.interface.admin_types import SuspenseEntry

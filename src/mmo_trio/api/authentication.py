@@ -1,16 +1,22 @@
-"""Authenticates merchants by their API keys, and finds the key that a callback carries (A1 to A5)."""
+"""Authenticates merchants by their API keys, on the hosts where these work, and finds the key that a callback carries
+(A1 to A6)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from attrs import frozen
+import structlog
+from attrs import Factory, define, field, frozen
 
-from mmo_sansio.values.clock import MonotonicInstant, Span, later
+from mmo_sansio.http.ip_rules import subscriber_network
+from mmo_sansio.http.messages import Headers, RequestHead
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, earlier, later
 from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
-from mmo_trio.api.wrong_key_budget import WrongKeyBudget
+from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.brands.delivery_key import (
     HOST_NOT_VOUCHED_FOR,
     DeliveryRefused,
@@ -21,18 +27,36 @@ from mmo_trio.brands.delivery_key import (
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.brands.used_hosts import UsedHosts
+from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import Store
+
+logger = structlog.get_logger(__name__)
+
+CACHE_ENTRIES_MAX = 10_000
+"""Keys in the cache, also those whose time is over; beyond it the one verified first is dropped."""
+
+SENDERS_MAX: Final = 512
+"""Senders that are remembered, as many as a listener keeps parsed heads; beyond it the first one is dropped."""
+
+HOSTS_CACHE_TTL = Span(60 * clock.SECOND)
+"""How long the hosts of the store are cached: as long as a verified key (A3)."""
+
+WRONG_KEYS_BURST: Final = 50
+"""Attempts with unknown keys that an address may make at once."""
+
+WRONG_KEY_INTERVAL: Final = Span(SECOND)
+"""The time after which an address may make one more."""
+
+ADDRESSES_MAX: Final = 10_000
+"""Addresses that are remembered; beyond it the one whose last failure is oldest is forgotten."""
 
 UNSEEN_KEY: Final = TOO_MANY_REQUESTS.problem(
     "Too many unknown keys came from this address, so this one was not looked up. Send the request again.",
     retry_after_s=1,
 )
 """What a key gets that may be right."""
-
-CACHE_ENTRIES_MAX = 10_000
-"""Keys in the cache, also those whose time is over; beyond it the one verified first is dropped."""
 
 
 @frozen
@@ -127,3 +151,103 @@ class Authenticator:
             if not self._reload_master_keys():
                 raise
             return self._keyring.unseal(order.brand, selected.sealed)
+
+
+@define(eq=False)
+class WrongKeyBudget:
+    """Counts attempts with unknown keys by address."""
+
+    _full_at: OrderedDict[str, MonotonicInstant] = Factory(OrderedDict)
+    """When each address has all its tokens again, the latest failure last; absent: it has them all."""
+
+    def is_spent(self, address: str, now: MonotonicInstant) -> bool:
+        """Return whether this address may try no unknown key now."""
+        full_at = self._full_at.get(subscriber_network(address))
+        return full_at is not None and later(now, _capacity(WRONG_KEYS_BURST - 1)) < full_at
+
+    def record_failure(self, address: str, now: MonotonicInstant) -> None:
+        """Take a token: the address has tried a key that no brand has."""
+        network = subscriber_network(address)
+        full_at = later(max(self._full_at.pop(network, now), now), WRONG_KEY_INTERVAL)
+        self._full_at[network] = full_at
+        while len(self._full_at) > ADDRESSES_MAX:
+            self._full_at.popitem(last=False)
+        if earlier(full_at, WRONG_KEY_INTERVAL) <= later(now, _capacity(WRONG_KEYS_BURST - 1)) < full_at:
+            logger.warning("unknown_keys_limited", network=network)
+
+
+def _capacity(tokens: int) -> Span:
+    return Span(tokens * WRONG_KEY_INTERVAL)
+
+
+class BrandHosts:
+    """Knows which brand a host belongs to; every other host counts as the base host."""
+
+    def __init__(
+        self,
+        store: Store,
+        known: KnownConfiguration,
+        *,
+        monotonic: Callable[[], MonotonicInstant],
+        trusted_proxies: TrustedProxies,
+    ) -> None:
+        self._store = store
+        self._known = known
+        self._monotonic = monotonic
+        self._trusted_proxies = trusted_proxies
+        self._brand_by_host: Mapping[str, str] = {}
+        self._generation: int | None = None
+        """The generation of the brands before the hosts were read; None before the first read."""
+        self.expires_at = MonotonicInstant(0)
+        """Until when the hosts are known."""
+
+    async def is_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
+        """Return whether this brand's keys work on the requested host. Raises StoreUnavailable."""
+        now = self._monotonic()
+        generation = self._known.generation
+        if generation != self._generation or now >= self.expires_at or now >= self._known.trusted_until:
+            brands = [record.brand for record in await self._store.admin.brands()]
+            self._brand_by_host = {each.host.lower(): each.id for each in brands if each.host}
+            self._generation, self.expires_at = generation, later(now, HOSTS_CACHE_TTL)
+        if not self._brand_by_host:
+            return True
+        owner = self._brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))
+        return owner is None or owner == brand
+
+
+@define(eq=False)
+class KnownSenders:
+    """Finds the owner of a key by the header fields and the address of the client."""
+
+    known: KnownConfiguration
+    _senders: dict[tuple[int, str], _Sender] = field(factory=dict, init=False)
+    """By the identity of the fields, which a listener parses once for all equal heads, and by the client's address."""
+
+    def find(self, headers: Headers, client: str, now: MonotonicInstant) -> KeyOwner | None:
+        """Return whose key these fields carry; None when that has to be found out."""
+        sender = self._senders.get((id(headers), client))
+        if (
+            sender is None
+            or now >= sender.expires_at
+            or now >= self.known.trusted_until
+            or sender.key.generation != self.known.generation
+        ):
+            return None
+        return sender.key.owner
+
+    def add(self, headers: Headers, client: str, key: VerifiedKey, *, hosts_until: MonotonicInstant) -> None:
+        """Remember that these fields carry this key, and that it works on their host. `hosts_until`: until when the
+        hosts of the brands are known."""
+        self._senders.pop((id(headers), client), None)
+        while len(self._senders) >= SENDERS_MAX:
+            self._senders.pop(next(iter(self._senders)))
+        self._senders[id(headers), client] = _Sender(headers, key, min(key.expires_at, hosts_until))
+
+
+@frozen
+class _Sender:
+    headers: Headers = field(repr=False)
+    """They are found by identity, so they live as long as the entry; they hold a key, as a listener's parsed heads
+    do."""
+    key: VerifiedKey
+    expires_at: MonotonicInstant

@@ -1,34 +1,36 @@
-"""Answers the requests of merchants: authenticates, then creates, looks up or lists payments."""
+"""Answers every request of the API listener: health, the webhooks of providers, and the requests of merchants, which
+are authenticated and then create, look up or list payments."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, assert_never
 
+import trio
 from attrs import Factory, define
 
 from mmo_sansio.api.incoming import requests
 from mmo_sansio.api.incoming.query_string import RecordsRequest
 from mmo_sansio.api.incoming.requests import CreationHead
-from mmo_sansio.api.incoming.routes import ApiRoute
+from mmo_sansio.api.incoming.routes import ApiRoute, HealthRoute, ReadinessRoute, WebhookRoute, find_route, route_name
 from mmo_sansio.api.outgoing import responses
 from mmo_sansio.api.settings import ApiSettings
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
 from mmo_sansio.messages.replies import Rejected, Reply
+from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values import problems
-from mmo_sansio.values.clock import MonotonicInstant, earlier
+from mmo_sansio.values.clock import Instant, MonotonicInstant, earlier
 from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import Problem, ProblemError
-from mmo_trio.api.authentication import Authenticator
-from mmo_trio.api.brand_hosts import BrandHosts
+from mmo_trio.api.authentication import Authenticator, BrandHosts, KnownSenders
 from mmo_trio.api.forwarded import TrustedProxies
-from mmo_trio.api.known_senders import KnownSenders
-from mmo_trio.api.records_limit import RecordsLimit
-from mmo_trio.api.request_rates import RequestRates
-from mmo_trio.api.served_windows import ServedWindows
+from mmo_trio.api.readiness import Readiness
+from mmo_trio.api.request_limits import RecordsLimit, RequestRates
+from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
@@ -41,13 +43,52 @@ PROBLEM_ERRORS: Final = (ProblemError, StoreUnavailable, OutcomeUnknown)
 STORE_UNAVAILABLE = problems.UNAVAILABLE.problem(
     "Nothing was stored. Send the same request again, with the same reference."
 )
+
 RESTORED = problems.UNAVAILABLE.problem(
     "The gateway was restored from a backup, and payments of late may be missing. Nothing was stored. Do not pay again"
     " by another way: look the payment up, or send the same request, later."
 )
+
 OUTCOME_UNKNOWN = problems.INTERNAL.problem(
     "It is not known whether the payment was taken. Look it up by its merchantReference before sending it again."
 )
+
+NOT_READY = problems.UNAVAILABLE.problem(
+    "The store cannot be reached or written to, or the master key is not the store's."
+)
+
+
+@define(eq=False)
+class ApiHandler:
+    """Routes requests; serve it with any listener (:mod:`mmo_trio.http.handler`)."""
+
+    merchant_api: MerchantApi
+    webhooks: Webhooks
+    readiness: Readiness
+
+    async def admit(self, head: RequestHead, context: RequestContext, /) -> HttpResponse | Problem | Admitted:
+        """Return the response, or admit the body, after every check that needs no body (C9)."""
+        try:
+            route = find_route(head)
+            context.route = route_name(route)
+            match route:
+                case HealthRoute():
+                    return _health_response("alive")
+                case ReadinessRoute():
+                    return await self._readiness_response()
+                case WebhookRoute(provider, token):
+                    return self.webhooks.admit(provider, token, head, context)
+                case _:
+                    return await self.merchant_api.admit(route, head, context)
+        except PROBLEM_ERRORS as error:
+            return problem_of_error(error)
+
+    async def _readiness_response(self) -> HttpResponse | Problem:
+        try:
+            await self.readiness.require_ready()
+        except StoreUnavailable:
+            return NOT_READY
+        return _health_response("ready")
 
 
 @define(eq=False)
@@ -153,6 +194,34 @@ class MerchantApi:
             return problem_of_error(error)
 
 
+@define(eq=False)
+class ServedWindows:
+    """Runs once in each process that serves the merchants' API."""
+
+    clock: GatewayClock
+    save: Callable[[ClockRecord], Awaitable[None]] | None
+    """Saves the clocks for the process after this one; None where the store itself records how far its records are
+    complete, as one that several processes share must."""
+    _saved_until: Instant = Instant(0)
+    _lock: trio.Lock = Factory(trio.Lock)
+    """Held while the clocks are saved: who waits for it mostly finds that done which it needs."""
+
+    async def mark(self, end: Instant) -> None:
+        """Let nothing be created below this wall time any more, by this process or a later one. A window that ends in
+        the future promises nothing. Raises StoreUnavailable when that cannot be saved."""
+        self.clock.mark_served(end)
+        if self.save is None or self.clock.served_until <= self._saved_until:
+            return
+        async with self._lock:
+            record = self.clock.record()
+            if record.served_until > self._saved_until:
+                try:
+                    await self.save(record)
+                except OutcomeUnknown as error:
+                    raise StoreUnavailable("it is not known how far records are complete") from error
+                self._saved_until = record.served_until
+
+
 def problem_of_error(error: ProblemError | StoreUnavailable | OutcomeUnknown) -> Problem:
     """Return the problem that a merchant receives for this error (P5)."""
     match error:
@@ -164,3 +233,8 @@ def problem_of_error(error: ProblemError | StoreUnavailable | OutcomeUnknown) ->
             return OUTCOME_UNKNOWN
         case _:
             assert_never(error)
+
+
+def _health_response(status: str) -> HttpResponse:
+    body = json.dumps({"status": status}).encode()
+    return HttpResponse(200, ((b"content-type", b"application/json"),), body)

@@ -13,7 +13,7 @@ from mmo_sansio.values.model import Brand, Status
 from mmo_trio.brands.difference import BrandDifference, brand_differences, removed_methods
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, ConfiguredBrand, read_brands_file
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
-from mmo_trio.settings.errors import SettingsError
+from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import Store
 

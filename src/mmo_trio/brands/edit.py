@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation
 from mmo_trio.brands.file import parse_brand_limits, parse_method_limits
-from mmo_trio.settings.errors import SettingsError
+from mmo_trio.settings.values import SettingsError
 
 BRAND_LIMITS = ("requests_per_second", "requests_burst", "pending_payments")
 """The limits of a brand that can be edited."""

@@ -42,7 +42,7 @@ from mmo_trio.brands.file_keys import (
     key_names,
 )
 from mmo_trio.brands.logo import LOGO_BYTES_MAX, LogoError, read_logo
-from mmo_trio.settings.errors import SettingsError
+from mmo_trio.settings.values import SettingsError
 
 BRAND_LIMIT_MAX = 1_000_000
 """The largest limit on a brand's requests or pending payments."""

@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from mmo_trio.brands.master_key import MASTER_KEY_BYTES
 from mmo_trio.storage.interface.admin_types import AuditKey
 
+MASTER_KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 """The nonce length that AES-GCM uses without hashing (NIST SP 800-38D section 8.2)."""
 

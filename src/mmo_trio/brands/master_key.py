@@ -1,7 +1,16 @@
-"""The file of the master key: 32 bytes in Base64, which only the gateway's user may read.
+"""The master keys: their file, whether it has those of the store, and how they are replaced while processes serve.
 
-While a master key is replaced the file has two lines, a key in each: the first is in use, the other is accepted as
-well. The file is written completely or not at all.
+The file holds 32 bytes in Base64, which only the gateway's user may read. It is written completely or not at all.
+
+A store remembers the ids of its master keys. A process serves it only with all of them, and seals only with one that
+the store knows: so a wrong master key is noticed at the start, and not when a merchant is refused.
+
+A rotation replaces the master key in three steps, each of which may be repeated after an interruption:
+
+1. The file gets the next key as its second line, and is copied to every node: everybody accepts both.
+2. The next key becomes the one in use: the store's secrets are sealed and digested with it, and it becomes the first
+   line of the file, which is copied to every node again.
+3. The previous key is removed from the store and from the file.
 """
 
 from __future__ import annotations
@@ -11,14 +20,24 @@ import binascii
 import os
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from mmo_trio.settings.errors import SettingsError
+import structlog
+from attrs import define, field
 
-MASTER_KEY_BYTES: Final = 32
+from mmo_sansio.values.clock import Instant
+from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing, SealError
+from mmo_trio.settings.values import SettingsError
+from mmo_trio.storage.interface.admin import AdminStore
+from mmo_trio.storage.interface.admin_types import StoredMasterKey
+from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
+from mmo_trio.storage.interface.store import Store
+
+logger = structlog.get_logger(__name__)
+
 MASTER_KEYS_MAX: Final = 2
 """Keys in the file: the one in use, and during a rotation the next or the previous one."""
 
@@ -127,3 +146,190 @@ def _not_writable(path: Path, error: OSError) -> SettingsError:
 
 def _setting(path: Path) -> str:
     return f"keys.master_key_file ({path})"
+
+
+async def open_keyring(store: Store, file: Path, *, may_create: bool, now: Instant) -> KeyRing:
+    """Return the keyring of this store from the master key file.
+
+    With `may_create`, a store that has never been used with a master key gets one. Raises SettingsError when the file
+    can't be used, or when its keys are not those of the store."""
+    if may_create and _file_identity(file) is None and not await _is_used(store):
+        create_master_key(file)
+    keyring = KeyRing(*load_master_keys(file))
+    stored = await store.admin.master_keys()
+    if not stored:
+        stored = await _adopt_store(store, keyring, file, now=now)
+    fault = master_key_fault(keyring, stored)
+    if fault is not None:
+        raise _mismatch(file, fault)
+    return keyring
+
+
+async def check_master_key(store: Store, file: Path, *, now: Instant) -> None:
+    """Raise SettingsError when the file's keys are not those of a store that has been used with a master key."""
+    if await _is_used(store):
+        await open_keyring(store, file, may_create=False, now=now)
+
+
+def master_key_fault(keyring: KeyRing, stored: Sequence[StoredMasterKey]) -> str | None:
+    """Return why a process with this keyring can't serve a store with these master keys, in a sentence; None if it
+    can."""
+    ids = [each.id for each in stored if each.ended_at is None]
+    if not set(ids) <= set(keyring.master_key_ids):
+        names = f"{' and '.join(ids)}, and the file has {' and '.join(keyring.master_key_ids)}"
+        return f"its keys are not those of the store: the store's secrets are sealed with {names}."
+    if ids and keyring.master_key_id not in ids:
+        return f"its first key, {keyring.master_key_id}, is not in use any more; the store has {' and '.join(ids)}."
+    return None
+
+
+@define(eq=False)
+class MasterKeyFile:
+    """Reads the master keys of a running process again when their file has changed, as `mmo keys rotate` does."""
+
+    path: Path
+    keyring: KeyRing
+    _seen: tuple[int, int, int] | None = field(init=False)
+    _fault: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self._seen = _file_identity(self.path)
+
+    async def find_fault(self, store: Store) -> str | None:
+        """Return why this process can't serve the store any more, as `master_key_fault` does; the file is read again
+        first if it has changed."""
+        stored = await store.admin.master_keys()
+        fault = master_key_fault(self.keyring, stored)
+        if fault is not None and self.reload_if_changed():
+            fault = master_key_fault(self.keyring, stored)
+        if fault is not None and fault != self._fault:
+            logger.error("master_key_mismatch", fault=fault)
+        self._fault = fault
+        return fault
+
+    def reload_if_changed(self) -> bool:
+        """Return whether the keyring has other master keys now. An unusable file changes nothing."""
+        found = _file_identity(self.path)
+        if found is None or found == self._seen:
+            return False
+        self._seen = found
+        try:
+            keys = load_master_keys(self.path)
+        except SettingsError:
+            return False
+        before = self.keyring.master_key_ids
+        self.keyring.replace(*keys)
+        logger.info("master_keys_reloaded", in_use=self.keyring.master_key_id)
+        return self.keyring.master_key_ids != before
+
+
+def _file_identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+async def _is_used(store: Store) -> bool:
+    """Return whether anything of the store needs a master key that exists already."""
+    return (
+        bool(await store.admin.master_keys())
+        or await store.admin.audit_head() != EMPTY_HEAD
+        or any(each.keys for each in await store.admin.brands())
+    )
+
+
+async def _adopt_store(store: Store, keyring: KeyRing, file: Path, *, now: Instant) -> Sequence[StoredMasterKey]:
+    """Record the master key of a store that is new, or of a version that did not record it, and return the record.
+
+    Raises SettingsError when an API key of the store was sealed with another one."""
+    for record in await store.admin.brands():
+        for key in record.keys[-1:]:
+            try:
+                keyring.unseal(record.brand.id, key.sealed)
+            except SealError:
+                raise _mismatch(file, "its keys are not those that the store's API keys are sealed with.") from None
+    await store.admin.add_master_key(StoredMasterKey(1, keyring.master_key_id, now))
+    return await store.admin.master_keys()
+
+
+def _mismatch(file: Path, fault: str) -> SettingsError:
+    remedy = "Name the master key file of this store, or restore it from a backup; a new one can't replace it."
+    return SettingsError(_setting(file), fault, remedy)
+
+
+Reseal: TypeAlias = Callable[[AdminStore, KeyRing], Awaitable[None]]
+"""Seals secrets of one kind with the first master key of the keyring, those that another one has sealed. May be
+repeated; raises SealError when one can't be opened."""
+
+
+class RotationError(Exception):
+    """The step can't be taken now; the message says why and names the step that can."""
+
+
+def prepare_rotation(file: Path) -> KeyRing:
+    """Add the next master key to the file, and return the file's keyring. Raises SettingsError and RotationError."""
+    keys = load_master_keys(file)
+    if len(keys) > 1:
+        raise RotationError("the file has two keys already: a rotation has begun, see `mmo keys show`")
+    replace_master_keys(file, [keys[0], generate_master_key()])
+    return KeyRing(*load_master_keys(file))
+
+
+async def rotate_master_key(store: Store, file: Path, reseals: Sequence[Reseal], *, now: Instant) -> KeyRing:
+    """Make the second key of the file the one in use, in the store and in the file; return the new keyring.
+
+    Raises SettingsError, SealError and RotationError."""
+    first, second = _load_two(file, "begin with `mmo keys prepare`")
+    newest, other = await _newest_master_key(store, first, second), KeyRing(second).master_key_id
+    known = [each.id for each in await store.admin.master_keys()]
+    if newest.id != other:
+        if other in known:
+            raise RotationError("the first key of the file is in use already: `mmo keys finish` is the next step")
+        await store.admin.add_master_key(StoredMasterKey(newest.generation + 1, other, now))
+    keyring = KeyRing(second, first)
+    for reseal in reseals:
+        await reseal(store.admin, keyring)
+    replace_master_keys(file, [second, first])
+    return keyring
+
+
+async def finish_rotation(store: Store, file: Path, reseals: Sequence[Reseal], *, now: Instant) -> KeyRing:
+    """End the previous master key in the store and remove it from the file; return the keyring that is left.
+
+    Raises SettingsError, SealError and RotationError."""
+    first, second = _load_two(file, "there is nothing to finish")
+    newest = await _newest_master_key(store, first, second)
+    known = {each.id for each in await store.admin.master_keys()}
+    if newest.id != KeyRing(first).master_key_id or KeyRing(second).master_key_id not in known:
+        raise RotationError("the second key of the file is not yet in use: `mmo keys rotate` is the next step")
+    for reseal in reseals:  # A process that was not replaced may have sealed something with the second key.
+        await reseal(store.admin, KeyRing(first, second))
+    await store.admin.end_master_keys(below=newest.generation, now=now)
+    replace_master_keys(file, [first])
+    return KeyRing(first)
+
+
+async def _newest_master_key(store: Store, first: bytes, second: bytes) -> StoredMasterKey:
+    """Return the store's newest master key. Raises RotationError when it is none of these."""
+    stored = await store.admin.master_keys()
+    if not stored or stored[-1].id not in KeyRing(first, second).master_key_ids:
+        raise RotationError("the file's keys are not those of the store: see `mmo keys show`")
+    return stored[-1]
+
+
+async def reseal_api_keys(store: AdminStore, keyring: KeyRing) -> None:
+    """Bring every API key, retired ones too, under the first key of the keyring: sealed and digested with it."""
+    for record in await store.brands():
+        for key in record.keys:
+            if keyring.sealing_key_id(record.brand.id, key.sealed) != keyring.master_key_id:
+                plain = keyring.unseal(record.brand.id, key.sealed)
+                await store.reseal_key(key.id, keyring.digest(plain), keyring.seal(record.brand.id, plain))
+
+
+def _load_two(file: Path, otherwise: str) -> Sequence[bytes]:
+    keys = load_master_keys(file)
+    if len(keys) == 1:
+        raise RotationError(f"the file has one key only: {otherwise}")
+    return keys

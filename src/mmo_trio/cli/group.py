@@ -8,7 +8,7 @@ import sys
 import click
 
 from mmo_sansio import __version__
-from mmo_trio.cli.support.error_reports import ErrorReportingGroup
+from mmo_trio.cli.support.errors import ErrorReportingGroup
 from mmo_trio.cli.support.lazy_group import LazyCommand, LazyGroup
 
 _SECTIONS = {
@@ -22,11 +22,11 @@ _SECTIONS = {
     ),
     "Run a gateway": (
         LazyCommand("serve", "serve", "Serve in production."),
-        LazyCommand("check-config", "check_config", "Check the settings as `mmo serve` does, and show them."),
+        LazyCommand("check-config", "serve", "Check the settings as `mmo serve` does, and show them."),
         LazyCommand("db", "db", "Migrate, check, correct and restore the store."),
         LazyCommand("brands", "brands", "Show and change brands, their methods and keys."),
         LazyCommand("providers", "providers", "Show, close and open providers of mobile money."),
-        LazyCommand("operators", "operators", "Show and change the users of the console."),
+        LazyCommand("users", "users", "Show and change the users of the console."),
         LazyCommand(
             "keys", "master_keys", "Show and replace the master key, with which the store's secrets are sealed."
         ),
@@ -35,11 +35,10 @@ _SECTIONS = {
         ),
     ),
     "Look after payments": (
-        LazyCommand("explain", "explain", "Explain the outcome of a payment."),
-        LazyCommand("tx", "tx", "Show transactions, and resolve one by hand."),
-        LazyCommand("suspense", "suspense", "Show and close entries of the suspense book."),
+        LazyCommand("explain", "payments", "Explain the outcome of a payment."),
+        LazyCommand("tx", "payments", "Show transactions, and resolve one by hand."),
+        LazyCommand("suspense", "payments", "Show and close entries of the suspense book."),
         LazyCommand("records", "records", "Write transactions for reconciliation, and compare them with statements."),
-        LazyCommand("archive", "archive", "Read and verify the archive of old payments."),
         LazyCommand("audit", "audit", "Show the audit log: sign-ins, and all actions of users and of commands."),
     ),
     "Use the command": (LazyCommand("completion", "completion", "Print the completion script of a shell."),),

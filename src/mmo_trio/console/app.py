@@ -1,28 +1,30 @@
-"""Creates the web app of the console listener."""
+"""Creates the web app of the console listener: its pages, the navigation around them, and the stream of events by which
+open pages learn that something has happened, so that they load themselves again."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
+
+import trio
+from attrs import frozen
 from quart import Response, g, render_template, request
 
-from mmo_sansio.values.clock import format_with_microseconds
+from mmo_sansio.values.clock import HOUR, Instant, earlier, format_with_microseconds, later
 from mmo_trio.console import (
     brand_limits,
     configuration_pages,
-    live,
     overview,
-    payment_export,
     payments,
     providers,
-    resolutions,
     second_factor,
     sign_in,
     work_lists,
 )
-from mmo_trio.console.context import EXTENSION, ConsoleContext
-from mmo_trio.console.navigation import load_navigation
+from mmo_trio.console.context import EXTENSION, ConsoleContext, console
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
-from mmo_trio.console.sessions import NotSignedIn, authenticate, is_own_host
+from mmo_trio.console.sessions import LIVE_PATH, CurrentUser, NotSignedIn, authenticate, current_user, is_own_host
 from mmo_trio.console.views import (
     format_json,
     format_money,
@@ -34,6 +36,8 @@ from mmo_trio.console.views import (
 from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp
 from mmo_trio.metrics.prometheus import PrometheusExporter
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, CountQuery
+from mmo_trio.storage.interface.configuration_types import ChangeState
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.visible_text import visible_text
 
@@ -58,19 +62,11 @@ BLUEPRINTS = (
     second_factor.pages,
     overview.pages,
     payments.pages,
-    payment_export.pages,
-    resolutions.pages,
     work_lists.pages,
     providers.pages,
     brand_limits.pages,
     configuration_pages.pages,
-    live.pages,
 )
-
-
-def _visible(value: object) -> object:
-    """Return what a page shows of a value: text without characters that would turn or hide the text around it."""
-    return visible_text(value) if type(value) is str else value
 
 
 def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
@@ -101,6 +97,8 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     async def metrics() -> Response:
         return Response(await exporter.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
+    app.get(LIVE_PATH)(stream_events)
+
     @app.before_request
     async def admit() -> Response | None:
         g.user = None
@@ -122,6 +120,11 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         }
 
     return app
+
+
+def _visible(value: object) -> object:
+    """Return what a page shows of a value: text without characters that would turn or hide the text around it."""
+    return visible_text(value) if type(value) is str else value
 
 
 def _unknown_host_response() -> Response:
@@ -149,3 +152,132 @@ async def _show_store_failure(error: Exception) -> Response:
     )
     page = await render_template("fault.html", title="One moment, please", message=message)
     return Response(page, 503, {"Retry-After": "2"})
+
+
+COUNT_MAX = 99
+"""What waits is counted up to this number, so that no page costs more however much waits."""
+
+
+@frozen
+class NavigationEntry:
+    """Describes a page of the navigation."""
+
+    endpoint: str
+    title: str
+    icon: str
+    """The name of its icon among those of the design system."""
+    key: str
+    """The letter that opens the page, typed after `g`."""
+    permission: Permission | None = None
+    """What a user needs to see the page; None for every user."""
+
+
+NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
+    "": (
+        NavigationEntry("overview.show", "Overview", "chart", "o"),
+        NavigationEntry("payments.list_payments", "Payments", "list", "p"),
+    ),
+    "Waiting": (
+        NavigationEntry("work_lists.stuck", "Stuck", "clock", "s"),
+        NavigationEntry("work_lists.list_proposals", "Proposals", "check", "r"),
+        NavigationEntry("configuration.list_changes", "Configuration", "settings", "f"),
+        NavigationEntry("work_lists.suspense", "Suspense", "inbox", "u"),
+        NavigationEntry("work_lists.callbacks", "Failed callbacks", "alert", "c"),
+    ),
+    "Gateway": (
+        NavigationEntry("providers.list_providers", "Providers", "phone", "v"),
+        NavigationEntry("brand_limits.list_brands", "Brands", "shop", "b"),
+        NavigationEntry("providers.list_breakers", "Breakers", "pause", "k"),
+        NavigationEntry("work_lists.audit", "Audit log", "lock", "a", Permission.READ_AUDIT),
+    ),
+}
+
+"""The pages by the titles of their groups."""
+
+
+@frozen
+class ShownEntry:
+    """Describes a page of the navigation as a user sees it."""
+
+    entry: NavigationEntry
+    waiting: str
+    """How much waits on the page, such as `3` or `99+`; empty when nothing does."""
+
+
+async def load_navigation(user: CurrentUser) -> dict[str, list[ShownEntry]]:
+    """Return the navigation of a user; without counts when the store can't serve."""
+    try:
+        waiting = await _count_waiting()
+    except (StoreUnavailable, OutcomeUnknown):
+        waiting = {}
+    return {
+        group: [
+            ShownEntry(each, format_count(waiting.get(each.endpoint, 0)))
+            for each in entries
+            if each.permission is None or user.has_permission(each.permission)
+        ]
+        for group, entries in NAVIGATION.items()
+    }
+
+
+async def _count_waiting() -> dict[str, int]:
+    """Count what waits on each page, up to one more than COUNT_MAX."""
+    admin, limit = console().store.admin, COUNT_MAX + 1
+    return {
+        "work_lists.stuck": len(await admin.stuck_transactions(console().gateway_time(), limit=limit)),
+        "work_lists.suspense": len(await admin.suspense_entries(limit=limit)),
+        "work_lists.list_proposals": sum(
+            [len(await admin.proposals(state=state, limit=limit)) for state in UNFINISHED_STATES]
+        ),
+        "configuration.list_changes": len(await admin.configuration_changes(state=ChangeState.OPEN, limit=limit)),
+    }
+
+
+def format_count(count: int) -> str:
+    """Return the text of a count of what waits; empty for 0."""
+    return "" if count == 0 else str(count) if count <= COUNT_MAX else f"{COUNT_MAX}+"
+
+
+STREAM_LIFETIME_S = 30.0
+"""The lifetime of a stream; the browser then opens the next one, and a session that has ended ends it."""
+CHECK_INTERVAL_S = 2.0
+"""Seconds between two looks at the store, for all streams together."""
+
+
+async def stream_events() -> Response:
+    """Send an event whenever payments were created or ended, or a user has done something."""
+    context = console()
+    streams, user = context.live_streams, current_user().actor
+    if not streams.has_room_for(user) or context.closing.is_set():
+        return Response("", 503, {"Retry-After": "30"})
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        with streams.hold(user), suppress(StoreUnavailable, OutcomeUnknown):
+            last, ends_at = await _fingerprint(context), trio.current_time() + STREAM_LIFETIME_S
+            yield b"retry: 5000\n\n"
+            while trio.current_time() < ends_at and not context.closing.is_set():
+                with trio.move_on_after(CHECK_INTERVAL_S):
+                    await context.closing.wait()
+                now = await _fingerprint(context)
+                if now != last:
+                    last = now
+                    yield b"data: changed\n\n"
+
+    response = Response(events(), content_type="text/event-stream")
+    response.timeout = None
+    return response
+
+
+async def _fingerprint(context: ConsoleContext) -> object:
+    """Return what differs after a payment was created or ended, and after a user has acted."""
+    known = context.fingerprint
+    if trio.current_time() >= known.at_s + CHECK_INTERVAL_S:
+        known.at_s, known.found = trio.current_time(), await _look(context)
+    return known.found
+
+
+async def _look(context: ConsoleContext) -> object:
+    admin, now = context.store.admin, context.now()
+    begin = Instant(now - now % HOUR)
+    counts = await admin.count_payments(CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None)
+    return frozenset(counts), (await admin.audit_head()).number

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 
-from attrs import frozen
+from attrs import Factory, define, frozen
 from quart import Blueprint, render_template, request
 from werkzeug.exceptions import BadRequest
 
 from mmo_sansio.messages.changes import CallbackRecorded
+from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, earlier, later
-from mmo_trio.console import charts
+from mmo_sansio.values.model import Status
 from mmo_trio.console.context import console
-from mmo_trio.console.figures import (
-    FAILED_CALLBACKS_READ_MAX,
-    KeyFigure,
-    payment_figures,
-    sum_statistics,
-    waiting_figure,
-)
-from mmo_trio.console.health import Health, judge_health, worst_first
 from mmo_trio.console.parameters import parse_choice
 from mmo_trio.console.views import format_utc_seconds
-from mmo_trio.storage.interface.admin_types import STUCK_COUNT_MAX, CountDimension, CountQuery
+from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars, draw_lines
+from mmo_trio.storage.interface.admin_types import (
+    LATENCY_BOUNDS_S,
+    STUCK_COUNT_MAX,
+    CountDimension,
+    CountQuery,
+    PaymentCount,
+)
 
 ROWS_MAX = 50
 HEALTH_ROWS_MAX = 12
+
+FAILED_CALLBACKS_READ_MAX = 1_000
+"""Failed callbacks that are counted, the newest first."""
+
 DIMENSION_FAULT = "Payments are counted by brand, method or provider."
 
 
@@ -56,7 +61,6 @@ OVERVIEW_PERIODS = {
     )
 }
 
-
 pages = Blueprint("overview", __name__)
 
 
@@ -75,11 +79,11 @@ async def show() -> str:
     begin = earlier(end, period.length)
     admin = console().store.admin
     both = CountQuery(period.step, earlier(begin, period.length), end, only)
-    steps = charts.statistics_over_time(await admin.count_payments(both, by=None), both.begin, end, period.step)
+    steps = statistics_over_time(await admin.count_payments(both, by=None), both.begin, end, period.step)
     steps_before, steps = steps[: period.step_count], steps[period.step_count :]
     counted = CountQuery(period.step, begin, end, only)
     rows = sorted(
-        charts.statistics_by_key(await admin.count_payments(counted, by=by)).values(),
+        statistics_by_key(await admin.count_payments(counted, by=by)).values(),
         key=lambda each: (-each.created - each.ended, each.key),
     )
     statistics, before = sum_statistics(steps), sum_statistics(steps_before)
@@ -90,16 +94,16 @@ async def show() -> str:
         providers, brands = await _provider_health(counted), await _brand_health(counted, failed)
     hour_or_day = slice(11, 16) if period.step == HOUR else slice(5, 10)
     labels = [format_utc_seconds(Instant(int(each.key)))[hour_or_day] for each in steps]
-    drawn = charts.build_charts(steps, labels)
+    charts = build_charts(steps, labels)
     return await render_template(
         "overview.html",
         figures=figures,
         providers=providers,
         brands=brands,
-        charts=drawn,
+        charts=charts,
         steps=[
             (rows[0][0], [cell for _, cells in rows for cell in cells])
-            for rows in zip(*(each.rows for each in drawn), strict=True)
+            for rows in zip(*(each.rows for each in charts), strict=True)
         ],
         rows=[(each.key, *_statistics_cells(each)) for each in rows[:ROWS_MAX]],
         left_out=max(0, len(rows) - ROWS_MAX),
@@ -116,11 +120,35 @@ async def show() -> str:
     )
 
 
+def _period_end(text: str | None, now: Instant, period: OverviewPeriod) -> Instant:
+    """Return the end of the current step, or of the requested one (`2026-11-21T15`)."""
+    at = now
+    if text:
+        try:
+            requested = datetime.strptime(text, "%Y-%m-%dT%H").replace(tzinfo=UTC)
+        except ValueError:
+            raise BadRequest("The end is an hour, as in 2026-11-21T15.") from None
+        at = earlier(Instant(int(requested.timestamp()) * SECOND), Span(1))
+    return later(Instant(min(at, now) // period.step * period.step), period.step)
+
+
+def _hour_parameter(at: Instant) -> str:
+    return format_utc_seconds(at)[:13].replace(" ", "T")
+
+
+def _statistics_cells(statistics: PaymentStatistics) -> tuple[int, int, int, str, str, str]:
+    return (
+        statistics.created,
+        statistics.succeeded,
+        statistics.failed,
+        format_rate(statistics.success_rate),
+        format_latency(statistics.quantile(0.5)),
+        format_latency(statistics.quantile(0.95)),
+    )
+
+
 async def _waiting_figures(
-    statistics: charts.PaymentStatistics,
-    failed: Sequence[tuple[int, CallbackRecorded]],
-    begin: Instant,
-    begin_before: Instant,
+    statistics: PaymentStatistics, failed: Sequence[tuple[int, CallbackRecorded]], begin: Instant, begin_before: Instant
 ) -> list[KeyFigure]:
     """Return what waits now, and the callbacks that failed since `begin` and in the time before."""
     now = console().gateway_time()
@@ -143,7 +171,7 @@ async def _provider_health(query: CountQuery) -> list[Health]:
     """Return how each provider does."""
     admin, breakers = console().store.admin, console().provider_breakers()
     closed = {each.name for each in await admin.closed_providers()}
-    counted = charts.statistics_by_key(await admin.count_payments(query, by=CountDimension.PROVIDER))
+    counted = statistics_by_key(await admin.count_payments(query, by=CountDimension.PROVIDER))
     return worst_first(
         judge_health(
             name,
@@ -159,7 +187,7 @@ async def _provider_health(query: CountQuery) -> list[Health]:
 async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackRecorded]]) -> list[Health]:
     """Return how each merchant does, the worst first and HEALTH_ROWS_MAX at most."""
     store = console().store
-    counted = charts.statistics_by_key(await store.admin.count_payments(query, by=CountDimension.BRAND))
+    counted = statistics_by_key(await store.admin.count_payments(query, by=CountDimension.BRAND))
     holds = {each.brand for each in await store.admin.brand_holds()}
     breakers = await store.breakers()
     failures = Counter(each.brand for _, each in failed if each.at >= query.begin)
@@ -184,28 +212,227 @@ async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackR
     return worst_first(found)[:HEALTH_ROWS_MAX]
 
 
-def _statistics_cells(statistics: charts.PaymentStatistics) -> tuple[int, int, int, str, str, str]:
+LATENCY_BUCKETS: Sequence[int] = (*LATENCY_BOUNDS_S, 0)
+
+
+@define
+class PaymentStatistics:
+    """Counts the payments of one period, or of one brand, method or provider."""
+
+    key: str
+    created: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    latencies: Counter[int] = Factory(Counter)
+
+    @property
+    def ended(self) -> int:
+        """Return the number of payments with either result."""
+        return self.succeeded + self.failed
+
+    @property
+    def success_rate(self) -> float | None:
+        """Return the share of successes among ended payments; None without any."""
+        return self.succeeded / self.ended if self.ended else None
+
+    def quantile(self, share: float) -> int | None:
+        """Return the upper bound in seconds of this share; 0: above all, None: no result."""
+        required, seen = share * sum(self.latencies.values()), 0
+        for each in LATENCY_BUCKETS:
+            seen += self.latencies[each]
+            if seen and seen >= required:
+                return each
+        return None
+
+
+def statistics_by_key(counts: Iterable[PaymentCount]) -> dict[str, PaymentStatistics]:
+    """Add up the counts by their key."""
+    by_key: dict[str, PaymentStatistics] = {}
+    for each in counts:
+        statistics = by_key.setdefault(each.key, PaymentStatistics(each.key))
+        match each.status:
+            case Status.PENDING:
+                statistics.created += each.count
+            case Status.SUCCESS:
+                statistics.succeeded += each.count
+            case Status.FAILED:
+                statistics.failed += each.count
+        if each.status is not Status.PENDING:
+            statistics.latencies[each.latency_s] += each.count
+    return by_key
+
+
+def statistics_over_time(
+    counts: Iterable[PaymentCount], begin: Instant, end: Instant, span: Span
+) -> list[PaymentStatistics]:
+    """Return the statistics of each span in [begin, end), also of those without payments."""
+    by_key = statistics_by_key(counts)
+    return [by_key.get(str(at), PaymentStatistics(str(at))) for at in range(begin, end, span)]
+
+
+def sum_statistics(statistics: Sequence[PaymentStatistics]) -> PaymentStatistics:
+    """Add up the statistics of several periods."""
+    total = PaymentStatistics("")
+    for each in statistics:
+        total.created += each.created
+        total.succeeded += each.succeeded
+        total.failed += each.failed
+        total.latencies.update(each.latencies)
+    return total
+
+
+@frozen
+class KeyFigure:
+    """Describes a figure and its change."""
+
+    title: str
+    value: str
+    change: str
+    """The change against the period before, such as `+12 %`; empty when there is nothing to compare with."""
+    is_good: bool | None
+    """Whether the change is welcome; None when it is neither."""
+    note: str = ""
+    """What stands in place of a change."""
+    endpoint: str | None = None
+    """The page that lists what the figure counts."""
+
+
+def payment_figures(now: PaymentStatistics, before: PaymentStatistics) -> list[KeyFigure]:
+    """Return the figures that the counts of payments give."""
+    rate, rate_before = now.success_rate, before.success_rate
+    points = None if rate is None or rate_before is None else round((rate - rate_before) * 100, 1)
+    return [
+        KeyFigure("Payments created", f"{now.created:,}", format_change(now.created, before.created), None),
+        KeyFigure(
+            "Success rate",
+            format_rate(rate),
+            "" if points is None else f"{points:+.1f} points",
+            None if not points else points > 0,
+        ),
+    ]
+
+
+def waiting_figure(
+    title: str, count: int, before: int | None, endpoint: str, *, note: str = "", count_max: int | None = None
+) -> KeyFigure:
+    """Return the figure of what waits, of which less is better. A count of `count_max` stands for more as well."""
+    is_capped = count_max is not None and count >= count_max
+    value = f"{count:,}+" if is_capped else f"{count:,}"
+    if before is None or is_capped:
+        return KeyFigure(title, value, "", None, note, endpoint)
+    is_good = None if count == before else count < before
+    return KeyFigure(title, value, f"{count - before:+,}" if count != before else "no change", is_good, note, endpoint)
+
+
+def format_change(now: int, before: int) -> str:
+    """Return a change in per cent, `+12 %`; empty when there was nothing before."""
+    if not before:
+        return ""
+    return f"{(now - before) / before * 100:+.0f} %" if now != before else "no change"
+
+
+ENDED_MIN = 10
+"""Fewer payments than this say nothing about a rate."""
+FAILING_RATE = 0.5
+"""Below this success rate something is broken."""
+WEAK_RATE = 0.8
+"""Below this success rate somebody should look."""
+
+
+class HealthLevel(StrEnum):
+    """Says how something does; the worst is the last."""
+
+    QUIET = "quiet"
+    """Nothing happened."""
+    WELL = "well"
+    WEAK = "weak"
+    FAILING = "failing"
+
+
+@frozen
+class Health:
+    """Describes how a provider or merchant does, and why."""
+
+    key: str
+    title: str
+    level: HealthLevel
+    text: str
+    """The reason in a few words."""
+    created: int
+    rate: str
+
+
+def judge_health(
+    key: str,
+    title: str,
+    statistics: PaymentStatistics | None,
+    *,
+    stopped: str = "",
+    breaker: BreakerState | None = None,
+    breaker_text: str = "breaker open",
+    failed_callbacks: int = 0,
+) -> Health:
+    """Judge a provider or merchant. `stopped` says in words why nothing more is sent, when staff has stopped it."""
+    known = statistics or PaymentStatistics(key)
+    rate = known.success_rate if known.ended >= ENDED_MIN else None
+    if stopped:
+        level, text = HealthLevel.FAILING, stopped
+    elif breaker is BreakerState.OPEN:
+        level, text = HealthLevel.FAILING, breaker_text
+    elif rate is not None and rate < FAILING_RATE:
+        level, text = HealthLevel.FAILING, "most payments fail"
+    elif breaker is BreakerState.HALF_OPEN:
+        level, text = HealthLevel.WEAK, "breaker tries again"
+    elif rate is not None and rate < WEAK_RATE:
+        level, text = HealthLevel.WEAK, "many payments fail"
+    elif failed_callbacks:
+        level, text = HealthLevel.WEAK, f"{failed_callbacks:,} callbacks failed"
+    elif not (known.created or known.ended):
+        level, text = HealthLevel.QUIET, "no payments"
+    else:
+        level, text = HealthLevel.WELL, "well"
+    return Health(key, title, level, text, known.created, format_rate(known.success_rate))
+
+
+def worst_first(found: Iterable[Health]) -> list[Health]:
+    """Return what fails before what is weak and what does well, the busiest first."""
+    order = [HealthLevel.FAILING, HealthLevel.WEAK, HealthLevel.WELL, HealthLevel.QUIET]
+    return sorted(found, key=lambda each: (order.index(each.level), -each.created, each.title))
+
+
+def build_charts(statistics: Sequence[PaymentStatistics], labels: Sequence[str]) -> tuple[DrawnChart, ...]:
+    """Return the charts of volume, success rate and latency."""
+    succeeded = Series("succeeded", [each.succeeded for each in statistics], "c2")
+    failed = Series("failed", [each.failed for each in statistics], "c3")
+    rates = Series("success rate", [each.success_rate for each in statistics], "c2")
+    half = Series("half ended in", [_latency_height(each.quantile(0.5)) for each in statistics], "c1")
+    most = Series("95 % ended in", [_latency_height(each.quantile(0.95)) for each in statistics], "c4")
+    top = float(len(LATENCY_BUCKETS) - 1)
     return (
-        statistics.created,
-        statistics.succeeded,
-        statistics.failed,
-        charts.format_rate(statistics.success_rate),
-        charts.format_latency(statistics.quantile(0.5)),
-        charts.format_latency(statistics.quantile(0.95)),
+        draw_bars("volume", "Payments that ended", labels, [succeeded, failed], lambda value: f"{value:,.0f}"),
+        draw_lines("rate", "Success rate", labels, [rates], lambda value: f"{value:.0%}", top=1.0),
+        draw_lines("latency", "Time to a result", labels, [half, most], _latency_text, top=top),
     )
 
 
-def _period_end(text: str | None, now: Instant, period: OverviewPeriod) -> Instant:
-    """Return the end of the current step, or of the requested one (`2026-11-21T15`)."""
-    at = now
-    if text:
-        try:
-            requested = datetime.strptime(text, "%Y-%m-%dT%H").replace(tzinfo=UTC)
-        except ValueError:
-            raise BadRequest("The end is an hour, as in 2026-11-21T15.") from None
-        at = earlier(Instant(int(requested.timestamp()) * SECOND), Span(1))
-    return later(Instant(min(at, now) // period.step * period.step), period.step)
+def _latency_height(upper_s: int | None) -> int | None:
+    """Return the place of a class of latency on the axis."""
+    return None if upper_s is None else LATENCY_BUCKETS.index(upper_s)
 
 
-def _hour_parameter(at: Instant) -> str:
-    return format_utc_seconds(at)[:13].replace(" ", "T")
+def _latency_text(height: float) -> str:
+    return format_latency(LATENCY_BUCKETS[int(height)])
+
+
+def format_latency(upper_s: int | None) -> str:
+    """Format a class of latency: `≤ 5 s`, `≤ 15 min`, `> 1 h`; a dash for None."""
+    if upper_s is None:
+        return "–"
+    if upper_s == 0:
+        return "> 1 h"
+    return f"≤ {upper_s} s" if upper_s < 60 else f"≤ {upper_s // 60} min"
+
+
+def format_rate(rate: float | None) -> str:
+    """Format a rate, `98.4 %`; a dash for None."""
+    return "–" if rate is None else f"{rate * 100:.1f} %"

@@ -1,15 +1,20 @@
-"""The pages about payments show a list, a search, and one payment with its timeline."""
+"""The pages about payments show a list, its export as CSV, a search, and one payment with its timeline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import UTC, datetime
 
-from quart import Blueprint, render_template
-from werkzeug.exceptions import NotFound
+from attrs import evolve, frozen
+from quart import Blueprint, Response, render_template, request
+from werkzeug.exceptions import BadRequest, NotFound, TooManyRequests
 
 from mmo_sansio.api.outgoing.transaction_json import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
+from mmo_sansio.values.clock import DAY, Instant, format_with_microseconds, from_datetime, later
 from mmo_sansio.values.dialling_codes import possible_msisdns
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Status, Transaction
@@ -23,21 +28,95 @@ from mmo_trio.console.parameters import (
     TEXT_LENGTH_MAX,
     form_field,
     format_position,
+    parse_choice,
     parse_phone_number,
     parse_position,
+    query_argument,
 )
-from mmo_trio.console.payment_selection import read_selection
-from mmo_trio.console.permissions import Permission
+from mmo_trio.console.permissions import MASKED, Permission
 from mmo_trio.console.sessions import PERSONAL_DATA_VIEWED, current_user, record_action, record_view
-from mmo_trio.console.story import tell_story
-from mmo_trio.console.views import format_json, format_words, list_payment_fields, show_event, to_reading_text
-from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentPage
+from mmo_trio.console.views import (
+    format_json,
+    format_words,
+    list_payment_fields,
+    show_event,
+    tell_story,
+    to_reading_text,
+)
+from mmo_trio.http.asgi.host import TakeTurn, turns_of
+from mmo_trio.storage.interface.admin import AdminStore
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentFilter, PaymentPage
 from mmo_trio.system.masking import mask_number
+from mmo_trio.system.visible_text import guard_cell
 
 AUDIT_ROWS_MAX = 200
 """Audit events about one payment that its page shows, views of personal data included."""
 
+EXPORT_ROWS_MAX = 50_000
+"""Payments of one export; `mmo records export` has no limit."""
+EXPORT_PAGE_SIZE = 500
+"""Payments in memory at one time."""
+EXPORT_COLUMNS = (
+    *("createdAt", "gatewayReference", "brand", "merchantReference", "type", "flow", "method", "country"),
+    *("provider", "providerReference", "msisdn", "amount", "currency", "status", "errorCode", "completedAt"),
+)
+
+SELECTION_FIELDS = ("brand", "method", "provider", "status", "code", "from", "until")
+
+_DAY_FORMAT = "%Y-%m-%d"
+_TIME_FORMATS = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H")
+TIME_FAULT = "A time is a day, as in 2026-11-21, or a day and an hour, as in 2026-11-21T15:00 (UTC)."
+
 pages = Blueprint("payments", __name__)
+
+
+@frozen
+class PaymentSelection:
+    """A selection of payments as a user has made it."""
+
+    payment_filter: PaymentFilter
+    fields: dict[str, str]
+    """The query parameters that make this selection, without the position in the list."""
+
+    def next_page(self, page: PaymentPage) -> dict[str, str] | None:
+        """Return the query parameters of the next page; None when there is none."""
+        if page.next_position is None:
+            return None
+        return self.fields | {"before": format_position(page.next_position)}
+
+
+def read_selection() -> PaymentSelection:
+    """Return the selection of the current request. Raises BadRequest."""
+    fields = {name: text for name in SELECTION_FIELDS if (text := query_argument(name)) is not None}
+    code = parse_choice(ErrorCode, fields.get("code"), "There is no such error code.")
+    status = parse_choice(Status, fields.get("status"), "There is no such status.")
+    return PaymentSelection(
+        PaymentFilter(
+            brand=fields.get("brand"),
+            method=fields.get("method"),
+            provider=fields.get("provider"),
+            status=Status.FAILED if code is not None and status is None else status,
+            error_code=code,
+            begin=_parse_time(fields.get("from"), is_end=False),
+            end=_parse_time(fields.get("until"), is_end=True),
+            before=parse_position(query_argument("before")),
+            limit=PAGE_SIZE,
+        ),
+        fields,
+    )
+
+
+def _parse_time(text: str | None, *, is_end: bool) -> Instant | None:
+    """Parse a day or a time in UTC; a day as the end of a selection is included in it. Raises BadRequest."""
+    if text is None:
+        return None
+    for form in (_DAY_FORMAT, *_TIME_FORMATS):
+        try:
+            at = from_datetime(datetime.strptime(text, form).replace(tzinfo=UTC))
+        except ValueError:
+            continue
+        return later(at, DAY) if is_end and form == _DAY_FORMAT else at
+    raise BadRequest(TIME_FAULT)
 
 
 @pages.get("/payments")
@@ -67,6 +146,77 @@ def _quick_selections(fields: Mapping[str, str]) -> list[tuple[str, dict[str, st
     """Return the selections of one click: this one with each status, or with any."""
     rest = {name: text for name, text in fields.items() if name not in ("status", "code")}
     return [("All", rest), *((each.value.capitalize(), rest | {"status": each.value}) for each in Status)]
+
+
+@pages.get("/payments.csv")
+async def export_payments() -> Response:
+    """Send the selected payments as CSV, the newest first; the audit log says who did it and what was selected."""
+    selection, exports, user = read_selection(), console().exports, current_user().actor
+    if not exports.has_room_for(user):
+        raise TooManyRequests("An export is running. Start the next one when it is complete.", retry_after=10)
+    await record_action("payments_exported", "payments", selection=selection.fields)
+    payment_filter = evolve(selection.payment_filter, limit=EXPORT_PAGE_SIZE)
+    csv_pages = _csv_pages(console().store.admin, payment_filter, turns_of(request.scope))
+
+    async def rows() -> AsyncGenerator[bytes, None]:
+        with exports.hold(user):
+            async for each in csv_pages:
+                yield each
+
+    response = Response(rows(), content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = 'attachment; filename="payments.csv"'
+    response.timeout = None
+    return response
+
+
+async def _csv_pages(
+    admin: AdminStore, payment_filter: PaymentFilter, take_turn: TakeTurn
+) -> AsyncGenerator[bytes, None]:
+    yield csv_lines([EXPORT_COLUMNS])
+    left = EXPORT_ROWS_MAX
+    while left > 0:
+        async with take_turn():
+            page = await admin.list_payments(evolve(payment_filter, limit=min(left, EXPORT_PAGE_SIZE)))
+            lines = csv_lines([_cells(each) for each in page.transactions])
+        if lines:
+            yield lines
+        left -= len(page.transactions)
+        if page.next_position is None:
+            return
+        payment_filter = evolve(payment_filter, before=page.next_position)
+
+
+def _cells(transaction: Transaction) -> Sequence[str]:
+    order, progress = transaction.order, transaction.progress
+    return (
+        format_with_microseconds(order.created_at),
+        transaction.reference,
+        order.brand,
+        order.merchant_reference or "",
+        order.type,
+        order.flow,
+        order.method,
+        order.country,
+        order.provider,
+        progress.provider_reference or "",
+        MASKED.number(order.party.msisdn),
+        order.requested.text,
+        order.requested.currency,
+        transaction.status,
+        progress.error_code or "",
+        _format_time(progress.completed_at),
+    )
+
+
+def _format_time(at: Instant | None) -> str:
+    return "" if at is None else format_with_microseconds(at)
+
+
+def csv_lines(rows: Sequence[Sequence[str]]) -> bytes:
+    """Return rows as CSV (RFC 4180), of which a spreadsheet program runs nothing."""
+    text = io.StringIO()
+    csv.writer(text).writerows([[guard_cell(cell) for cell in row] for row in rows])
+    return text.getvalue().encode("utf-8", "replace")
 
 
 @pages.post("/search")

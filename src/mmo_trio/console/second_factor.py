@@ -1,17 +1,25 @@
-"""The pages with which users enrol and remove their second factor, and the check of its codes."""
+"""The second factor of users: the pages that enrol and remove it, and its codes by time (TOTP, RFC 6238) and recovery
+codes."""
 
 from __future__ import annotations
 
+import base64
+import hmac
+import os
+import secrets
+from collections.abc import Sequence
 from enum import StrEnum
+from hashlib import sha256
 
 import segno
+from cryptography.hazmat.primitives.hashes import SHA1
+from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from markupsafe import Markup
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import Conflict, Forbidden, NotFound, TooManyRequests
 
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.admin.sealed_secrets import second_factor_owner
-from mmo_trio.console import totp
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.sessions import client_address, current_user, record_action
@@ -24,6 +32,16 @@ CODE_CHARACTERS_MAX = 64
 WRONG_CODE_TEXT = "The code is wrong, or was used already."
 WRONG_PASSWORD_TEXT = "The password is wrong."
 TOO_MANY_ATTEMPTS_TEXT = "Too many tries. Wait a few minutes."
+
+SECRET_BYTES = 20
+"""The length that RFC 4226, section 4, recommends."""
+TIME_STEP_S = 30
+CODE_DIGITS = 6
+TIME_STEPS_TOLERATED = 1
+"""Steps by which a device's clock may be early or late (RFC 6238, section 5.2)."""
+
+RECOVERY_CODES = 10
+_RECOVERY_CODE_BYTES = 10
 
 pages = Blueprint("second_factor", __name__)
 
@@ -64,10 +82,10 @@ async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
     assert factor.sealed is not None
     admin, user = console().store.admin, factor.user
     secret = console().keys.unseal_secret(second_factor_owner(user), factor.sealed)
-    step = totp.matching_step(secret, code, console().now())
+    step = matching_step(secret, code, console().now())
     if step is not None:
         return CodeKind.TOTP if await admin.use_time_step(user, step) else None
-    digest = totp.recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])
+    digest = recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])
     return CodeKind.RECOVERY_CODE if await admin.use_recovery_code(user, digest) else None
 
 
@@ -90,13 +108,13 @@ async def enrol() -> Response:
     if fault := await _attempt_to_prove():
         return Response(await _render_state(fault), 403)
     user, context = current_user(), console()
-    secret = totp.generate_secret()
+    secret = generate_secret()
     await context.store.admin.begin_enrolment(
         user.name, context.keys.seal_secret(second_factor_owner(user.name), secret)
     )
-    uri = totp.provisioning_uri(secret, user=user.name, issuer=ISSUER)
+    uri = provisioning_uri(secret, user=user.name, issuer=ISSUER)
     picture = segno.make_qr(uri, error="m").svg_inline(border=4, light="#fff", dark="#000", omitsize=True)
-    page = await render_template("enrol.html", qr_code=Markup(picture), secret=totp.format_secret(secret), fault=None)
+    page = await render_template("enrol.html", qr_code=Markup(picture), secret=format_secret(secret), fault=None)
     return Response(page)
 
 
@@ -110,20 +128,20 @@ async def confirm() -> Response:
         raise Conflict("There is no second factor to confirm: begin again.")
     await _check_limit(user.name, now)
     secret = context.keys.unseal_secret(second_factor_owner(user.name), factor.pending)
-    step = totp.matching_step(secret, code, now)
+    step = matching_step(secret, code, now)
     if step is None:
         await record_action("second_factor_failed", user.actor, address=client_address())
         page = await render_template("enrol.html", qr_code=None, secret=None, fault=WRONG_CODE_TEXT)
         return Response(page, 403)
     await forgive_failures(context.store.admin, user.name, client_address())
     await record_action("second_factor_enrolled", user.actor)
-    codes = totp.generate_recovery_codes()
+    codes = generate_recovery_codes()
     confirmed = await context.store.admin.confirm_second_factor(
         user.name,
         factor.pending,
         step=step,
         at=now,
-        codes=[totp.recovery_code_digest(user.name, each) for each in codes],
+        codes=[recovery_code_digest(user.name, each) for each in codes],
         session=user.session.digest,
     )
     if not confirmed:
@@ -139,8 +157,8 @@ async def replace_recovery_codes() -> Response:
     if fault := await _attempt_to_prove():
         return Response(await _render_state(fault), 403)
     await record_action("recovery_codes_replaced", user.actor)
-    codes = totp.generate_recovery_codes()
-    digests = [totp.recovery_code_digest(user.name, each) for each in codes]
+    codes = generate_recovery_codes()
+    digests = [recovery_code_digest(user.name, each) for each in codes]
     await console().store.admin.replace_recovery_codes(user.name, digests)
     return Response(await render_template("recovery_codes.html", codes=codes))
 
@@ -196,3 +214,58 @@ async def _render_state(fault: str | None = None) -> str:
     factor = await active_factor(current_user().name)
     is_required = console().settings.second_factor == "required"
     return await render_template("second_factor.html", factor=factor, is_required=is_required, fault=fault)
+
+
+def generate_secret() -> bytes:
+    """Return a new secret."""
+    return os.urandom(SECRET_BYTES)
+
+
+def matching_step(secret: bytes, code: str, now: Instant) -> int | None:
+    """Return the step of time whose code this is; None when it is of no step that is close enough to now."""
+    digits = code.replace(" ", "")
+    if not (digits.isascii() and digits.isdigit() and len(digits) == CODE_DIGITS):
+        return None
+    current = now // SECOND // TIME_STEP_S
+    found = None
+    for step in range(current - TIME_STEPS_TOLERATED, current + TIME_STEPS_TOLERATED + 1):
+        if hmac.compare_digest(code_at(secret, Instant(step * TIME_STEP_S * SECOND)), digits):
+            found = step
+    return found
+
+
+def code_at(secret: bytes, at: Instant) -> str:
+    """Return the code that a device with this secret shows."""
+    return _device(secret).generate(at // SECOND).decode()
+
+
+def provisioning_uri(secret: bytes, *, user: str, issuer: str) -> str:
+    """Return the `otpauth:` URI that an authenticator app reads from a QR code."""
+    return _device(secret).get_provisioning_uri(user, issuer)
+
+
+def format_secret(secret: bytes) -> str:
+    """Return the secret in groups of four letters, to be typed into an app."""
+    text = base64.b32encode(secret).decode()
+    return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+def _device(secret: bytes) -> TOTP:
+    return TOTP(secret, CODE_DIGITS, SHA1(), TIME_STEP_S)
+
+
+def generate_recovery_codes() -> Sequence[str]:
+    """Return new recovery codes of 80 bits each, for the user to keep on paper."""
+    codes = [
+        base64.b32encode(secrets.token_bytes(_RECOVERY_CODE_BYTES)).decode().lower() for _ in range(RECOVERY_CODES)
+    ]
+    return ["-".join(code[at : at + 4] for at in range(0, len(code), 4)) for code in codes]
+
+
+def recovery_code_digest(user: str, code: str) -> bytes:
+    """Return the digest by which the store knows a recovery code, in whatever case and grouping it was typed.
+
+    The codes are random and long, so that a slow hash would add nothing.
+    """
+    text = "".join(each for each in code.lower() if each.isalnum())
+    return sha256(f"recovery code of {user}: {text}".encode("utf-8", "replace")).digest()

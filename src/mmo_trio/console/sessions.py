@@ -49,7 +49,7 @@ class CurrentUser:
     @property
     def actor(self) -> str:
         """Return the user's name in the audit log."""
-        return f"operator:{self.account.name}"
+        return f"user:{self.account.name}"
 
     @property
     def session_name(self) -> str:

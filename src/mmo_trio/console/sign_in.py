@@ -46,7 +46,7 @@ async def sign_in() -> Response:
     if user is None:
         await audit_log.record("nobody", "sign_in_failed", name=name, address=address)
         return await _render_form(WRONG_CREDENTIALS_TEXT, 403)
-    actor, kind = f"operator:{user.name}", None
+    actor, kind = f"user:{user.name}", None
     if factor is not None:
         kind = await second_factor.accept_code(factor, form.get("code", ""))
         if kind is None:

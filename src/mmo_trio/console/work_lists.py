@@ -1,20 +1,25 @@
-"""The pages show lists: stuck payments, the suspense book, failed callbacks and the audit log."""
+"""The pages list what waits for staff: stuck payments, proposals to end one by hand, which another user approves, the
+suspense book, failed callbacks; and the audit log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from quart import Blueprint, Response, render_template, request
-from werkzeug.exceptions import Conflict
+from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.clock import elapsed
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_trio.admin.resolution import SUCCESS, ResolutionRefusal, ResolutionRefused, Resolutions, ResolutionUser
 from mmo_trio.admin.told_wrong import list_told_wrong, merchant_message
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import (
     CARDS_PAGE_SIZE,
     PAGE_SIZE,
     form_field,
+    parse_choice,
     parse_position,
     parse_row_number,
     query_argument,
@@ -22,10 +27,9 @@ from mmo_trio.console.parameters import (
     split_page,
 )
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import current_user, record_action, record_view, require
-from mmo_trio.console.story import format_span
-from mmo_trio.console.views import show_event
-from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.console.sessions import CurrentUser, current_user, record_action, record_view, require
+from mmo_trio.console.views import format_span, show_event
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, Proposal, SuspenseEntry
 
 OUTCOME_TEXTS: Mapping[DeliveryOutcome, str] = {
     DeliveryOutcome.DELIVERED: "delivered",
@@ -37,6 +41,14 @@ OUTCOME_TEXTS: Mapping[DeliveryOutcome, str] = {
     DeliveryOutcome.BREAKER_OPEN: "breaker open",
 }
 """The outcomes of callbacks, in words."""
+
+_HTTP_ERRORS: dict[ResolutionRefusal, type[HTTPException]] = {
+    ResolutionRefusal.NOT_PERMITTED: Forbidden,
+    ResolutionRefusal.OWN_PROPOSAL: Forbidden,
+    ResolutionRefusal.NO_PAYMENT: NotFound,
+    ResolutionRefusal.NO_PROPOSAL: NotFound,
+}
+"""The status of each refusal; all others are a conflict."""
 
 pages = Blueprint("work_lists", __name__)
 
@@ -52,6 +64,84 @@ async def stuck() -> str:
     return await render_template(
         "stuck.html", rows=rows, next_page=last and f"{last.order.created_at}-{last.reference}"
     )
+
+
+@pages.get("/resolutions")
+async def list_proposals() -> str:
+    """List the proposals that are not finished."""
+    admin = console().store.admin
+    proposals = [each for state in UNFINISHED_STATES for each in await admin.proposals(state=state)]
+    if proposals:
+        await record_view("resolutions", [each.id for each in proposals])
+    store = console().store
+    shown = [(each, await store.transaction(each.gateway_reference)) for each in proposals]
+    return await render_template("resolutions.html", proposals=shown)
+
+
+@pages.post("/payments/<reference>/resolutions")
+async def propose(reference: str) -> Response:
+    """Propose to end a payment by hand."""
+    user = await require(Permission.PROPOSE)
+    outcome = await form_field("outcome")
+    provider_reference = await form_field("provider_reference", length_max=255, is_required=False)
+    with _http_errors():
+        proposal = await _resolutions().propose(
+            _resolution_user(user),
+            reference,
+            None if outcome == SUCCESS else parse_choice(ErrorCode, outcome, "There is no such outcome."),
+            reason=await form_field("reason"),
+            evidence=await form_field("evidence"),
+            provider_reference=provider_reference or None,
+        )
+    return _redirect_to_payment(proposal)
+
+
+@pages.post("/resolutions/<int:id>/approve")
+async def approve(id: int) -> Response:
+    """Approve a proposal and carry it out."""
+    user = await require(Permission.APPROVE)
+    with _http_errors():
+        return _redirect_to_payment(await _resolutions().approve(_resolution_user(user), id))
+
+
+@pages.post("/resolutions/<int:id>/reject")
+async def reject(id: int) -> Response:
+    """Reject a proposal, or withdraw one's own."""
+    user = await require(Permission.PROPOSE)
+    remark = await form_field("remark")
+    try:
+        with _http_errors():
+            proposal = await _resolutions().reject(_resolution_user(user), id, remark)
+    except Forbidden:
+        await require(Permission.APPROVE)
+        raise
+    return _redirect_to_payment(proposal)
+
+
+def _resolutions() -> Resolutions:
+    context = console()
+    return Resolutions(context.store, context.submit, context.audit_log, context.settings.four_eyes)
+
+
+def _resolution_user(user: CurrentUser) -> ResolutionUser:
+    return ResolutionUser(
+        user.name,
+        user.actor,
+        can_propose=user.has_permission(Permission.PROPOSE),
+        can_approve=user.has_permission(Permission.APPROVE),
+    )
+
+
+@contextmanager
+def _http_errors() -> Iterator[None]:
+    try:
+        yield
+    except ResolutionRefused as refused:
+        raise _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused)) from None
+
+
+def _redirect_to_payment(proposal: Proposal) -> Response:
+    return redirect_to("payments.show_payment", reference=proposal.gateway_reference)
 
 
 @pages.get("/suspense")

@@ -14,25 +14,35 @@ and decided a little later, while the others of their batch are committed.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextvars import Context, copy_context
-from typing import TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import outcome
 import structlog
 import trio
 from attrs import Factory, define, field, frozen
 
-from mmo_sansio.messages.inputs import Input
-from mmo_sansio.messages.replies import Reply
-from mmo_sansio.payments.ledger import merge_reads
-from mmo_sansio.values.clock import MonotonicInstant
-from mmo_trio.engine.batch import Batch, DecisionFailed, PendingInput
-from mmo_trio.engine.clock_continuity import begin_clock
-from mmo_trio.engine.queue import InputQueue
+from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
+from mmo_sansio.messages.inputs import CallbackConcluded, CreatePayment, Input
+from mmo_sansio.messages.replies import Applied, Reply
+from mmo_sansio.payments.decide import decide, reads
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked, merge_reads
+from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.model import Transaction
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
 from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable, StoreUnusable, WorkItem
+from mmo_trio.storage.interface.store import (
+    OutcomeUnknown,
+    Store,
+    StoredClockRecord,
+    StoreUnavailable,
+    StoreUnusable,
+    WorkItem,
+)
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import LatencyHistogram
@@ -50,6 +60,134 @@ COALESCED_MAX = 8
 DEFERRAL_MIN_S, DEFERRAL_MAX_S = 0.005, 0.16
 """Seconds before an input is decided again whose payment another process was deciding about: about a commit's time at
 first, doubled each time."""
+
+DEFERRALS_MAX = 64
+"""Deferrals of one input, in about 10 s, before its caller learns that nothing was stored."""
+
+SCAN_MAX = 512
+"""Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer scan would cost more
+than it finds."""
+
+_MAY_HAVE_WAITED = "this process was suspended, and the request may have waited as long"
+"""Why nothing is created."""
+
+_BREAKERS_KEY = frozenset(("breakers",))
+
+
+class DecisionFailed(Exception):
+    """The payment rules failed on this input, by an error in this program; nothing was stored."""
+
+
+@define(eq=False)
+class PendingInput(ParkingSpot[Reply]):
+    """An input on its way through the engine. The engine decides it even if no task waits for the reply."""
+
+    input: Input
+    received_at: MonotonicInstant
+    """When its request was read, as time since the machine started; when the engine got it where there is none."""
+    reads: Reads = field(init=False)
+    keys: frozenset[Hashable] = field(init=False)
+    deferrals: int = 0
+    """How often it was put back because another process was deciding about its payment."""
+    _outcome: outcome.Outcome[Reply] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.reads = reads(self.input)
+        self.keys = conflict_keys(self.input, self.reads)
+
+    async def reply(self) -> Reply:
+        """Return the reply once what the input changed is durable; one task may call this, once. Raises what
+        `Engine.submit` does."""
+        if self._outcome is not None:
+            return self._outcome.unwrap()
+        return await self.park()
+
+    def complete(self, result: outcome.Outcome[Reply]) -> None:
+        """Hand over the reply to the task that waits for it, now or later."""
+        if not self.unpark(result):
+            self._outcome = result
+
+
+def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
+    """Return the keys of an input, which order it among others; an intent's key is that of its payment. Merchants'
+    breakers are one key: an outcome brings the breaker as it is afterwards, the later one counts, and its merchant
+    isn't known before the payment is loaded."""
+    keys: frozenset[Hashable] = reads.transactions.union(reads.references, reads.deposits, reads.claims)
+    if isinstance(input_, CallbackConcluded) and input_.breaker is not None:
+        return keys | _BREAKERS_KEY
+    return keys
+
+
+class HasConflictKeys(Protocol):
+    """An item of the queue has keys."""
+
+    @property
+    def keys(self) -> frozenset[Hashable]:
+        """Return the item's keys."""
+        ...
+
+
+ItemT = TypeVar("ItemT", bound=HasConflictKeys)
+
+
+@define(eq=False)
+class InputQueue(Generic[ItemT]):
+    """Holds waiting items, in the order of their arrival, and the keys of active ones."""
+
+    _queued: deque[ItemT] = Factory(deque)
+    _active_keys: set[Hashable] = Factory(set)
+    """The keys of active items; no two of these share one."""
+
+    def __len__(self) -> int:
+        """Return how many items wait."""
+        return len(self._queued)
+
+    def add(self, item: ItemT) -> None:
+        """Add an item behind all others."""
+        self._queued.append(item)
+
+    def take_batch(self, limit: int) -> Sequence[ItemT]:
+        """Take the first items that share no key with an active or an earlier waiting one, at most so many; they are
+        active from now on."""
+        if not self._active_keys:
+            taken = [self._queued.popleft() for _ in range(min(limit, len(self._queued)))]
+        else:
+            taken = self._take_concurrent(limit)
+        self._active_keys.update(*(each.keys for each in taken))
+        return taken
+
+    def _take_concurrent(self, limit: int) -> list[ItemT]:
+        taken: list[ItemT] = []
+        passed: list[ItemT] = []
+        closed = set(self._active_keys)
+        while self._queued and len(taken) < limit and len(taken) + len(passed) < SCAN_MAX:
+            each = self._queued.popleft()
+            if closed.isdisjoint(each.keys):
+                taken.append(each)
+            else:
+                passed.append(each)
+                closed |= each.keys
+        self._queued.extendleft(reversed(passed))
+        return taken
+
+    def finish(self, items: Iterable[ItemT]) -> None:
+        """Mark these items as no longer active."""
+        self._active_keys.difference_update(*(each.keys for each in items))
+
+    def hold(self, items: Iterable[ItemT]) -> None:
+        """Let these items, which are active no longer, keep their keys until they are put back."""
+        self._active_keys.update(*(each.keys for each in items))
+
+    def put_back(self, items: Sequence[ItemT]) -> None:
+        """Let these items, which are held, wait again, before all others."""
+        self.finish(items)
+        self._queued.extendleft(reversed(items))
+
+    def drain(self) -> Sequence[ItemT]:
+        """Remove and return all waiting items."""
+        every = list(self._queued)
+        self._queued.clear()
+        return every
 
 
 @define(eq=False)
@@ -317,3 +455,141 @@ class Engine:
 
         self._idle.append(spot)
         await spot.park(on_cancel=leave)
+
+
+@define(eq=False)
+class Batch:
+    """Holds inputs that are decided in one commit, and the result of each."""
+
+    pending_inputs: Sequence[PendingInput]
+    clock: GatewayClock
+    results: list[Decision | Exception] = Factory(list)
+
+    def decide(self, ledger: Ledger) -> Sequence[Decision]:
+        """Decide one after the other, each at a moment of its own, so that later inputs see what earlier ones changed.
+        An error in the payment rules fails only its own input, of which nothing is applied. What shares a key with an
+        input that has to wait waits, too. Nothing is created for a request that may be as old as a suspension: its
+        sender may have given it up, and paid otherwise."""
+        requests_count_since = self.clock.requests_count_since()
+        moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
+        self.results = []
+        waiting: set[Hashable] = set()
+        for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
+            result: Decision | Exception
+            if call.received_at < requests_count_since and isinstance(call.input, CreatePayment):
+                result = StoreUnavailable(_MAY_HAVE_WAITED)
+            elif waiting.isdisjoint(call.keys):
+                result = self._decide_one(ledger, call.input, now, utc)
+            else:
+                result = TransactionLocked()
+            if isinstance(result, TransactionLocked):
+                waiting |= call.keys
+            self.results.append(result)
+        return [each for each in self.results if isinstance(each, Decision)]
+
+    def has_changes(self) -> bool:
+        """Return whether any decision changes what is stored."""
+        return any(isinstance(each, Decision) and each.changes for each in self.results)
+
+    def complete(self, put_work: Callable[[WorkItem], None]) -> Sequence[PendingInput]:
+        """Complete the callers' inputs, then hand over the work that follows; return the inputs that have to be decided
+        later."""
+        deferred: list[PendingInput] = []
+        for call, result in zip(self.pending_inputs, self.results, strict=True):
+            if isinstance(result, Decision):
+                call.complete(outcome.Value(result.reply))
+            elif isinstance(result, TransactionLocked) and call.deferrals < DEFERRALS_MAX:
+                deferred.append(call)
+            elif isinstance(result, TransactionLocked):
+                call.complete(outcome.Error(StoreUnavailable("another process is deciding about the same payment")))
+            elif isinstance(result, StoreUnavailable):
+                call.complete(outcome.Error(result))
+            else:
+                kind = type(call.input).__name__
+                logger.error("decide_failed", input=kind, fault=describe_fault(result))
+                call.complete(outcome.Error(DecisionFailed("the decision failed")))
+        for result in self.results:
+            if isinstance(result, Decision) and result.intents:
+                subject = _transaction_of(result)
+                for intent in result.intents:
+                    put_work(WorkItem(intent, subject))
+        return deferred
+
+    @staticmethod
+    def _decide_one(ledger: Ledger, input_: Input, now: Instant, utc: Instant) -> Decision | Exception:
+        try:
+            decision = decide(ledger, input_, now=now, utc=utc)
+        except Exception as error:
+            return error
+        ledger.apply(decision.changes, decision.intents)
+        return decision
+
+
+def _transaction_of(decision: Decision) -> Transaction:
+    """Return the transaction of the decision's intents."""
+    for change in decision.changes:
+        match change:
+            case TransactionCreated(transaction):
+                return transaction
+            case TransactionAdvanced(_, now):
+                return now
+            case _:
+                pass
+    assert isinstance(decision.reply, Applied), "a decision with intents is about a transaction"
+    return decision.reply.transaction
+
+
+class ClockRecords(Protocol):
+    """The store as the clock needs it; see :class:`mmo_trio.storage.interface.store.BatchStore`."""
+
+    async def clock_record(self, boot_id: str) -> StoredClockRecord | None: ...
+
+
+class KeptClockRecords(ClockRecords, Protocol):
+    """The store as a process needs it that serves it."""
+
+    async def save_clock_record(self, record: ClockRecord) -> None: ...
+
+
+async def continue_clock(clock: GatewayClock, store: ClockRecords) -> None:
+    """Continue the gateway's own time from the latest record in the store, if there is one. Raises StoreUnavailable."""
+    if (found := await store.clock_record(clock.boot_id())) is not None:
+        clock.continue_from(found.record, down_for=found.age)
+
+
+async def begin_clock(clock: GatewayClock, store: KeptClockRecords) -> None:
+    """Continue the gateway's own time, and save where it goes on, before anything is dated by it: after a restart of
+    the machine with a clock that was ahead, a later process with the right clock would else wait days for what is due.
+    Raises StoreUnavailable."""
+    await continue_clock(clock, store)
+    try:
+        await store.save_clock_record(clock.record())
+    except OutcomeUnknown as error:
+        raise StoreUnavailable("it is not known whether the gateway's own time was saved") from error
+
+
+async def submit_once(store: Store, input_: Input, clock: GatewayClock) -> Reply:
+    """Return the reply to this input, once what it changed is durable; see `submit_batch_once`."""
+    [reply] = await submit_batch_once(store, [input_], clock)
+    return reply
+
+
+async def submit_batch_once(store: Store, inputs: Sequence[Input], clock: GatewayClock) -> Sequence[Reply]:
+    """Return the replies to these inputs, once what they changed is durable, in one commit.
+
+    Their intents, such as callbacks, wait in the store for the process that serves it. Raises StoreUnavailable and
+    OutcomeUnknown as the store does.
+    """
+    await continue_clock(clock, store)
+
+    def decide_all(ledger: Ledger) -> Sequence[Decision]:
+        decisions = []
+        moments = clock.next_moments(len(inputs), after=ledger.not_before)
+        for input_, (now, utc) in zip(inputs, moments, strict=True):
+            decision = decide(ledger, input_, now=now, utc=utc)
+            ledger.apply(decision.changes, decision.intents)
+            decisions.append(decision)
+        return decisions
+
+    decisions = await store.transact(merge_reads(map(reads, inputs)), decide_all)
+    return [each.reply for each in decisions]

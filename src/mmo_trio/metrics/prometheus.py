@@ -309,15 +309,11 @@ def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
 def _retention_metrics(retention: RetentionStatistics) -> Iterator[Metric]:
     yield _counter(
         "mmo_retention_rows",
-        "Old rows that this process has masked, archived or removed, by what they are.",
+        "Old rows that this process has masked or removed, by what they are.",
         *(({"duty": duty.value}, count) for duty, count in retention.changed.items()),
     )
     yield _gauge("mmo_retention_running", "1 while this process removes old rows.", ({}, int(retention.is_running)))
-    yield _counter(
-        "mmo_retention_failures",
-        "Removals of old rows that ended early, or whose archive could not be used.",
-        ({}, retention.failed_runs),
-    )
+    yield _counter("mmo_retention_failures", "Removals of old rows that ended early.", ({}, retention.failed_runs))
 
 
 def _callback_metrics(callbacks: CallbackStatistics) -> Iterator[Metric]:

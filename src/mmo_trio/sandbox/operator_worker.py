@@ -34,7 +34,7 @@ RETRY_DELAY_S = 1.0
 
 
 class PendingReply(Protocol):
-    """A notification that the gateway has not stored yet, such as a `mmo_trio.engine.batch.PendingInput`, has a
+    """A notification that the gateway has not stored yet, such as a `mmo_trio.engine.engine.PendingInput`, has a
     reply."""
 
     async def reply(self) -> object:

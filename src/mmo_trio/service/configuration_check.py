@@ -8,10 +8,10 @@ from typing import get_args
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.values.clock import Instant, MonotonicInstant
-from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.brands.master_key import MASTER_KEY_BYTES, load_master_keys
+from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing
+from mmo_trio.brands.master_key import load_master_keys
+from mmo_trio.service.resources import AuthoritiesKey, authorities_file
 from mmo_trio.service.sockets import open_certificates
-from mmo_trio.service.wiring.resources import AuthoritiesKey, authorities_file
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.service import plaintext_faults, provider_titles
 from mmo_trio.system.ciphers import SystemCiphers

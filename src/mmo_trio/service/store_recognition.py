@@ -15,7 +15,7 @@ from attrs import define
 from mmo_sansio.resilience.store_mark import Recognition, StoreMark, StoreState, recognise
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_trio.admin.restoration import mark_unfinished, new_store_id
-from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.storage.interface.failures import log_store_failure

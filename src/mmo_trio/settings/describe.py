@@ -10,8 +10,7 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_trio.settings.load import env_variable, value_kind
 from mmo_trio.settings.providers import COMMON_OPTIONS
 from mmo_trio.settings.sections import SECTIONS, Settings
-
-MASKED = "***"
+from mmo_trio.settings.values import MASK
 
 _PAGE_HEAD = """\
 # Settings
@@ -111,4 +110,4 @@ def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
         written = f"{provider.kind} (from {kind.origin})" if kind.origin else provider.kind
         yield EffectiveRow(f"provider.{name}.kind", written, False)
         for key, option in provider.options.items():
-            yield EffectiveRow(f"provider.{name}.{key}", MASKED if key in kind.secrets else str(option), False)
+            yield EffectiveRow(f"provider.{name}.{key}", MASK if key in kind.secrets else str(option), False)

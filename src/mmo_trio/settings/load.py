@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -16,12 +17,10 @@ from attrs import fields, frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.settings.database_url import has_unescaped_user, unverified_postgres_host
-from mmo_trio.settings.errors import InvalidSettingValue, SettingsError
-from mmo_trio.settings.extensions import find_extensions, load_provider_kind
-from mmo_trio.settings.providers import PROVIDER_PREFIX, parse_providers
+from mmo_trio.settings.providers import PROVIDER_PREFIX, find_extensions, load_provider_kind, parse_providers
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX, SECTIONS, Settings
-from mmo_trio.settings.values import ValueKind
+from mmo_trio.settings.values import InvalidSettingValue, SettingsError, ValueKind
+from mmo_trio.storage.open_store import POSTGRES_SCHEMES, url_scheme
 
 ENV_PREFIX = "MMO_"
 TEST_ENV_PREFIX = "MMO_TEST_"
@@ -158,21 +157,10 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
         if count > total:
             fault = f"is more than limits.{total_key} ({total})."
             reject(f"limits.{key}", fault, f"Lower it, or raise limits.{total_key}.")
-    retention = settings.retention
-    if retention.audit is not None and retention.archive_directory is None:
-        reject("retention.audit", "needs an archive.", 'Set retention.archive_directory, or leave it "off".')
-    if (
-        retention.archive_directory is not None
-        and retention.archive_after is not None
-        and retention.personal_data is not None
-        and retention.archive_after < retention.personal_data
-    ):
-        fault = "is shorter than retention.personal_data: archived payments would keep personal data for ever."
-        reject("retention.archive_after", fault, "Make it as long, or retention.personal_data shorter.")
-    if has_unescaped_user(settings.database.url):
+    if _has_unescaped_user(settings.database.url):
         fault = "has an @ or a / in the user name or the password."
         reject("database.url", fault, "Write %40 for @ and %2F for /.")
-    host = None if settings.database.allow_clear else unverified_postgres_host(settings.database.url)
+    host = None if settings.database.allow_clear else _unverified_postgres_host(settings.database.url)
     if host is not None:
         fault = f"would reach PostgreSQL on {host} without checking who answers, or in the clear."
         remedy = "Add sslmode=verify-full (and sslrootcert, the authority that signed its certificate) to the address,"
@@ -181,3 +169,42 @@ def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> 
         files = ("listen.tls_certificate", "listen.tls_key")
         present, missing = files[::-1] if listen.tls_certificate is None else files
         reject(present, f"needs {missing} as well.", f"Set {missing}, too.")
+
+
+def _has_unescaped_user(url: str) -> bool:
+    """Return whether the user name or the password in a PostgreSQL address has an `@` or a `/` as it is: what follows
+    would be read as the host, and shown in messages."""
+    scheme, _, rest = url.partition("://")
+    address = rest.partition("?")[0]
+    return scheme in POSTGRES_SCHEMES and (address.count("@") > 1 or "@" in address.partition("/")[2])
+
+
+def _unverified_postgres_host(url: str) -> str | None:
+    """Return the host of another machine to which this address connects without `sslmode=verify-full`, so that somebody
+    between could read and change everything; None when there is none. Other databases than PostgreSQL have none."""
+    if url_scheme(url) not in POSTGRES_SCHEMES:
+        return None
+    # Imported here, as no other setting needs it: libpq itself reads the address, its own variables and its services.
+    import trio_asyncio  # noqa: F401  Before psycopg: see `mmo_trio.storage.postgres.trio_connection`.
+    from psycopg import ProgrammingError, pq
+    from psycopg.conninfo import conninfo_to_dict
+
+    defaults = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+    try:
+        given = {**defaults, **conninfo_to_dict(url)}
+    except ProgrammingError:
+        return None  # The store says what is wrong with it.
+    if given.get("sslmode") == "verify-full" or given.get("sslrootcert") == "system":
+        return None
+    hosts = str(given.get("hostaddr") or given.get("host") or "").split(",")
+    return next((each for each in hosts if not _is_on_this_machine(each)), None)
+
+
+def _is_on_this_machine(host: str) -> bool:
+    """Whether the host is a socket's directory, an abstract socket, or a loopback name or address."""
+    if not host or host.startswith(("/", "@")) or host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mmo_sansio.providers.registry import ProviderKind
-from mmo_trio.settings.database_url import mask_database_url
+from mmo_trio.settings.values import mask_database_url
 
 
 def readable_secret_files(

@@ -337,7 +337,7 @@ class KeysSection:
 
 @frozen
 class RetentionSection:
-    """Sets how long what is stored is kept, and where it is moved then; see `docs/retention.md`."""
+    """Sets how long what is stored is kept; see `docs/retention.md`."""
 
     callback_bodies: Span | None = setting(
         SPAN_OR_OFF, Span(30 * clock.DAY), 'How long the bodies of answers to callbacks are kept (K4); "off": for ever.'
@@ -351,17 +351,6 @@ class RetentionSection:
         SPAN_OR_OFF,
         Span(90 * clock.DAY),
         'How long numbers of payments by the hour and changes of breakers are kept; "off": for ever.',
-    )
-    archive_after: Span | None = setting(
-        SPAN_OR_OFF,
-        Span(400 * clock.DAY),
-        'How long after its creation a payment that has ended is moved to the archive; "off": never.',
-    )
-    archive_directory: Path | None = setting(
-        FILE, None, "The directory of the archive, the same on every node.", default_text="nothing is archived"
-    )
-    audit: Span | None = setting(
-        SPAN_OR_OFF, None, 'How long rows of the audit log stay in the store before they are archived; "off": for ever.'
     )
     time_share: float = setting(RATIO, 0.1, "Share of the time that the removal of old rows may take while it runs.")
 

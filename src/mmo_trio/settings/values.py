@@ -1,4 +1,4 @@
-"""Parses and formats the written forms of settings: durations, sizes, addresses and lists.
+"""Parses and formats the written forms of settings: durations, sizes, addresses and lists; defines their errors.
 
 A parser accepts a value of a TOML file (text, a number, a boolean, an array) or the text of an environment variable,
 and raises InvalidSettingValue with a sentence that says what is acceptable.
@@ -12,18 +12,32 @@ from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from attrs import frozen
 
 from mmo_sansio.http.egress_rules import UrlError, parse_url
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
-from mmo_trio.settings.database_url import mask_database_url
-from mmo_trio.settings.errors import InvalidSettingValue
 from mmo_trio.storage.open_store import STORE_SCHEMES
 
 Network: TypeAlias = IPv4Network | IPv6Network
+
+
+class SettingsError(Exception):
+    """Reports an unusable key or value; the message names the place, the fault and the remedy."""
+
+    def __init__(self, location: str, fault: str, remedy: str) -> None:
+        super().__init__(f"{location}: {fault} {remedy}".rstrip())
+        self.location = location
+        """The key or variable, and its file."""
+        self.fault = fault
+        self.remedy = remedy
+
+
+class InvalidSettingValue(ValueError):
+    """Reports an unacceptable value; the message says what is acceptable."""
+
 
 SPAN_MAX = Span(3650 * clock.DAY)
 """The longest duration, so that every instant is within the calendar."""
@@ -191,8 +205,6 @@ def _parse_url(value: Any) -> str:
     return text
 
 
-HOST_NAMES_FORM = 'host names, such as ["console.example.com"]'
-
 _DATABASE_URL_FORM = (
     '"sqlite:///FILE" (sqlite:////var/lib/mmo/gateway.db for an absolute path) or "postgresql://USER@HOST/DATABASE"'
 )
@@ -207,6 +219,28 @@ def _parse_database_url(value: Any) -> str:
         fault = f"must be {_DATABASE_URL_FORM}; no store has the scheme {scheme!r}"
         raise InvalidSettingValue(f"{fault}. Known are: {', '.join(STORE_SCHEMES)}")
     return text
+
+
+_SECRET_PARAMETERS = ("password", "passwd", "pwd", "secret", "token")
+"""What the name of a parameter with a secret holds, such as `password` and `sslpassword` of PostgreSQL."""
+MASK = "***"
+
+
+def mask_database_url(url: str) -> str:
+    """Return the address of a database without passwords, before the host and in the query alike."""
+    scheme, separator, rest = url.partition("://")
+    if scheme != "sqlite" and "@" in rest.partition("?")[0]:
+        user, at, host = rest.partition("?")[0].rpartition("@")
+        name, colon, _ = user.partition(":")
+        rest = f"{name}:{MASK}@{host}{rest[len(user) + len(at) + len(host) :]}" if colon else rest
+    before, mark, query = rest.partition("?")
+    return f"{scheme}{separator}{before}{mark}{'&'.join(_mask_parameter(each) for each in query.split('&'))}"
+
+
+def _mask_parameter(parameter: str) -> str:
+    name, equals, _ = parameter.partition("=")
+    plain = unquote(name).lower()
+    return f"{name}={MASK}" if equals and any(each in plain for each in _SECRET_PARAMETERS) else parameter
 
 
 def _parse_file(value: Any) -> Path:
@@ -242,10 +276,13 @@ def _parse_ports(value: Any) -> tuple[int, ...]:
     return tuple(ports)
 
 
+_HOST_NAMES_FORM = 'host names, such as ["console.example.com"]'
+
+
 def _parse_host_names(value: Any) -> tuple[str, ...]:
-    names = tuple(str(each).strip().lower().rstrip(".") for each in _parse_list(value, HOST_NAMES_FORM))
+    names = tuple(str(each).strip().lower().rstrip(".") for each in _parse_list(value, _HOST_NAMES_FORM))
     if not all(_HOST_NAME.fullmatch(each) for each in names):
-        raise InvalidSettingValue(f"must be a list of {HOST_NAMES_FORM}, without scheme or port")
+        raise InvalidSettingValue(f"must be a list of {_HOST_NAMES_FORM}, without scheme or port")
     return names
 
 

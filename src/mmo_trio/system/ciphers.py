@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 from cryptography.x509 import load_pem_x509_certificate
 
-from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
+from mmo_sansio.providers.common.interface import CipherError, RsaPadding
 
 _PEM_CERTIFICATE_HEADER = b"-----BEGIN CERTIFICATE-----"
 _PEM_HEADER = b"-----BEGIN"

@@ -10,7 +10,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.messages.inputs import CreatePayment
-from mmo_sansio.payments.back_test import RefusedRequest, refused_request
+from mmo_sansio.payments.brand_changes import RefusedRequest, refused_request
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.problems import Problem
 from mmo_trio.storage.interface.admin import AdminStore

@@ -35,7 +35,7 @@ class RetentionStatistics:
     """Rows that were removed or masked."""
     is_running: bool = False
     failed_runs: int = 0
-    """Runs that ended early, or whose archive could not be used."""
+    """Runs that ended early."""
 
 
 @frozen
@@ -88,13 +88,8 @@ class RetentionWorker:
         await self._report(report)
 
     async def _report(self, report: RetentionReport) -> None:
-        if report.archive_fault is not None:
-            self.statistics.failed_runs += 1
-            logger.error("archive_unusable", error=report.archive_fault)
         logger.info("retention_ended", **report.rows())
-        await self.audit_log.record(
-            "gateway", "retention_ended", rows=report.rows(), archive_fault=report.archive_fault
-        )
+        await self.audit_log.record("gateway", "retention_ended", rows=report.rows())
 
     def _count(self, duty: RetentionDuty, changed: int) -> None:
         self.statistics.changed[duty] += changed

@@ -30,7 +30,7 @@ from mmo_trio.admin.resolution import (
     ResolutionUser,
     next_state,
 )
-from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.interface.admin_types import AuditKey, ConsoleUser, Proposal, ProposalState, Role
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.sql.admin_store import SqlAdminStore
@@ -79,7 +79,7 @@ def test_every_cell_of_the_table(state: ProposalState | None, action: ProposalAc
 
 
 def resolution_user(name: str, *, propose: bool = True, approve: bool = False) -> ResolutionUser:
-    return ResolutionUser(name, f"operator:{name}", propose, approve)
+    return ResolutionUser(name, f"user:{name}", propose, approve)
 
 
 VERA = resolution_user("vera", propose=False)
@@ -142,7 +142,7 @@ class Case:
     async def acts(self) -> list[tuple[str, str]]:
         rows = await self.store.admin.audit_after(0, limit=100)
         assert all(row.event.about == f"payment:{a.REFERENCE}" for row in rows)
-        return [(row.event.actor.removeprefix("operator:"), row.event.action) for row in rows]
+        return [(row.event.actor.removeprefix("user:"), row.event.action) for row in rows]
 
     async def status(self) -> Status:
         transaction = await self.store.transaction(a.REFERENCE)

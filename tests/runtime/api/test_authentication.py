@@ -16,8 +16,7 @@ from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Flow, Order
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api import authentication
-from mmo_trio.api.authentication import Authenticator
-from mmo_trio.api.wrong_key_budget import WRONG_KEYS_BURST
+from mmo_trio.api.authentication import WRONG_KEYS_BURST, Authenticator
 from mmo_trio.brands.apply import add_key, create_key
 from mmo_trio.brands.delivery_key import (
     HOST_NOT_VOUCHED_FOR,

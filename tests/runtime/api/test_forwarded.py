@@ -6,7 +6,7 @@ import pytest
 
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.values.clock import MonotonicInstant
-from mmo_trio.api.brand_hosts import BrandHosts
+from mmo_trio.api.authentication import BrandHosts
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks, parse_address
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.http.handler import RequestContext

@@ -7,8 +7,7 @@ from attrs import evolve
 
 from mmo_sansio.http.messages import Headers
 from mmo_sansio.values.clock import MonotonicInstant
-from mmo_trio.api.authentication import VerifiedKey
-from mmo_trio.api.known_senders import SENDERS_MAX, KnownSenders
+from mmo_trio.api.authentication import SENDERS_MAX, KnownSenders, VerifiedKey
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from tests.conformance.inputs import brand

@@ -15,8 +15,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Operation, Terms
 from mmo_sansio.values.problems import MALFORMED
-from mmo_trio.api.authentication import VerifiedKey
-from mmo_trio.api.known_senders import KnownSenders
+from mmo_trio.api.authentication import KnownSenders, VerifiedKey
 from mmo_trio.api.merchant_api import MerchantApi
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.http.handler import Admitted, RequestContext

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from mmo_sansio.messages.queries import RECORDS_BYTES_MAX
 from mmo_sansio.values.problems import ProblemError
-from mmo_trio.api.records_limit import (
+from mmo_trio.api.request_limits import (
     PAGE_MEMORY_BYTES,
     PAGES_MAX,
     PAGES_MEMORY_BYTES,

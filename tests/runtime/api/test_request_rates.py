@@ -11,7 +11,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand, BrandLimits
 from mmo_sansio.values.problems import ProblemError
-from mmo_trio.api.request_rates import RequestRates
+from mmo_trio.api.request_limits import RequestRates
 from tests.conformance.inputs import brand
 from tests.simulation.stores.shared_store import open_shared_store
 from tests.simulation.stores.simulated_run import quiet_server

@@ -13,8 +13,8 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import START
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later
-from mmo_trio.api.served_windows import ServedWindows
-from mmo_trio.engine.clock_continuity import continue_clock
+from mmo_trio.api.merchant_api import ServedWindows
+from mmo_trio.engine.engine import continue_clock
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sqlite import open_sqlite
 from tests.support.set_clock import SetClock

@@ -15,7 +15,7 @@ from mmo_sansio.values.money import Money
 from mmo_trio.brands.apply import BrandsPlan, add_key, apply_plan, check_new_ids, plan_brands
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.settings.errors import SettingsError
+from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.store import Store
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import brand, creation

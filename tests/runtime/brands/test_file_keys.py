@@ -14,7 +14,7 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import BrandLimits, Type
 from mmo_trio.brands.file import parse_brands
 from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, PAGE_KEYS, key_names
-from mmo_trio.settings.errors import SettingsError
+from mmo_trio.settings.values import SettingsError
 
 DOCS = Path(__file__).parents[3] / "docs"
 RULES = EgressRules()

@@ -11,7 +11,7 @@ from mmo_sansio.values.model import Brand, Logo, PageAppearance
 from mmo_trio.brands.difference import brand_differences
 from mmo_trio.brands.file import parse_brands, read_brands_file
 from mmo_trio.brands.logo import LOGO_BYTES_MAX, LogoError, read_logo
-from mmo_trio.settings.errors import SettingsError
+from mmo_trio.settings.values import SettingsError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 

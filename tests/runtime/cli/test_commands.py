@@ -26,8 +26,8 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli.commands.serve import announce_sandbox
 from mmo_trio.cli.group import main
-from mmo_trio.cli.support.machine_user import machine_user
-from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.cli.support.target import machine_user
+from mmo_trio.engine.engine import submit_once
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sqlite.migrations import scripts
@@ -170,16 +170,13 @@ def test_an_operator_completes_a_payment_by_hand(data: Path) -> None:
     done = as_json(
         "tx", "resolve", "order-3", "--succeeded", "--evidence", "line 7",
         "--reason", "statement of today",
-        "--operator", "amina", "--data", data,
+        "--user", "amina", "--data", data,
     )  # fmt: skip
     assert done["transaction"]["status"] == "success"
     assert done["transaction"]["completionSource"] == "manual"
     explained = as_json("explain", "order-3", "--data", data)
     last = explained["timeline"][-1]
-    assert (last["actor"], last["detail"]["reason"]) == (
-        f"operator:{machine_user().name} for amina",
-        "statement of today",
-    )
+    assert (last["actor"], last["detail"]["reason"]) == (f"user:{machine_user().name} for amina", "statement of today")
     assert last["detail"]["evidence"] == "line 7"
     said = refusal(1, "tx", "resolve", "order-3", "--failed", "user_timeout",
                    "--evidence", "line 7", "--reason", "x", "--data", data)  # fmt: skip
@@ -247,7 +244,7 @@ def test_the_suspense_book_is_read_and_closed(data: Path) -> None:
     assert (entry["reason"], entry["gatewayReference"]) == ("conflicting_result", PAID)
     assert as_json("suspense", "show", entry["id"], "--data", data) == entry
     assert "conflicting_result" in mmo("suspense", "list", "--data", data).stdout
-    words = ("suspense", "close", entry["id"], "--operator", "amina", "--data", data)
+    words = ("suspense", "close", entry["id"], "--user", "amina", "--data", data)
     assert "--note" in refusal(2, *words)
     assert mmo(*words, "--note", "refunded").exit_code == 0
     assert as_json("suspense", "list", "--data", data) == [less]
@@ -277,7 +274,7 @@ def test_records_are_exported_exactly(data: Path) -> None:
 
 @pytest.mark.finding("audit-5")
 def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mmo_trio.cli.commands.export.PAGE_SIZE", 1)
+    monkeypatch.setattr("mmo_trio.cli.commands.stored_records.PAGE_SIZE", 1)
     file = data / "all.ndjson"
     (data / ".all.ndjson.part").touch(mode=0o644)
     done = mmo("records", "export", "--format", "ndjson", "--output", file, "--data", data)
@@ -288,7 +285,7 @@ def test_an_export_takes_page_after_page(data: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.finding("audit-5")
 def test_an_export_has_no_formula_unless_it_is_to_be_exact(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mmo_trio.cli.support.csv_columns.row_cells", lambda *_: ["=1+1"])
+    monkeypatch.setattr("mmo_trio.cli.commands.stored_records.row_cells", lambda *_: ["=1+1"])
     words = ("records", "export", "--format", "csv", "--data", data)
     assert mmo(*words).stdout.splitlines()[1:] == ["'=1+1"] * 4
     assert mmo(*words, "--exact").stdout.splitlines()[1:] == ["=1+1"] * 4

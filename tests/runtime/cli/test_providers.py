@@ -16,8 +16,8 @@ from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, Span
 from mmo_sansio.values.money import Money
 from mmo_trio.cli.group import main
-from mmo_trio.cli.support.machine_user import machine_user
-from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.cli.support.target import machine_user
+from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import GatewayClock
 
@@ -134,7 +134,7 @@ def test_there_is_no_button_that_calls_back_again() -> None:
 
 
 def test_a_provider_is_closed_and_opened(data: Path) -> None:
-    words = ("--operator", "amina", "--data", data)
+    words = ("--user", "amina", "--data", data)
     assert as_json("providers", "list", "--data", data)[0]["open"] is True
     assert mmo("providers", "disable", "sandbox", "--reason", "broken", *words).exit_code == 0
     (row,) = as_json("providers", "list", "--data", data)

@@ -1,4 +1,4 @@
-"""`mmo db retention` shows and removes what is too old; `mmo archive` reads back what has left the store."""
+"""`mmo db retention` shows what is too old, and masks or removes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.cli.group import main
 from mmo_trio.storage.open_store import open_store
-from tests.conformance.inputs import brand, reference
+from tests.conformance.inputs import PAYER, brand, reference
 from tests.support.aged_payments import pay
 
 Invoke = Callable[..., Result]
@@ -21,7 +21,7 @@ Invoke = Callable[..., Result]
 
 @pytest.fixture
 def invoke(tmp_path: Path) -> Invoke:
-    """Runs a command on a gateway with five old payments and an archive."""
+    """Runs a command on a gateway with five old payments."""
     create_master_key(tmp_path / "master.key")
     config = tmp_path / "mmo.toml"
     config.write_text(
@@ -30,8 +30,6 @@ def invoke(tmp_path: Path) -> Invoke:
 url = "sqlite:///{tmp_path / "gateway.db"}"
 [keys]
 master_key_file = "{tmp_path / "master.key"}"
-[retention]
-archive_directory = "{tmp_path / "archive"}"
 """
     )
 
@@ -56,39 +54,25 @@ def test_a_dry_run_shows_what_is_old_and_changes_nothing(invoke: Invoke) -> None
     assert shown.exit_code == 0, shown.output
     assert "personal_data" in shown.stdout
     assert "2023-11-14" in shown.stdout
-    assert count_rows(invoke("db", "retention", "--dry-run", "--json"))["archived_payments"] == 5
     assert count_rows(invoke("db", "retention", "--dry-run", "--json"))["personal_data"] == 5
 
 
 @pytest.mark.finding("postgres-F9")
-def test_what_is_old_moves_to_the_archive_and_is_found_there(invoke: Invoke, tmp_path: Path) -> None:
+def test_what_is_old_is_masked(invoke: Invoke) -> None:
     result = invoke("db", "retention", "--at-once", "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["rows"]["archived_payments"] == 5
+    assert json.loads(result.stdout)["rows"]["personal_data"] == 5
     left = count_rows(invoke("db", "retention", "--dry-run", "--json"))
     assert not any(left.values()), left
-    assert invoke("tx", "show", reference(1)).exit_code == 1
-    for name in (reference(1), "order-1", reference(1).lower()):
-        [found] = json.loads(invoke("archive", "find", name, "--json").stdout)
-        assert found["transaction"]["merchantReference"] == "order-1"
-    shown = invoke("archive", "find", "order-1")
-    assert "ProviderSucceeded" in shown.stdout
-    assert invoke("archive", "find", "order-77").exit_code == 1
-    verified = invoke("archive", "verify")
-    assert verified.exit_code == 0, verified.output
+    shown = invoke("tx", "show", reference(1), "--json").stdout
+    assert "order-1" in shown
+    assert PAYER.msisdn not in shown
     assert invoke("audit", "verify").exit_code == 0
     audited = [row["act"] for row in json.loads(invoke("audit", "list", "--json").stdout)]
     assert {"retention_begun", "retention_ended"} <= set(audited)
-    part = tmp_path / "archive" / "part-000000001"
-    part.rename(tmp_path / "elsewhere")
-    missing = invoke("archive", "verify")
-    assert missing.exit_code == 1
-    assert "missing" in missing.stderr
-    refused = invoke("db", "retention", "--at-once")
-    assert refused.exit_code in (0, 1)
 
 
-def test_archived_payments_are_compared_with_statements_and_in_digests(invoke: Invoke, tmp_path: Path) -> None:
+def test_masked_payments_are_compared_with_statements_and_in_digests(invoke: Invoke, tmp_path: Path) -> None:
     async def add_brand() -> None:
         async with open_store(f"sqlite:///{tmp_path / 'gateway.db'}", serving=False) as store:
             await store.admin.save_brands([brand("acme")])
@@ -113,15 +97,3 @@ def test_archived_payments_are_compared_with_statements_and_in_digests(invoke: I
     assert invoke("db", "retention", "--at-once").exit_code == 0
     assert (digest(), reconcile()[0]) == before
     assert reconcile("--method", "another")[0]["missing_in_statement"] == 0
-    config = tmp_path / "mmo.toml"
-    config.write_text(config.read_text("utf-8").replace("[retention]\narchive_directory", "[retention]\n# "), "utf-8")
-    assert "are in the archive and are left out" in reconcile()[1]
-
-
-def test_a_damaged_archive_is_reported(invoke: Invoke, tmp_path: Path) -> None:
-    assert invoke("db", "retention", "--at-once").exit_code == 0
-    file = tmp_path / "archive" / "part-000000001" / "journal.csv.gz"
-    file.write_bytes(file.read_bytes()[:-1])
-    result = invoke("archive", "verify")
-    assert result.exit_code == 3
-    assert "journal.csv.gz" in result.stderr

@@ -73,13 +73,13 @@ async def test_two_users_change_a_limit_and_one_goes_back(sandbox: Running, sign
     about = f"brand:{before.id}"
     events = [each[:2] for each in await audit_events(sandbox) if each[2] == about]
     assert events[-7:] == [
-        ("operator:ann", "configuration_proposed"),
-        ("operator:ann", "refused"),
-        ("operator:abe", "configuration_applied"),
-        ("operator:abe", "refused"),
-        ("operator:ada", "configuration_proposed"),
-        ("operator:ada", "refused"),
-        ("operator:abe", "configuration_applied"),
+        ("user:ann", "configuration_proposed"),
+        ("user:ann", "refused"),
+        ("user:abe", "configuration_applied"),
+        ("user:abe", "refused"),
+        ("user:ada", "configuration_proposed"),
+        ("user:ada", "refused"),
+        ("user:abe", "configuration_applied"),
     ]
 
 

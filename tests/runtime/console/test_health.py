@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from mmo_sansio.resilience.circuit_breaker import BreakerState
-from mmo_trio.console.charts import PaymentStatistics
-from mmo_trio.console.figures import format_change, payment_figures, sum_statistics, waiting_figure
-from mmo_trio.console.health import HealthLevel, judge_health, worst_first
+from mmo_trio.console.overview import (
+    HealthLevel,
+    PaymentStatistics,
+    format_change,
+    judge_health,
+    payment_figures,
+    sum_statistics,
+    waiting_figure,
+    worst_first,
+)
 
 
 @pytest.mark.parametrize(

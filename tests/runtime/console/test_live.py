@@ -15,8 +15,8 @@ from tests.support.sandbox_gateway import Running
 async def test_an_event_tells_that_payments_were_created(
     sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mmo_trio.console.live.STREAM_LIFETIME_S", 0.3)
-    monkeypatch.setattr("mmo_trio.console.live.CHECK_INTERVAL_S", 0.05)
+    monkeypatch.setattr("mmo_trio.console.app.STREAM_LIFETIME_S", 0.3)
+    monkeypatch.setattr("mmo_trio.console.app.CHECK_INTERVAL_S", 0.05)
     vera = await signed_in("vera")
     quiet = await vera.get("/events")
     assert quiet.headers["content-type"].startswith("text/event-stream")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_trio.console.navigation import NAVIGATION, format_count
+from mmo_trio.console.app import NAVIGATION, format_count
 from tests.runtime.console.conftest import SignedIn
 from tests.support.sandbox_gateway import Running
 

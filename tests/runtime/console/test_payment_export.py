@@ -9,7 +9,7 @@ import json
 import pytest
 
 from mmo_trio.console.context import OpenStreams
-from mmo_trio.console.payment_export import COLUMNS, csv_lines
+from mmo_trio.console.payments import EXPORT_COLUMNS, csv_lines
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import ConsoleBrowser, open_store_of
 from tests.support.sandbox_gateway import Running
@@ -73,7 +73,7 @@ async def test_an_export_is_recorded_and_shows_no_personal_data(sandbox: Running
     assert (row["amount"], row["currency"], row["msisdn"]) == ("150.00", "KES", "•••••••••333")
     async with open_store_of(sandbox.directory) as store:
         event = (await store.admin.audit(limit=1))[0].event
-    assert (event.actor, event.action) == ("operator:ada", "payments_exported")
+    assert (event.actor, event.action) == ("user:ada", "payments_exported")
     assert json.loads(event.detail) == {"selection": {"brand": "demo"}}
     assert "brand demo" in (await ada.get("/audit")).body.decode()
 
@@ -81,11 +81,11 @@ async def test_an_export_is_recorded_and_shows_no_personal_data(sandbox: Running
 async def test_an_export_has_more_than_one_page(
     sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mmo_trio.console.payment_export.EXPORT_PAGE_SIZE", 2)
+    monkeypatch.setattr("mmo_trio.console.payments.EXPORT_PAGE_SIZE", 2)
     created = [await create(sandbox) for _ in range(5)]
     vera = await signed_in("vera")
     assert await references(vera, "") == created[::-1]
-    monkeypatch.setattr("mmo_trio.console.payment_export.EXPORT_ROWS_MAX", 3)
+    monkeypatch.setattr("mmo_trio.console.payments.EXPORT_ROWS_MAX", 3)
     assert await references(vera, "") == created[:1:-1]
 
 
@@ -116,4 +116,6 @@ async def test_a_second_export_of_a_user_has_to_wait(signed_in: SignedIn, monkey
 
 
 def test_the_columns_are_named_as_in_the_api() -> None:
-    assert {"gatewayReference", "merchantReference", "providerReference", "errorCode", "createdAt"} <= set(COLUMNS)
+    assert {"gatewayReference", "merchantReference", "providerReference", "errorCode", "createdAt"} <= set(
+        EXPORT_COLUMNS
+    )

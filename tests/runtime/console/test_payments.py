@@ -180,7 +180,7 @@ async def test_the_audit_log_says_who_saw_whose_personal_data(sandbox: Running, 
     assert await views(sandbox) == []
     for who in (sam, sam, vera, await signed_in("sam")):
         assert (b"254711222333" in (await who.get(f"/payments/{reference}")).body) == (who is not vera)
-    seen = ("operator:sam", f"payment:{reference}", "{}")
+    seen = ("user:sam", f"payment:{reference}", "{}")
     assert await views(sandbox) == [seen, seen]
     page = (await vera.get(f"/payments/{reference}")).body.decode()
     assert page.partition("Who saw personal data")[2].count("</time>: sam</li>") == 2
@@ -188,7 +188,7 @@ async def test_the_audit_log_says_who_saw_whose_personal_data(sandbox: Running, 
     await vera.post("/search", text="+254 711 222 333")
     await sam.post("/search", text=reference)
     search = json.dumps({"number": "•••••••••333", "payments": [reference]}, ensure_ascii=False)
-    assert await views(sandbox) == [seen, seen, ("operator:sam", "search", search)]
+    assert await views(sandbox) == [seen, seen, ("user:sam", "search", search)]
 
 
 @pytest.mark.finding("security-20")
@@ -207,7 +207,7 @@ async def test_the_audit_log_says_who_saw_the_suspense_book(sandbox: Running, si
             await store.transact(Reads(), partial(_decide, (recorded, line)))
         for who in (sam, sam, vera):
             await who.get("/suspense")
-        expected.append(("operator:sam", "suspense", json.dumps({"entries": [number]})))
+        expected.append(("user:sam", "suspense", json.dumps({"entries": [number]})))
         assert await views(sandbox) == expected
 
 
@@ -220,7 +220,7 @@ async def test_the_audit_log_says_who_read_proposals(sandbox: Running, signed_in
     for who in (ann, ann, vera):
         assert (b"Wanjiru" in (await who.get("/resolutions")).body) == (who is ann)
     read = [each for each in await views(sandbox) if each[1] == "resolutions"]
-    assert read == [("operator:ann", "resolutions", json.dumps({"entries": [1]}))]
+    assert read == [("user:ann", "resolutions", json.dumps({"entries": [1]}))]
 
 
 def _decide(changes: tuple[Change, ...], _: Ledger) -> tuple[Decision, ...]:

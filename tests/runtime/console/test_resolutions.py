@@ -83,11 +83,11 @@ async def test_a_second_user_approves(sandbox: Running, signed_in: SignedIn) -> 
     about = f"payment:{reference}"
     events = [each for each in await audit_events(sandbox) if each[2] == about]
     assert [each for each in events if each[1] != "personal_data_viewed"] == [
-        ("operator:ann", "resolution_proposed", about),
-        ("operator:ann", "refused", about),
-        ("operator:abe", "resolution_approved", about),
-        ("operator:abe", "payment_resolved", about),
-        ("operator:abe", "refused", about),
+        ("user:ann", "resolution_proposed", about),
+        ("user:ann", "refused", about),
+        ("user:abe", "resolution_approved", about),
+        ("user:abe", "payment_resolved", about),
+        ("user:abe", "refused", about),
     ]
 
 
@@ -260,7 +260,7 @@ async def test_another_roles_act_is_refused_and_noted(sandbox: Running, signed_i
         assert (await who.get("/audit")).status == 403
         assert b"/audit" not in (await who.get("/")).body
     refused = [actor for actor, act, _ in await audit_events(sandbox) if act == "refused"]
-    assert refused.count("operator:vera") == 6
+    assert refused.count("user:vera") == 6
     assert await status_of(sandbox, reference) == "pending"
 
 
@@ -270,10 +270,10 @@ async def test_every_act_stands_in_the_audit_log(sandbox: Running, signed_in: Si
     await ada.post("/providers/sandbox/disable", reason="a test")
     await ada.post("/sign-out")
     assert await audit_events(sandbox) == [
-        ("operator:ada", "signed_in", "operator:ada"),
+        ("user:ada", "signed_in", "user:ada"),
         ("nobody", "sign_in_failed", ""),
-        ("operator:ada", "provider_closed", "provider:sandbox"),
-        ("operator:ada", "signed_out", "operator:ada"),
+        ("user:ada", "provider_closed", "provider:sandbox"),
+        ("user:ada", "signed_out", "user:ada"),
     ]
     page = (await (await signed_in("ada")).get("/audit")).body.decode()
     assert "sign in failed" in page

@@ -13,7 +13,7 @@ from attrs import Factory, define
 from mmo_trio.admin.sealed_secrets import RESEAL, second_factor_owner
 from mmo_trio.brands.keyring import KeyRing, SealError
 from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.console import totp
+from mmo_trio.console import second_factor
 from mmo_trio.console.sign_in_limit import FAILURES_PER_PAIR_MAX
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.storage.sqlite import SqliteStore
@@ -41,7 +41,7 @@ class Device:
 
     def code(self) -> str:
         clock = GatewayClock(offset=read_offset(self.sandbox.directory / CLOCK_OFFSET_FILE))
-        return totp.code_at(self.secret, clock.now())
+        return second_factor.code_at(self.secret, clock.now())
 
     async def enrol(self, who: ConsoleBrowser, **proof: str) -> None:
         """Set it up in the console."""
@@ -55,7 +55,7 @@ class Device:
         self.enrolled_with = self.code()
         confirmed = await who.post("/second-factor/confirm", code=self.enrolled_with)
         self.recovery_codes = RECOVERY_CODE.findall(confirmed.body.decode())
-        assert len(self.recovery_codes) == totp.RECOVERY_CODES
+        assert len(self.recovery_codes) == second_factor.RECOVERY_CODES
 
 
 async def next_code(sandbox: Running, device: Device) -> str:
@@ -91,8 +91,8 @@ async def test_who_has_enrolled_signs_in_with_a_code(sandbox: Running, signed_in
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=code)).status == 403
     assert (await person.get("/")).status == 200
     recorded = await actions(sandbox)
-    assert ("operator:ada", "second_factor_enrolled") in recorded
-    assert recorded.count(("operator:ada", "second_factor_failed")) == 4
+    assert ("user:ada", "second_factor_enrolled") in recorded
+    assert recorded.count(("user:ada", "second_factor_failed")) == 4
     assert recorded.count(("nobody", "sign_in_failed")) == 1
 
 
@@ -105,10 +105,10 @@ async def test_each_recovery_code_stands_in_once(sandbox: Running, signed_in: Si
     assert b"Recovery codes left: 9." in (await person.get("/second-factor")).body
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=first)).status == 403
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("sam", code=second)).status == 303
-    assert ("operator:ada", "recovery_code_used") in await actions(sandbox)
+    assert ("user:ada", "recovery_code_used") in await actions(sandbox)
     shown = (await person.post("/second-factor/recovery-codes", code=await next_code(sandbox, device))).body.decode()
     renewed = RECOVERY_CODE.findall(shown)
-    assert len({*renewed, *device.recovery_codes}) == 2 * totp.RECOVERY_CODES
+    assert len({*renewed, *device.recovery_codes}) == 2 * second_factor.RECOVERY_CODES
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=second)).status == 403
     assert (await ConsoleBrowser(sandbox.ready.console).sign_in("ada", code=renewed[0])).status == 303
 
@@ -192,9 +192,9 @@ async def test_where_it_is_off_nobody_is_asked(serve: Serve) -> None:
 async def test_a_lost_device_is_reset_on_a_machine_of_the_gateway(sandbox: Running, signed_in: SignedIn) -> None:
     device, ada = Device(sandbox), await signed_in("ada")
     await device.enrol(ada)
-    listed = json.loads(await mmo("operators", "list", "--json", "--data", sandbox.directory))
+    listed = json.loads(await mmo("users", "list", "--json", "--data", sandbox.directory))
     assert [each["name"] for each in listed if each["secondFactorAt"]] == ["ada"]
-    await mmo("operators", "totp", "reset", "ada", "--data", sandbox.directory)
+    await mmo("users", "totp", "reset", "ada", "--data", sandbox.directory)
     assert (await ada.get("/")).status == 303
     assert (await ada.sign_in("ada")).status == 303
     assert [action for actor, action in await actions(sandbox) if actor.startswith("cli:")] == ["second_factor_reset"]

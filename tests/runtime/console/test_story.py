@@ -11,8 +11,7 @@ from mmo_sansio.values.model import Stage
 from mmo_sansio.values.money import Money
 from mmo_trio.admin.timeline import TimelineEntry
 from mmo_trio.console.permissions import PersonalDataMask
-from mmo_trio.console.story import actor_name, format_span, tell_story
-from mmo_trio.console.views import format_money, format_words, to_reading_text
+from mmo_trio.console.views import actor_name, format_money, format_span, format_words, tell_story, to_reading_text
 
 SEEING = PersonalDataMask(can_see_personal_data=True)
 
@@ -55,7 +54,7 @@ def test_steps_have_an_icon_an_actor_and_the_time_since_the_step_before() -> Non
 
 
 def test_names_are_for_people() -> None:
-    assert actor_name("operator:ada", {}) == "ada"
+    assert actor_name("user:ada", {}) == "ada"
     assert actor_name("provider:gone", {}) == "gone"
     assert format_words("awaiting_result") == "awaiting result"
     assert format_money(Money(125_000, "KES")) == "1,250.00 KES"

@@ -21,7 +21,7 @@ from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
-from mmo_trio.engine import batch
+from mmo_trio.engine import engine
 from mmo_trio.storage.sqlite import connection as sqlite_connection
 from mmo_trio.storage.sqlite import startup
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
@@ -120,7 +120,7 @@ async def test_a_fault_of_ours_in_one_request_costs_only_that_request(
             raise ZeroDivisionError(SECRET_MSISDN)
         return decide(ledger, given, now=now, utc=utc)
 
-    monkeypatch.setattr(batch, "decide", faulty)
+    monkeypatch.setattr(engine, "decide", faulty)
     statuses: list[int] = []
 
     async def create(reference: str) -> None:
@@ -133,7 +133,7 @@ async def test_a_fault_of_ours_in_one_request_costs_only_that_request(
         for reference in (a_reference(), planted, a_reference(), a_reference()):
             nursery.start_soon(create, reference)
     assert sorted(statuses) == [200, 200, 200, 500]
-    monkeypatch.setattr(batch, "decide", decide)
+    monkeypatch.setattr(engine, "decide", decide)
     await sandbox.merchant.accepted(merchantReference=planted)
 
 

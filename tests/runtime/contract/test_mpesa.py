@@ -17,8 +17,7 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.account import read_account
-from mmo_sansio.providers.mpesa_daraja.references import account_reference
-from mmo_sansio.providers.mpesa_daraja.requests import registration
+from mmo_sansio.providers.mpesa_daraja.requests import account_reference, registration
 from mmo_simulators.common.faults import parse_planned_fault
 from mmo_simulators.operators.mpesa.api import MpesaSimulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa

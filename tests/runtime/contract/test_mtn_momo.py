@@ -11,8 +11,8 @@ import pytest
 import trio
 from attrs import evolve
 
+from mmo_sansio.providers.mtn_momo.adapter import reference_id
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, REASONS
-from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.values.clock import HOUR, LAST_INSTANT, SECOND, Span
 from mmo_simulators.common.faults import CallBack, EndAfter, Fault, PlannedFault
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts

@@ -249,7 +249,7 @@ async def test_the_operator_remembers_though_its_process_is_killed(directory: Pa
 
 def test_the_supervisor_that_forks_has_one_thread() -> None:
     program = (
-        "import os, mmo_trio.service.supervisor.cluster, mmo_trio.storage.postgres;"
+        "import os, mmo_trio.service.supervisor, mmo_trio.storage.postgres;"
         "import threading; assert threading.active_count() == 1;"
         "tasks = '/proc/self/task'; assert not os.path.exists(tasks) or len(os.listdir(tasks)) == 1"
     )

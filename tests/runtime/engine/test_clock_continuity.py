@@ -10,7 +10,7 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import START
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, Span, later
-from mmo_trio.engine.clock_continuity import begin_clock
+from mmo_trio.engine.engine import begin_clock
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sqlite import open_sqlite
 from tests.support.set_clock import SetClock

@@ -23,8 +23,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction
-from mmo_trio.engine.batch import Batch, DecisionFailed, PendingInput
-from mmo_trio.engine.engine import DEFERRAL_MIN_S, Engine, Outbox
+from mmo_trio.engine.engine import DEFERRAL_MIN_S, Batch, DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import RESUMING, GatewayClock
 from tests.conformance.inputs import creation, succeeded

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input, TransactionWoke, UnmatchedNotified
 from mmo_sansio.payments.decide import reads
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
-from mmo_trio.engine.queue import SCAN_MAX, InputQueue, conflict_keys
+from mmo_trio.engine.engine import SCAN_MAX, InputQueue, conflict_keys
 from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
 
 

@@ -23,7 +23,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage
-from mmo_trio.engine.batch import PendingInput
+from mmo_trio.engine.engine import PendingInput
 from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_journal
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.storage.interface.store import StoreUnavailable

@@ -14,8 +14,8 @@ from trio.testing import MockClock
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
-from mmo_trio.engine.batch import PendingInput
-from mmo_trio.service.components import Workers
+from mmo_trio.engine.engine import PendingInput
+from mmo_trio.service.wiring import Workers
 from tests.runtime.workers.providers.test_worker import WorkerHarness, has_it
 from tests.runtime.workers.test_scheduler import SchedulerWorld
 

@@ -12,8 +12,8 @@ import pytest
 import trio
 from bench.machine import resident_kib
 
-from mmo_trio.http.asgi.pacer import PLACES, Pacer
-from mmo_trio.service import listeners
+from mmo_trio.http.asgi.host import PLACES, Pacer
+from mmo_trio.service import process
 from mmo_trio.settings import Settings
 from tests.support.console_browser import ConsoleBrowser, add_users
 from tests.support.merchant import Merchant, ask
@@ -45,7 +45,7 @@ def pacers(monkeypatch: pytest.MonkeyPatch) -> list[Pacer]:
         made.append(Pacer(share))
         return made[-1]
 
-    monkeypatch.setattr(listeners, "Pacer", make)
+    monkeypatch.setattr(process, "Pacer", make)
     return made
 
 

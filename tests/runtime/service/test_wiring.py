@@ -12,9 +12,8 @@ from mmo_sansio.http.exchange import ResponseReceived
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.service.wiring import Resources, assemble, build_resources
-from mmo_trio.service.wiring.providers import ConfiguredAccounts
-from mmo_trio.service.wiring.workers import build_workers
+from mmo_trio.service.resources import Resources, build_resources
+from mmo_trio.service.wiring import ConfiguredAccounts, assemble, build_workers
 from mmo_trio.settings import SettingsError, load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.interface.store import Store

@@ -10,7 +10,7 @@ import pytest
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_trio.settings import SettingsError, effective_settings, load_settings
-from mmo_trio.settings.extensions import PROVIDERS_GROUP, _installed
+from mmo_trio.settings.providers import PROVIDERS_GROUP, _installed
 from mmo_trio.settings.service import provider_titles
 
 MODULE = """

@@ -22,9 +22,9 @@ from mmo_trio.settings import (
     load_settings,
     parse_span,
 )
-from mmo_trio.settings.database_url import mask_database_url
 from mmo_trio.settings.describe import settings_page
 from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
+from mmo_trio.settings.values import mask_database_url
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.open_store import open_store
 
@@ -199,19 +199,6 @@ def test_a_fault_in_the_environment_names_the_variable(name: str, value: str, sa
         load_settings(environment={name: value})
     assert name in str(caught.value)
     assert said in str(caught.value)
-
-
-def test_an_archive_may_not_keep_what_is_to_be_masked() -> None:
-    given = {"MMO_RETENTION_ARCHIVE_DIRECTORY": "/archive", "MMO_RETENTION_ARCHIVE_AFTER": "30d"}
-    with pytest.raises(SettingsError, match="MMO_RETENTION_ARCHIVE_AFTER: is shorter than"):
-        load_settings(environment=given)
-    assert load_settings(environment={**given, "MMO_RETENTION_PERSONAL_DATA": "30d"}).retention.archive_after
-    assert load_settings(environment={**given, "MMO_RETENTION_PERSONAL_DATA": "off"}).retention.archive_after
-
-
-def test_the_audit_log_is_archived_only_where_there_is_an_archive() -> None:
-    with pytest.raises(SettingsError, match="MMO_RETENTION_AUDIT: needs an archive"):
-        load_settings(environment={"MMO_RETENTION_AUDIT": "400d"})
 
 
 @pytest.mark.spec("A3")

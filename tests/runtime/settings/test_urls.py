@@ -6,8 +6,7 @@ import pytest
 
 from mmo_sansio.http.egress_rules import delivery_url_error
 from mmo_trio.settings import SettingsError, load_settings
-from mmo_trio.settings.service import ServiceAddresses
-from mmo_trio.settings.urls import PublicUrls
+from mmo_trio.settings.service import PublicUrls, ServiceAddresses
 
 ADDRESSES = ServiceAddresses("http://127.0.0.1:8080", "http://127.0.0.1:8081", "http://127.0.0.1:8082")
 

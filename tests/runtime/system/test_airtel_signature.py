@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from mmo_sansio.http.messages import header_value
-from mmo_sansio.providers.airtel_money.requests import signature_headers
-from mmo_sansio.providers.common.ciphers import RsaPadding
+from mmo_sansio.providers.airtel_money.wire import signature_headers
+from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_trio.system.ciphers import SystemCiphers, rsa_padding
 
 BODY = (

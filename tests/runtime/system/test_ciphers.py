@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key a
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509 import load_pem_x509_certificate
 
-from mmo_sansio.providers.common.ciphers import CipherError, Ciphers, RsaPadding
+from mmo_sansio.providers.common.interface import CipherError, Ciphers, RsaPadding
 from mmo_trio.system.ciphers import SystemCiphers, rsa_padding
 
 CIPHERS: Ciphers = SystemCiphers()

@@ -35,9 +35,9 @@ async def test_the_end_is_logged_at_the_start_every_hour_and_at_the_stop(
 ) -> None:
     head_logger = AuditHeadLogger(audit_log)
     with capture_logs() as lines:
-        await audit_log.record("operator:ada", "looked")
+        await audit_log.record("user:ada", "looked")
         await run_for(head_logger, INTERVAL_S * 2 + 1)
-        await audit_log.record("operator:ada", "looked")
+        await audit_log.record("user:ada", "looked")
         await head_logger.log_last_head()
     head = await audit_log.store.audit_head()
     assert [each["event"] for each in lines] == ["audit_head"] * 4
@@ -60,7 +60,7 @@ async def test_a_log_whose_end_was_cut_off_is_reported(
     audit_log: AuditLog, store: SqliteStore, autojump_clock: MockClock
 ) -> None:
     for _ in range(3):
-        await audit_log.record("operator:ada", "looked")
+        await audit_log.record("user:ada", "looked")
     head_logger = AuditHeadLogger(audit_log)
     with capture_logs() as lines:
         async with trio.open_nursery() as nursery:
@@ -68,8 +68,8 @@ async def test_a_log_whose_end_was_cut_off_is_reported(
             await trio.sleep(INTERVAL_S / 2)
             seen = await audit_log.store.audit_head()
             await _cut_off_all_but_the_first(store)
-            await audit_log.record("operator:eve", "looked")
-            await audit_log.record("operator:eve", "looked")
+            await audit_log.record("user:eve", "looked")
+            await audit_log.record("user:eve", "looked")
     changed = [each for each in lines if each["event"] == "audit_log_changed"]
     assert [(each["log_level"], each["seen"]) for each in changed] == [("error", f"3:{seen.hash}")]
 

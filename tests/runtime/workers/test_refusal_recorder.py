@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Rejected
-from mmo_sansio.payments.back_test import RefusedRequest
+from mmo_sansio.payments.brand_changes import RefusedRequest
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import START, a_create_payment, numbered_reference

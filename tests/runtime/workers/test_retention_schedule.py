@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import trio
-from attrs import evolve
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
@@ -130,23 +128,9 @@ async def test_a_fault_of_ours_ends_a_run_and_no_process(
     assert [each["event"] for each in lines] == ["retention_begun", "retention_failed"]
 
 
-async def test_an_archive_that_cannot_be_used_is_reported(
-    store: SqliteStore, autojump_clock: MockClock, tmp_path: Path
-) -> None:
-    await pay(store, 1, 2)
-    (tmp_path / "archive").write_text("a file")
-    made = worker(store)
-    made = evolve(made, section=evolve(SECTION, archive_directory=tmp_path / "archive"))
-    with capture_logs() as lines:
-        await made.run_if_due()
-    assert "archive_unusable" in [each["event"] for each in lines]
-    assert await store.transaction(reference(1)) is not None
-
-
 def test_what_is_switched_off_has_no_cutoff() -> None:
-    off = RetentionSection(callback_bodies=None, personal_data=None, hourly_counts=None, archive_after=None)
+    off = RetentionSection(callback_bodies=None, personal_data=None, hourly_counts=None)
     assert cutoffs(off, NOW) == {}
-    assert RetentionDuty.ARCHIVED_PAYMENTS not in cutoffs(SECTION, NOW), "without a directory"
 
 
 def test_cutoffs_are_whole_days() -> None:

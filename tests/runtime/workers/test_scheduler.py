@@ -20,7 +20,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage, Terms
-from mmo_trio.engine.batch import DecisionFailed, PendingInput
+from mmo_trio.engine.engine import DecisionFailed, PendingInput
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.system.clock import boot_time
 from mmo_trio.workers import scheduler as scheduler_module

@@ -19,7 +19,7 @@ from mmo_sansio.testing import a_transaction
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_sansio.values.model import BrandLimits, Stage
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.api.request_rates import COUNT_TTL, RequestRates
+from mmo_trio.api.request_limits import COUNT_TTL, RequestRates
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.metrics.process_files import WRITE_INTERVAL_S, ProcessMetricsFiles
 from mmo_trio.metrics.prometheus import BACKLOG_TTL_S, BacklogCache

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import ProviderAnswer
 from mmo_sansio.messages.replies import Ignored
-from mmo_sansio.payments.answers import ANSWERED_MAX
+from mmo_sansio.payments.decide import ANSWERED_MAX
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import (
     REFERENCE,

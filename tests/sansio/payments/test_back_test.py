@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Rejected
-from mmo_sansio.payments.back_test import BackTest, BackTestResult, RecordedRequest, refused_request
+from mmo_sansio.payments.brand_changes import BackTest, BackTestResult, RecordedRequest, refused_request
 from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import a_create_payment

@@ -82,7 +82,7 @@ LINES: list[tuple[Stage | None, Input, str, Stage | None, Stage | None, dict[str
     (
         A,
         a_resolution(error_code=ErrorCode.PROVIDER_TIMEOUT),
-        "operator:amina",
+        "user:amina",
         A,
         Stage.FAILED,
         {"reason": "The provider's statement of today shows it.", "evidence": None, "errorCode": "provider_timeout"},

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from mmo_sansio.payments.limit_comparison import only_tightens
+from mmo_sansio.payments.brand_changes import only_tightens
 from mmo_sansio.testing.builders import KES, a_brand, a_method
 from mmo_sansio.values.model import BrandLimits, Limits, Operation, Type
 

@@ -16,9 +16,8 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.rules import submission
 from mmo_sansio.values.clock import Instant
-from mmo_trio.engine import batch as engine_batch
-from mmo_trio.engine.batch import Batch, PendingInput
-from mmo_trio.engine.engine import Engine
+from mmo_trio.engine import engine as engine_module
+from mmo_trio.engine.engine import Batch, Engine, PendingInput
 from mmo_trio.storage.interface.store import DecideBatch, OutcomeUnknown, WorkItem
 from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.storage.sqlite.writer import SqliteWriter
@@ -52,7 +51,7 @@ def acted_on_before_the_commit() -> Iterator[None]:
             decisions = decide(batch, ledger)
             for each in decisions:
                 for intent in each.intents:
-                    self.outbox.put(WorkItem(intent, engine_batch._transaction_of(each)))
+                    self.outbox.put(WorkItem(intent, engine_module._transaction_of(each)))
             return decisions
 
         with patch.object(Batch, "decide", decide_and_act):

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from mmo_sansio.payments.deposit_booking import book_deposit
 from mmo_sansio.payments.rules import deposits, results
+from mmo_sansio.payments.rules.deposits import book_deposit
 from mmo_trio.admin import resolution
 
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import trio
 
 from mmo_sansio.messages.intents import SubmitToProvider
-from mmo_trio.service.components import Workers
+from mmo_trio.service.wiring import Workers
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Scheduler

@@ -16,11 +16,10 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.http.client.client import HttpClient
-from mmo_trio.service.components import Components
-from mmo_trio.service.listeners import Listeners, Shutdown
-from mmo_trio.service.process import run_components
+from mmo_trio.service.process import Listeners, Shutdown, run_components
+from mmo_trio.service.resources import HttpClients, build_resources
 from mmo_trio.service.store_recognition import recognise_store
-from mmo_trio.service.wiring import HttpClients, assemble, build_resources
+from mmo_trio.service.wiring import Components, assemble
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
 from tests.simulation.network.machines import SimulatedMachine

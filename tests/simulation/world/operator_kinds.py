@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
-from mmo_sansio.providers.mpesa_daraja.references import account_reference
-from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_sansio.providers.mpesa_daraja.requests import account_reference
+from mmo_sansio.providers.mtn_momo.adapter import reference_id
 from mmo_simulators.common.faults import DroppedConnection
 from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.airtel.api import AirtelSimulator

@@ -31,8 +31,8 @@ Outcome: TypeAlias = tuple[ErrorCode | None, str | None]
 """How a payment is to end: the error code, None for a success, and the receipt."""
 
 FAILED: Final[Outcome] = (ErrorCode.PROVIDER_TIMEOUT, None)
-PROPOSER: Final = ResolutionUser("sam", "operator:sam", can_propose=True, can_approve=False)
-APPROVERS: Final = [ResolutionUser(name, f"operator:{name}", True, True) for name in ("ann", "bob")]
+PROPOSER: Final = ResolutionUser("sam", "user:sam", can_propose=True, can_approve=False)
+APPROVERS: Final = [ResolutionUser(name, f"user:{name}", True, True) for name in ("ann", "bob")]
 ROWS: Final = 50
 """How many payments they look at."""
 AT_ONCE: Final = 3

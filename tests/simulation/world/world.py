@@ -14,7 +14,7 @@ from attrs import Factory, define, field
 
 from mmo_merchant import RecordsWindow, TransactionNotFound
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, earlier, to_datetime
-from mmo_trio.service.components import Components
+from mmo_trio.service.wiring import Components
 from mmo_trio.settings.service import ServiceConfig
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from tests.simulation.network.machines import SimulatedMachine, SimulatedNetwork

@@ -25,7 +25,7 @@ class ErrorGuidance:
 
     meaning: str
     who_acts: str
-    """`merchant`, `operator`, or `nobody` where waiting is enough."""
+    """`merchant`, `staff`, or `nobody` where waiting is enough."""
     advice: str
     example: str
     """A detail as the gateway writes it."""
@@ -101,7 +101,7 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         problems.MERCHANT_DISABLED: ErrorGuidance(
             "The key is right, but the brand is disabled: it can't make requests. Pending"
             " payments run on and are called back.",
-            "operator",
+            "staff",
             "Ask the gateway's staff why the brand was disabled.",
             "This brand is disabled.",
         ),
@@ -206,7 +206,7 @@ GUIDANCE: Final[Mapping[ProblemType, ErrorGuidance]] = MappingProxyType(
         ),
         problems.INTERNAL: ErrorGuidance(
             "Something went wrong in the gateway. Whether a creation was stored is not known.",
-            "operator",
+            "staff",
             "Look the payment up by its merchantReference before you send it again. The gateway's"
             " staff find the cause in the log by the request id, which is the end of instance and"
             " stands in X-Request-Id.",

@@ -1,22 +1,28 @@
 """Decides whether this brand may create this payment: the business half of creation, in the order of C9 (clauses C6 to
-C14)."""
+C14), and what the payer's confirmation on its hosted page does (W1).
+
+A request that is repeated pays once, as a merchantReference is never used twice within its window (C12). After it the
+brand's policy decides, by how the payments under the reference ended. A new use needs all of them to have ended, and
+what has ended never changes (S1): so only the newest can be pending, and each use records how those before it ended.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
 from attrs import frozen
 
-from mmo_sansio.messages.changes import TransactionCreated, UsageChanged
-from mmo_sansio.messages.inputs import CreatePayment, Draft
+from mmo_sansio.messages.changes import ReferenceConsumed, TransactionCreated, UsageChanged
+from mmo_sansio.messages.inputs import ConfirmPage, CreatePayment, Draft, RecordLostUse
 from mmo_sansio.messages.intents import SubmitToProvider
-from mmo_sansio.messages.replies import Accepted
+from mmo_sansio.messages.replies import Accepted, Applied, Ignored
 from mmo_sansio.payments.brand_usage import reserve_usage
-from mmo_sansio.payments.decision import Decision, reject
+from mmo_sansio.payments.decision import Decision, advance, ignore, reject, transition_changes
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
-from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.reference_reuse import consume_reference
+from mmo_sansio.payments.ledger import Ledger, ReferenceUse
 from mmo_sansio.payments.rules.timers import is_too_late_to_submit
+from mmo_sansio.payments.states import is_legal
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Moment, elapsed, later
 from mmo_sansio.values.model import (
@@ -28,7 +34,9 @@ from mmo_sansio.values.model import (
     Party,
     Progress,
     ProviderData,
+    ReferenceReuse,
     Stage,
+    Status,
     Terms,
     Transaction,
     UsageShare,
@@ -40,21 +48,15 @@ from mmo_sansio.values.problems import FieldError, Problem
 
 def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     """Accept the payment, or reject it with the first cause that applies. A rejection consumes nothing (C12)."""
-    match _select_method(input_.brand, input_.draft):
-        case Problem() as problem:
-            return reject(problem)
-        case offer:
-            pass
-    match consume_reference(ledger, input_, now=now):
-        case Problem() as problem:
-            return reject(problem)
-        case used:
-            pass
-    match reserve_usage(ledger, input_, offer.method, offer.amount, now=now):
-        case Problem() as problem:
-            return reject(problem)
-        case bounded:
-            pass
+    offer = _select_method(input_.brand, input_.draft)
+    if isinstance(offer, Problem):
+        return reject(offer)
+    used = _consume_reference(ledger, input_, now=now)
+    if isinstance(used, Problem):
+        return reject(used)
+    bounded = reserve_usage(ledger, input_, offer.method, offer.amount, now=now)
+    if isinstance(bounded, Problem):
+        return reject(bounded)
     usage = tuple(each.share for each in bounded)
     order = _build_order(input_, offer, usage, now=now)
     is_submitted = _may_submit_now(ledger, input_, order, now=now)
@@ -184,3 +186,67 @@ def _initial_transaction(order: Order) -> Transaction:
     if order.page is None:
         return Transaction(order, Progress(Stage.CREATED, 1, order.expires_at))
     return Transaction(order, Progress(Stage.AWAITING_CUSTOMER, 1, order.page.closes_at))
+
+
+def _consume_reference(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> ReferenceConsumed | Problem:
+    """Return the use of the request's merchantReference, or the problem that it may not be used again."""
+    brand, merchant_reference = input_.brand, input_.draft.merchant_reference
+    used = ledger.reference_use(brand.id, merchant_reference)
+    earlier = Status.FAILED
+    if used is not None:
+        earlier = _outcome(ledger, used)
+        reuse = brand.reference_reuse.for_type(input_.draft.operation.type)
+        is_in_window = elapsed(used.at, now.time) < input_.terms.idempotency_window
+        if is_in_window or not _is_reusable(reuse, earlier):
+            return problems.DUPLICATE_REFERENCE.problem(
+                f"The merchantReference '{merchant_reference}' was used before."
+                " Look the payment up by it, and send a new reference only for another payment."
+            )
+    return ReferenceConsumed(brand.id, merchant_reference, input_.gateway_reference, now.time, earlier)
+
+
+def record_lost_use(ledger: Ledger, input_: RecordLostUse, *, now: Moment) -> Decision:
+    """Let a merchantReference count as used by a payment that a restored store lacks, unless it does already."""
+    used = ledger.reference_use(input_.brand, input_.merchant_reference)
+    earlier = Status.FAILED
+    if used is not None:
+        earlier = _outcome(ledger, used)
+        if used.gateway_reference == input_.gateway_reference or earlier is not Status.FAILED:
+            return ignore("The merchantReference counts as used.")
+    lost = ReferenceConsumed(
+        input_.brand, input_.merchant_reference, input_.gateway_reference, now.time, earlier, is_lost=True
+    )
+    return Decision(Ignored("The merchantReference counts as used from now on."), (lost,))
+
+
+def _outcome(ledger: Ledger, used: ReferenceUse) -> Status:
+    """Return how all payments under a reference ended: PENDING while one has not, else SUCCESS when one was paid, else
+    FAILED. One that a restored store lacks counts as pending: nobody may know how it ended."""
+    newest = ledger.transaction(used.gateway_reference)
+    outcome = newest.status if newest is not None else Status.PENDING
+    return used.earlier if outcome is Status.FAILED else outcome
+
+
+def _is_reusable(reuse: ReferenceReuse, earlier: Status) -> bool:
+    match reuse:
+        case ReferenceReuse.UNLESS_PAID:
+            return earlier is Status.FAILED
+        case ReferenceReuse.NEVER:
+            return False
+        case ReferenceReuse.AFTER_WINDOW:
+            return earlier is not Status.PENDING
+        case _:
+            assert_never(reuse)
+
+
+def confirm_page(ledger: Ledger, input_: ConfirmPage, *, now: Moment) -> Decision:
+    """Submit the payment, once: a second press, a closed page or an ended payment changes nothing."""
+    before = ledger.transaction(input_.gateway_reference)
+    if before is None or before.order.page is None:
+        return ignore("There is no hosted page for this reference.")
+    if not is_legal(before.progress.stage, input_):
+        return ignore("The payment was confirmed before or has ended.", before)
+    if now.time >= before.order.page.closes_at:
+        return ignore("The page has closed.", before)
+    after = advance(before, input_, Stage.CREATED)
+    return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))

@@ -12,8 +12,8 @@ from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, ignore, transition_changes
 from mmo_sansio.payments.evidence import merge_evidence, next_question_at
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.receipts import claim_receipt, receipt_key, receipt_owner
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MIN
+from mmo_sansio.payments.settlement import claim_receipt, receipt_key, receipt_owner
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import Moment, later

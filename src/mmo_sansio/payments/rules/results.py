@@ -10,9 +10,16 @@ from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore
 from mmo_sansio.payments.evidence import ask_on, find_contradiction
 from mmo_sansio.payments.ledger import Ledger
-from mmo_sansio.payments.receipts import claim_receipt, receipt_key, receipt_owner
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MAX, next_poll_at
-from mmo_sansio.payments.settlement import complete, reject_result, require_provider_data, why_not_applied
+from mmo_sansio.payments.settlement import (
+    claim_receipt,
+    complete,
+    receipt_key,
+    receipt_owner,
+    reject_result,
+    require_provider_data,
+    why_not_applied,
+)
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode

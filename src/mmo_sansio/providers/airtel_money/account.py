@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from mmo_sansio.providers.common.ciphers import RsaPadding
+from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.currencies import CURRENCIES

@@ -13,23 +13,24 @@ from attrs import define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
-from mmo_sansio.providers.airtel_money import requests
+from mmo_sansio.providers.airtel_money import wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount, read_account
 from mmo_sansio.providers.airtel_money.codes import STALE_KEY_CODES, is_inconclusive_status
-from mmo_sansio.providers.airtel_money.notifications import read_callback
 from mmo_sansio.providers.airtel_money.results import (
     ACCOUNT_PART,
     AirtelPayment,
     account_finding,
     poll_report,
+    read_callback,
     submission_report,
 )
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
-from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
+    CipherError,
+    Ciphers,
     Conversation,
     ExchangeFailed,
     SignIn,
@@ -111,7 +112,7 @@ class AirtelMoneyProvider:
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
         """Get a token, which is valid for three minutes."""
-        answer = yield requests.sign_in_request(self.account)
+        answer = yield wire.sign_in_request(self.account)
         if answer.status != 200:
             raise SignInFailed(f"Airtel Money answered {answer.status} to a sign-in.", status=answer.status)
         try:
@@ -137,7 +138,7 @@ class AirtelMoneyProvider:
             was_kept = self._cached_key(now) is not None
             try:
                 request = yield from self._build_submission(transaction, now=now)
-            except requests.ForeignNumberError as fault:
+            except wire.ForeignNumberError as fault:
                 return about.failed(ErrorCode.USER_NOT_FOUND, message=str(fault))
             except CipherError as fault:
                 self._key = None
@@ -165,7 +166,7 @@ class AirtelMoneyProvider:
         if operation is None:
             return about.unreachable("is not configured for this operation")
         try:
-            answer = yield requests.status_request(self.account, transaction.order)
+            answer = yield wire.status_request(self.account, transaction.order)
         except ExchangeFailed as failure:
             return about.unreachable(f"gave no answer: {failure.reason.rstrip('.')}")
         return poll_report(parse_response(answer), about, operation, now=now)
@@ -176,7 +177,7 @@ class AirtelMoneyProvider:
             self.name,
             [
                 AccountQuestion(ACCOUNT_PART, request, partial(account_finding, self.name, asks_balance=asks_balance))
-                for request, asks_balance in requests.check_requests(self.account)
+                for request, asks_balance in wire.check_requests(self.account)
             ],
         )
 
@@ -201,16 +202,16 @@ class AirtelMoneyProvider:
     ) -> Generator[HttpRequest, HttpResponse, HttpRequest]:
         """Return the request, with the RSA key that it may need. Raises the exceptions that make it impossible."""
         public_key = b""
-        if requests.needs_key(self.account, transaction.order):
+        if wire.needs_key(self.account, transaction.order):
             public_key = self.account.public_key or (yield from self._encryption_key(now=now))
-        return requests.submission_request(self.account, transaction.order, self.ciphers, public_key)
+        return wire.submission_request(self.account, transaction.order, self.ciphers, public_key)
 
     def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
         """Return the operator's key, and fetch it when no valid one is cached. Raises EncryptionKeyUnavailable."""
         if (cached := self._cached_key(now)) is not None:
             return cached
         try:
-            answer = yield requests.key_request(self.account)
+            answer = yield wire.key_request(self.account)
         except ExchangeFailed as failure:
             raise EncryptionKeyUnavailable(failure.reason, is_rejection=False) from None
         self._key = _parse_key(answer, now=now)

@@ -1,23 +1,32 @@
-"""Turns the operator's responses into reports.
+"""Turns the operator's responses and callbacks into reports.
 
 The payment's own status decides; a code by itself only rejects a payment that was never begun. An ambiguous,
-contradictory or undocumented response causes another poll, never a guess (S6).
+contradictory or undocumented response causes another poll, never a guess (S6). A callback is no result, as none
+contains an amount; an authentic success is evidence against a failure that the enquiry then reports.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import base64
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from mmo_sansio.http.messages import HttpResponse
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderFailed,
+    ProviderHinted,
     ProviderNeverReceived,
     ProviderReport,
     ProviderSucceeded,
     ProviderUnreachable,
+    UnmatchedNotified,
 )
 from mmo_sansio.providers.airtel_money.account import AirtelAccount
 from mmo_sansio.providers.airtel_money.codes import (
@@ -31,13 +40,20 @@ from mmo_sansio.providers.airtel_money.codes import (
     find_code,
     is_inconclusive_status,
 )
-from mmo_sansio.providers.airtel_money.wire import AirtelResponse, parse_response
+from mmo_sansio.providers.airtel_money.wire import (
+    AirtelResponse,
+    object_member,
+    parse_response,
+    raw_member,
+    text_member,
+)
 from mmo_sansio.providers.common.account_check import no_answer_finding
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.providers.common.operations import ProviderOperation
+from mmo_sansio.providers.common.wire import parse_json, stored_text
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Transaction, Type
+from mmo_sansio.values.model import Evidence, Source, Transaction, Type
 
 TOO_MANY_REQUESTS = 429
 """The status of a submission that the operator's rate limit rejected before processing."""
@@ -50,6 +66,8 @@ _ACCOUNT_REFUSED: Final = (
 )
 
 _PENDING_STATUSES = frozenset({"TA", "TIP"})
+
+_ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 
 
 @frozen
@@ -111,25 +129,6 @@ class AirtelPayment:
         """Report that the submission has certainly never arrived."""
         version = self.transaction.progress.version
         return ProviderNeverReceived(self.transaction.reference, self.provider, version)
-
-
-def account_finding(provider: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:
-    """Return what the answer to a question about an unknown payment or the balance says about our account: that the
-    payment is not found shows that all else is accepted. Not every market offers the balance, so its answer counts only
-    where it is a refusal. A refusal may come as HTTP 200."""
-    answer = parse_response(response)
-    code = find_code(answer.code, answer.message, COLLECTION)
-    shown = code.native if code else f"HTTP {response.status}"
-    if response.status in HTTP_REJECTIONS or (code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED):
-        words = _ACCOUNT_REFUSED.format(code.meaning if code else "it has no permission")
-        return AccountFinding(provider, ACCOUNT_PART, AccountState.REFUSED, shown, words)
-    if asks_balance:
-        return None
-    if code and (code.outcome is AirtelOutcome.NOT_FOUND or code.native == NOT_FOUND_CODE):
-        return AccountFinding(
-            provider, ACCOUNT_PART, AccountState.WORKS, shown, "Airtel answers questions about payments."
-        )
-    return no_answer_finding(provider, ACCOUNT_PART, shown)
 
 
 def submission_report(response: AirtelResponse, payment: AirtelPayment) -> ProviderReport:
@@ -207,3 +206,72 @@ def _is_rejected(response: AirtelResponse, code: AirtelCode | None) -> bool:
 
 def _contradicts_success(code: AirtelCode | None) -> bool:
     return code is not None and code.outcome in (AirtelOutcome.REJECTED, AirtelOutcome.NOT_FOUND)
+
+
+def account_finding(provider: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:
+    """Return what the answer to a question about an unknown payment or the balance says about our account: that the
+    payment is not found shows that all else is accepted. Not every market offers the balance, so its answer counts only
+    where it is a refusal. A refusal may come as HTTP 200."""
+    answer = parse_response(response)
+    code = find_code(answer.code, answer.message, COLLECTION)
+    shown = code.native if code else f"HTTP {response.status}"
+    if response.status in HTTP_REJECTIONS or (code and code.error_code is ErrorCode.MERCHANT_MISCONFIGURED):
+        words = _ACCOUNT_REFUSED.format(code.meaning if code else "it has no permission")
+        return AccountFinding(provider, ACCOUNT_PART, AccountState.REFUSED, shown, words)
+    if asks_balance:
+        return None
+    if code and (code.outcome is AirtelOutcome.NOT_FOUND or code.native == NOT_FOUND_CODE):
+        return AccountFinding(
+            provider, ACCOUNT_PART, AccountState.WORKS, shown, "Airtel answers questions about payments."
+        )
+    return no_answer_finding(provider, ACCOUNT_PART, shown)
+
+
+def callback_hash(key: str, text: bytes) -> str:
+    """Return the Base64 of the HMAC-SHA256 of a text, which authenticates a callback."""
+    return base64.b64encode(hmac.digest(key.encode(), text, hashlib.sha256)).decode()
+
+
+def read_callback(request: HttpRequest, account: AirtelAccount, provider: str) -> ProviderHinted | UnmatchedNotified:
+    """Return the payment of a callback; a forged or unreadable callback goes to the suspense book."""
+    content = stored_text(request.body)
+    try:
+        document = parse_json(request.body)
+    except ValueError:
+        return UnmatchedNotified(provider, content)
+    transaction = object_member(document, "transaction")
+    id = transaction.get("id")
+    if not isinstance(id, str) or _ID.fullmatch(id) is None:
+        return UnmatchedNotified(provider, content)
+    if account.callback_key is not None and not _is_authentic(
+        request, document, account.callback_key, account.callback_hash_header
+    ):
+        return UnmatchedNotified(provider, content)
+    code, receipt = text_member(transaction, "status_code"), text_member(transaction, "airtel_money_id")
+    if account.callback_key is None or code != "TS" or receipt is None:
+        return ProviderHinted(id, provider, content)
+    return ProviderHinted(id, provider, content, native_code=code, evidence=Evidence(receipt, code))
+
+
+def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:
+    """Return whether the hash, in the body or in a header, matches one of the candidates."""
+    claimed = _hash_in_body(document) or request.value(header.encode()) or b""
+    matches = [
+        hmac.compare_digest(claimed, callback_hash(key, text).encode())
+        for text in _hash_candidates(request.body, document)
+    ]
+    return any(matches)
+
+
+def _hash_in_body(document: dict[str, Any]) -> bytes | None:
+    value = document.get("hash")
+    return value.encode() if isinstance(value, str) else None
+
+
+def _hash_candidates(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:
+    """Yield the texts that a hash may be of: the `transaction` as received, the same as compact JSON, and the whole
+    body."""
+    yield (raw_member(body.decode("utf-8-sig"), "transaction") or "").encode()
+    compact = json.dumps(document["transaction"], ensure_ascii=False, separators=(",", ":"))
+    yield compact.encode()
+    yield body

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from mmo_sansio.providers.common.ciphers import CipherError, Ciphers
+from mmo_sansio.providers.common.interface import CipherError, Ciphers
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn
 

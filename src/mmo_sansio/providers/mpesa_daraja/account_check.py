@@ -14,8 +14,7 @@ from mmo_sansio.providers.common.interface import AccountCheck, AccountFinding, 
 from mmo_sansio.providers.mpesa_daraja import requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind, parse_callback_url
-from mmo_sansio.providers.mpesa_daraja.codes import ACCOUNT_REFUSED_CODES, SUCCESS
-from mmo_sansio.providers.mpesa_daraja.hints import is_code
+from mmo_sansio.providers.mpesa_daraja.codes import ACCOUNT_REFUSED_CODES, SUCCESS, is_code
 from mmo_sansio.providers.mpesa_daraja.results import parse_result
 from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_json, text_member, to_nairobi_time
 from mmo_sansio.values.clock import Instant

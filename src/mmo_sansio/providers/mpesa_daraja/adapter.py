@@ -1,7 +1,13 @@
-"""Holds the conversations with Daraja: the requests, and the reports from its responses."""
+"""Holds the conversations with Daraja: the requests, and the reports from its responses.
+
+Daraja keeps a list of the payments to the shortcode for 48 hours (Pull Transactions). It is the answer to our own
+request about our own shortcode, so what stands in it is confirmed. Its rows are nested or not, and how many a page has
+is not published.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
@@ -18,6 +24,7 @@ from mmo_sansio.messages.inputs import (
     ProviderReport,
     ProviderSucceeded,
     ProviderUnreachable,
+    UnmatchedNotified,
 )
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -27,6 +34,7 @@ from mmo_sansio.providers.common.interface import (
     CredentialStopped,
     DepositConversation,
     DepositListing,
+    DepositReport,
     ExchangeFailed,
     ProviderNotification,
     SignIn,
@@ -43,12 +51,13 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
     operation_key,
 )
-from mmo_sansio.providers.common.wire import parse_token_lifetime
+from mmo_sansio.providers.common.wire import parse_token_lifetime, stored_text
 from mmo_sansio.providers.mpesa_daraja import account_check, requests
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, party_digest
 from mmo_sansio.providers.mpesa_daraja.codes import (
     PAYIN_PENDING_CODES,
+    REFUSAL_FINAL_AFTER,
     SUCCESS,
     TOKEN_ERROR_CODES,
     MpesaSubmissionState,
@@ -57,29 +66,80 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
     interpret_error,
     is_error_number,
 )
-from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint, parse_hint
-from mmo_sansio.providers.mpesa_daraja.notifications import notification_response, parse_notification
-from mmo_sansio.providers.mpesa_daraja.operations import OPERATIONS, REFUSAL_FINAL_AFTER
-from mmo_sansio.providers.mpesa_daraja.pull import REGISTERED_CODES, list_payments
-from mmo_sansio.providers.mpesa_daraja.references import conversation_id, registration_number
+from mmo_sansio.providers.mpesa_daraja.notifications import (
+    MpesaHint,
+    notification_response,
+    parse_hint,
+    parse_notification,
+)
+from mmo_sansio.providers.mpesa_daraja.requests import conversation_id, pull_query, registration_number
+from mmo_sansio.providers.mpesa_daraja.results import RECEIPT
 from mmo_sansio.providers.mpesa_daraja.wire import (
     code_member,
     format_msisdn,
+    parse_amount,
     parse_json,
     parse_qr_code,
     text_member,
     whole_shillings,
 )
-from mmo_sansio.values.clock import HOUR, Instant, Span, elapsed, later
-from mmo_sansio.values.deposit_claim import DepositClaim
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, elapsed, later
+from mmo_sansio.values.deposit_claim import DepositClaim, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Flow, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import Flow, Party, Source, Stage, Transaction, Type
 
 SCOPE: Final = "daraja"
 """The name of the account's one access token."""
 
 TOKEN_LIFETIME: Final = HOUR
 """The lifetime of an access token whose response has none."""
+
+PAGES_MAX: Final = 200
+"""The pages of one list that are read; that there are more is left to a person."""
+
+FOUND: Final = "1000"
+
+NOTHING_FOUND: Final = "1001"
+
+REGISTERED_CODES: Final = (FOUND, NOTHING_FOUND)
+"""What the same codes mean of a registration: it is done, now or before."""
+
+_PROMPT: Final = ProviderOperation(
+    is_idempotent=False,
+    can_be_polled=True,
+    not_found_is_final_after=None,
+    poll_intervals=tuple(Span(n * SECOND) for n in (15, 20, 30, 60, 120, 300, 900, 3600)),
+)
+"""A prompt is open for about a minute, and the query's rate is limited. A push whose response was lost has no id to
+poll by until its callback has named it, so "not found" never proves that the push was not received."""
+
+_CONFIRMATION_ONLY: Final = ProviderOperation(
+    is_idempotent=False, can_be_polled=False, not_found_is_final_after=None, poll_intervals=(HOUR,)
+)
+"""The payer pays without a request of ours: only the confirmation reports it."""
+
+OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
+    {
+        DIRECT_PAYIN: _PROMPT,
+        WEB_PAYIN: _PROMPT,
+        DIRECT_PAYOUT: ProviderOperation(
+            is_idempotent=True,
+            can_be_polled=True,
+            not_found_is_final_after=HOUR,
+            poll_intervals=tuple(Span(n * SECOND) for n in (30, 60, 120, 300, 900, 3600)),
+        ),
+        DIRECT_TAXPAYOUT: ProviderOperation(
+            is_idempotent=False,
+            can_be_polled=True,
+            not_found_is_final_after=None,
+            poll_intervals=(MINUTE, Span(2 * MINUTE), Span(5 * MINUTE), Span(15 * MINUTE), HOUR),
+        ),
+        QR_PAYIN: _CONFIRMATION_ONLY,
+        PUSH: _CONFIRMATION_ONLY,
+    }
+)
+"""A pay-out carries our own id, and Daraja rejects a repeated id; a tax payout has only Daraja's id, so one whose
+response was lost is polled only when its callback has named it."""
 
 
 class RegistrationFailed(Exception):
@@ -384,6 +444,14 @@ class DarajaProvider:
         return ProviderNeverReceived(transaction.reference, self.name, transaction.progress.version)
 
 
+def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
+    """Return the reference of an accepted submission, which may be empty; None when it was not accepted. The
+    ResponseCode of a QR code has several meanings, and a picture is a success."""
+    if field == "QRCode":
+        return "" if text_member(document, field) else None
+    return text_member(document, field) if code_member(document, "ResponseCode") == SUCCESS else None
+
+
 def _check_registered(answer: HttpResponse) -> None:
     """Raise RegistrationFailed for another answer than a success. One form has no code, and Pull Transactions spell
     their members without and with spaces."""
@@ -399,9 +467,44 @@ def _check_registered(answer: HttpResponse) -> None:
         raise RegistrationFailed(f"Daraja answered {answer.status}: {why}")
 
 
-def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:
-    """Return the reference of an accepted submission, which may be empty; None when it was not accepted. The
-    ResponseCode of a QR code has several meanings, and a picture is a success."""
-    if field == "QRCode":
-        return "" if text_member(document, field) else None
-    return text_member(document, field) if code_member(document, "ResponseCode") == SUCCESS else None
+def list_payments(provider: str, account: MpesaAccount, begin: Instant, end: Instant) -> DepositListing:
+    """Read the list page by page until one has nothing new. Raises ExchangeFailed."""
+    listed: dict[str, DepositReport | UnmatchedNotified] = {}
+    offset = 0
+    for _ in range(PAGES_MAX):
+        rows = _parse_page((yield pull_query(account, begin, end, offset=offset)))
+        known, offset = len(listed), offset + len(rows)
+        listed |= {json.dumps(each): _parse_row(provider, account, each) for each in rows}
+        if len(listed) == known:
+            return tuple(listed.values())
+    more = UnmatchedNotified(provider, f"Daraja lists more than {PAGES_MAX} pages of payments: compare the statement.")
+    return (*listed.values(), more)
+
+
+def _parse_page(answer: HttpResponse) -> list[Any]:
+    try:
+        document = parse_json(answer.body)
+        code = code_member(document, "ResponseCode")
+    except ValueError as fault:
+        raise ExchangeFailed(f"Daraja's list can't be read: {fault}.", may_have_arrived=True) from None
+    if code == NOTHING_FOUND:
+        return []
+    rows = document.get("Response")
+    if answer.status != 200 or code != FOUND or not isinstance(rows, list):
+        error = str(document.get("errorCode", code))[:30]
+        raise ExchangeFailed(f"Daraja answered {answer.status} {error} instead of a list.", may_have_arrived=True)
+    return [row for each in rows for row in (each if isinstance(each, list) else [each])]
+
+
+def _parse_row(provider: str, account: MpesaAccount, row: Any) -> DepositReport | UnmatchedNotified:
+    """Return the payment in a row; what is not certainly one from a customer is left to a person."""
+    try:
+        receipt, bill_reference = text_member(row, "transactionId"), text_member(row, "billreference")
+        number, sender = text_member(row, "msisdn"), text_member(row, "sender")
+        if RECEIPT.fullmatch(receipt) and text_member(row, "transactiontype").lower().startswith("c2b"):
+            party, amount = Party(bill_reference or number, number, sender or None), parse_amount(row.get("amount"))
+            trust = DepositTrust.LISTED
+            return DepositReport(provider, receipt, account.shortcode, bill_reference, amount, party, trust)
+    except (ValueError, AttributeError):
+        pass
+    return UnmatchedNotified(provider, stored_text(json.dumps(row).encode()))

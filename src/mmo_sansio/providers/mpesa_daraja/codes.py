@@ -5,9 +5,11 @@ An unknown code proves nothing, unless it is the result of a prompt that is over
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
+from typing import Final
 
 from attrs import frozen
 
@@ -28,6 +30,17 @@ NOT_FOUND_CODES = frozenset({"2032", "SFC_IC0003"})
 ACCOUNT_REFUSED_CODES = frozenset({"11", "20", "21", "2001", "2006", "2028", "8006"})
 """Result codes of a request that Daraja refused because of our shortcode, its API operator, or the operator's password
 or role: no transaction exists."""
+
+REFUSAL_FINAL_AFTER: Final = Span(2 * MINUTE)
+"""How long after the beginning of a submission its refusal ends it, when the question about it is refused or finds
+nothing: earlier the question could miss the transaction."""
+
+_CODE: Final = re.compile(r"[A-Za-z0-9_.]{1,30}", re.ASCII)
+
+
+def is_code(text: str) -> bool:
+    """Tell whether this has the form of a result code."""
+    return _CODE.fullmatch(text) is not None
 
 
 @frozen

@@ -3,14 +3,18 @@
 A callback without our signature in its address is not read. A result causes a poll, and says what is known where that
 is not answered; a confirmation causes a question about the deposit, where the account has an API operator for that.
 Reports are the answers to our own questions.
+
+The content of a callback that proves nothing by itself is stored for the poll that it causes. The answer to the poll
+confirms it, but has less detail: a query of a push returns no receipt, and one of a pay-out no reason.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Final, assert_never
 
-from attrs import evolve
+from attrs import asdict, evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
@@ -23,7 +27,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.providers.common.interface import DepositReport, DepositValidation, ProviderNotification
+from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, ProviderNotification
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.account_check import read_finding
@@ -36,14 +40,13 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import (
 from mmo_sansio.providers.mpesa_daraja.codes import (
     ACCOUNT_REFUSED_CODES,
     NOT_FOUND_CODES,
+    REFUSAL_FINAL_AFTER,
     SUCCESS,
     TRANSACTION_COMPLETED,
     TRANSACTION_FAILURES,
     find_error_mapping,
+    is_code,
 )
-from mmo_sansio.providers.mpesa_daraja.deposit_answers import deposit_answer, party_number
-from mmo_sansio.providers.mpesa_daraja.hints import MpesaHint, is_code
-from mmo_sansio.providers.mpesa_daraja.operations import REFUSAL_FINAL_AFTER
 from mmo_sansio.providers.mpesa_daraja.results import (
     DUMMY_RECEIPT_ENDING,
     RECEIPT,
@@ -54,15 +57,22 @@ from mmo_sansio.providers.mpesa_daraja.results import (
 )
 from mmo_sansio.providers.mpesa_daraja.wire import to_json
 from mmo_sansio.values.clock import HOUR
-from mmo_sansio.values.deposit_claim import DepositTrust
+from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.model import Evidence, Source
 
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
+
 _ACKNOWLEDGED: Final = {"ResultCode": 0, "ResultDesc": "Success"}
+
 _UNKNOWN_ACCOUNT: Final = {"ResultCode": "C2B00012", "ResultDesc": "Rejected"}
+
 _WRONG_AMOUNT: Final = {"ResultCode": "C2B00013", "ResultDesc": "Rejected"}
+
 _WRONG_SHORTCODE: Final = {"ResultCode": "C2B00015", "ResultDesc": "Rejected"}
+
 _OTHER_ERROR: Final = {"ResultCode": "C2B00016", "ResultDesc": "Rejected"}
+
+_PARTY_NUMBER: Final = re.compile(r"[0-9]{5,12}(?![0-9])", re.ASCII)
 
 
 def parse_notification(provider: str, account: MpesaAccount, request: HttpRequest) -> ProviderNotification:
@@ -101,33 +111,31 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
     return _result_report(provider, account, address, result)
 
 
-def notification_response(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> HttpResponse:
-    """Return 200 with the body that this kind of callback expects; 503 for a callback that is not durable yet, so that
-    it is sent again."""
-    address = parse_callback_url(request.target, account.signing_key)
-    if address is not None and address.kind is MpesaCallbackKind.VALIDATION:
-        return _json(200, _validation_result(account, request, accepted=accepted))
-    return _json(200, _ACKNOWLEDGED) if accepted else HttpResponse(503)
-
-
-def _validation_result(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> dict[str, str]:
-    try:
-        deposit = parse_deposit("", request.body)
-    except ValueError:
-        return _OTHER_ERROR
-    if not account.is_paid_at(deposit.account):
-        return _WRONG_SHORTCODE
-    if deposit.amount.minor % 100:
-        return _WRONG_AMOUNT
-    return _DEPOSIT_ACCEPTED if accepted else _UNKNOWN_ACCOUNT
-
-
 def _judged_deposit(account: MpesaAccount, deposit: DepositReport) -> DepositReport:
     """Return a confirmed deposit with how far it is trusted: Daraja signs nothing, and its address is one for all."""
     if not account.is_paid_at(deposit.account):
         return evolve(deposit, trust=DepositTrust.FOREIGN_ACCOUNT)
     trust = DepositTrust.CONFIRMED if account.trusts_deposits else DepositTrust.UNCONFIRMED
     return evolve(deposit, trust=trust)
+
+
+def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: MpesaResult) -> DepositAnswer:
+    """Return the answer about the deposit with this receipt.
+
+    The account that was paid is the credit party: a receipt of a pay-out of ours has another one, and is no deposit.
+    """
+    state = result.parameters.get("TransactionStatus", "").lower()
+    reason = f"{result.code} {state}: {result.message}"
+    outcome = DepositAnswerOutcome.UNKNOWN
+    if result.code in NOT_FOUND_CODES:
+        outcome = DepositAnswerOutcome.NOT_FOUND
+    elif result.code == SUCCESS and result.parameters.get("ReceiptNo") == receipt:
+        if state == TRANSACTION_COMPLETED:
+            outcome = DepositAnswerOutcome.COMPLETED
+        elif state in TRANSACTION_FAILURES or state == "reversed":
+            outcome = DepositAnswerOutcome.FAILED
+    is_ours = account.is_paid_at(party_number(result, "CreditPartyName"))
+    return DepositAnswer(provider, receipt, outcome, is_ours, result.amount, reason)
 
 
 def _result_report(
@@ -191,6 +199,12 @@ def _is_about(account: MpesaAccount, callback: CallbackContext, result: MpesaRes
     return not conversation and payer == account.payout_shortcode and is_to_payee
 
 
+def party_number(result: MpesaResult, name: str) -> str:
+    """Return the number at the beginning of a party's name, `174379 - TEST SHOP`; empty when there is none."""
+    found = _PARTY_NUMBER.match(result.parameters.get(name, ""))
+    return "" if found is None else found[0]
+
+
 def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderAnswer:
     reference = callback.reference
     if callback.refusal_is_final and result.code in NOT_FOUND_CODES | ACCOUNT_REFUSED_CODES:
@@ -237,5 +251,62 @@ def _unmatched(provider: str, request: HttpRequest) -> UnmatchedNotified:
     return UnmatchedNotified(provider, stored_text(request.body))
 
 
+def notification_response(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> HttpResponse:
+    """Return 200 with the body that this kind of callback expects; 503 for a callback that is not durable yet, so that
+    it is sent again."""
+    address = parse_callback_url(request.target, account.signing_key)
+    if address is not None and address.kind is MpesaCallbackKind.VALIDATION:
+        return _json(200, _validation_result(account, request, accepted=accepted))
+    return _json(200, _ACKNOWLEDGED) if accepted else HttpResponse(503)
+
+
+def _validation_result(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> dict[str, str]:
+    try:
+        deposit = parse_deposit("", request.body)
+    except ValueError:
+        return _OTHER_ERROR
+    if not account.is_paid_at(deposit.account):
+        return _WRONG_SHORTCODE
+    if deposit.amount.minor % 100:
+        return _WRONG_AMOUNT
+    return _DEPOSIT_ACCEPTED if accepted else _UNKNOWN_ACCOUNT
+
+
 def _json(status: int, document: dict[str, object] | dict[str, str]) -> HttpResponse:
     return HttpResponse(status, JSON_HEADERS, to_json(document))
+
+
+_NAMES: Final = ("id", "code", "receipt", "refused")
+"""The members of a stored hint that are read."""
+
+
+@frozen
+class MpesaHint:
+    """Holds the content of a callback."""
+
+    id: str = ""
+    """Daraja's id of the payment: a CheckoutRequestID or an OriginatorConversationID."""
+    code: str = ""
+    receipt: str = ""
+    message: str = ""
+    refused: str = ""
+    """The code again, where it says that there is no transaction."""
+
+    def to_text(self) -> str:
+        """Return the hint as JSON, which people can also read."""
+        return json.dumps(asdict(self))
+
+
+def parse_hint(text: str | None) -> MpesaHint:
+    """Return the latest valid value of each member in the lines of a payment's hint."""
+    latest: dict[str, str] = {}
+    for line in (text or "").splitlines():
+        try:
+            members = json.loads(line)
+            latest |= {name: str(members[name]) for name in _NAMES if members.get(name)}
+        except (ValueError, AttributeError, RecursionError):
+            continue
+    for name in ("code", "refused"):
+        if not is_code(latest.get(name, "0")):
+            latest.pop(name)
+    return MpesaHint(**latest)

@@ -1,16 +1,21 @@
-"""Builds Daraja's requests, field by field; misspellings in names are Daraja's own."""
+"""Builds Daraja's requests, field by field; misspellings in names are Daraja's own.
+
+A payment's references at Daraja are short enough, always the same, and easy to find. A field that people see has 12
+letters and digits: the last 12 of the gatewayReference, 60 random bits, of which payments that are made in the same
+second may share 20. So no two payments have the same ones, and staff find the payment by its ending.
+"""
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.common.wire import JSON_HEADERS
 from mmo_sansio.providers.mpesa_daraja.account import ApiOperator, MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
-from mmo_sansio.providers.mpesa_daraja.references import account_reference, conversation_id
 from mmo_sansio.providers.mpesa_daraja.wire import password, spaced_timestamp, timestamp, to_json
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order, Type
@@ -19,11 +24,17 @@ TAX_AUTHORITY_SHORTCODE = 572572
 """The Kenya Revenue Authority."""
 
 IMPOSSIBLE_RECEIPT = "AAA0000000"
+
 IMPOSSIBLE_CHECKOUT = "ws_CO_000000000000000000000000000000"
 """Ids that no transaction has."""
 
+ACCOUNT_REFERENCE_CHARACTERS: Final = 12
+"""The length limit of an AccountReference."""
+
 _ORGANISATION = "4"
 """The identifier type of a shortcode."""
+
+_PAYMENT_REGISTRATION: Final = re.compile(r"[A-Za-z0-9]{1,20}", re.ASCII)
 
 
 def token(account: MpesaAccount) -> HttpRequest:
@@ -248,3 +259,22 @@ def _order_url(account: MpesaAccount, order: Order, kind: MpesaCallbackKind) -> 
 
 def _callback_url(account: MpesaAccount, callback: CallbackContext) -> str:
     return f"{account.hooks_url}/{callback.to_segment(account.signing_key)}"
+
+
+def account_reference(gateway_reference: str) -> str:
+    """Return the reference on the payer's phone and statement, and on the merchant's."""
+    return gateway_reference[-ACCOUNT_REFERENCE_CHARACTERS:]
+
+
+def conversation_id(gateway_reference: str) -> str:
+    """Return the OriginatorConversationID of a pay-out: the gatewayReference itself, so that Daraja rejects a
+    repetition."""
+    return gateway_reference
+
+
+def registration_number(reconciliation_reference: str | None) -> str | None:
+    """Return the tax authority's payment registration number from the reconciliationReference of a tax payout; None
+    when that is not valid. It is never cut: a shorter one is another tax payer's.
+    """
+    number = (reconciliation_reference or "").strip()
+    return number if _PAYMENT_REGISTRATION.fullmatch(number) else None

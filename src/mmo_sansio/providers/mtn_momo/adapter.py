@@ -1,14 +1,22 @@
-"""Holds the conversations with MTN MoMo: submissions, polls, tokens and callbacks.
+"""Holds the conversations with MTN MoMo: submissions, polls, tokens, callbacks, and the check of an account.
 
 A response is classified by its `code` and not by its status: several of the operator's 500s are permanent faults of a
 request. An open outcome is polled; "not found" counts when a submission is old enough to be found, and then it is
 submitted again under the same X-Reference-Id, which the operator accepts once.
+
+A callback is a PUT or a POST that comes once or often, unsigned, without the X-Reference-Id. Each submission has its
+own callback address, which ends in the gatewayReference; the body repeats it as `externalId`. Where both are present
+they must agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
+from typing import Final
 
 from attrs import evolve, frozen
 
@@ -23,19 +31,27 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
+from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
+    AccountFinding,
+    AccountState,
     Conversation,
     ExchangeFailed,
     SignIn,
     SignInFailed,
 )
-from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, operation_key
-from mmo_sansio.providers.common.wire import parse_token_lifetime, plain_amount, to_json
+from mmo_sansio.providers.common.operations import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    WEB_PAYIN,
+    OperationKey,
+    ProviderOperation,
+    operation_key,
+)
+from mmo_sansio.providers.common.wire import parse_token_lifetime, plain_amount, stored_text, to_json
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
-from mmo_sansio.providers.mtn_momo.account_check import IMPOSSIBLE_ID, account_finding
 from mmo_sansio.providers.mtn_momo.codes import (
     ALREADY_EXISTS,
     INCONCLUSIVE_REASONS,
@@ -45,9 +61,6 @@ from mmo_sansio.providers.mtn_momo.codes import (
     RESOURCE_NOT_FOUND,
     to_error_code,
 )
-from mmo_sansio.providers.mtn_momo.notifications import parse_notification
-from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_FAILS_AFTER, NOT_FOUND_IS_FINAL_AFTER, PAYINS, PAYOUTS
-from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.providers.mtn_momo.wire import (
     MtnReason,
     parse_amount,
@@ -56,12 +69,48 @@ from mmo_sansio.providers.mtn_momo.wire import (
     parse_reason,
     text_member,
 )
-from mmo_sansio.values.clock import HOUR, Instant, later
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
 
 TOKEN_LIFETIME = HOUR
 """The lifetime of a token whose response has none."""
+
+POLL_INTERVALS: Final[Sequence[Span]] = (
+    Span(10 * SECOND),
+    Span(10 * SECOND),
+    Span(20 * SECOND),
+    *(Span(30 * SECOND) for _ in range(11)),
+    Span(5 * MINUTE),
+    Span(15 * MINUTE),
+    HOUR,
+)
+"""The polls are frequent while the payer may approve, five minutes and a little longer; then rare."""
+
+NOT_FOUND_IS_FINAL_AFTER: Final[Span] = MINUTE
+"""A submission may be accepted before it can be found. This is longer than any request may take."""
+
+NOT_FOUND_FAILS_AFTER: Final[Span] = DAY
+"""For how long the operator must have known nothing of a payment that it had accepted, until the payment fails. Its
+page on common errors says of this answer that the debit or transfer is unsuccessful."""
+
+_OPERATION = ProviderOperation(
+    is_idempotent=True,
+    can_be_polled=True,
+    not_found_is_final_after=NOT_FOUND_IS_FINAL_AFTER,
+    poll_intervals=POLL_INTERVALS,
+)
+
+PAYINS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
+    dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), _OPERATION)
+)
+"""The operations of Collection; a web pay-in is a direct one that began on the gateway's own page."""
+
+PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType({DIRECT_PAYOUT: _OPERATION})
+"""The operations of Disbursement."""
+
+IMPOSSIBLE_ID: Final = "00000000-0000-4000-8000-000000000000"
+"""An X-Reference-Id that no payment has."""
 
 
 @frozen
@@ -297,3 +346,69 @@ class MtnMomoProvider:
                 "payeeNote": order.gateway_reference,
             }
         )
+
+
+_NAMESPACE = b"mmo-gateway/mtn_momo/"
+
+
+def reference_id(gateway_reference: str) -> str:
+    """Return the UUID under which the operator knows this payment, the same for each repetition of a submission.
+
+    The operator accepts version 4 only (RFC 9562 section 5.4), which leaves 122 bits that should be random; here they
+    are those of a SHA-256.
+    """
+    octets = bytearray(hashlib.sha256(_NAMESPACE + gateway_reference.encode()).digest()[:16])
+    octets[6] = octets[6] & 0x0F | 0x40
+    octets[8] = octets[8] & 0x3F | 0x80
+    digits = octets.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+
+
+def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
+    """Return the payment of a callback. An unreadable body names none, whatever its address."""
+    content = stored_text(request.body)
+    try:
+        named = {text_member(parse_json(request.body), "externalId"), _reference_in_path(request.target)} - {None}
+    except ValueError:
+        return UnmatchedNotified(provider, content)
+    reference = named.pop() if len(named) == 1 else None
+    if reference is None or _ULID.fullmatch(reference) is None:
+        return UnmatchedNotified(provider, content)
+    return ProviderHinted(reference, provider, content)
+
+
+def _reference_in_path(target: bytes) -> str | None:
+    last = target.partition(b"?")[0].rsplit(b"/", 1)[-1].decode("ascii", "replace")
+    return last if _ULID.fullmatch(last) else None
+
+
+_REFUSALS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        401: "MTN refuses the subscription key or the token of this product. Whoever manages the account in MTN's"
+        " portal compares both keys with the settings.",
+        403: "MTN or its firewall refuses this gateway's address. Ask MTN to put the address from which this gateway"
+        " sends on its list.",
+    }
+)
+
+_WRONG_SETUP: Final = "MTN refuses market or product. Whoever runs the gateway compares both with MTN's portal."
+
+
+def account_finding(provider: str, part: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:
+    """Return what the answer to a question says: that a payment is not found shows that all else is accepted. Not
+    every market offers the balance, so its answer counts only where it is a refusal."""
+    code = parse_error_body(response.body).code or ""
+    shown = code if code.replace("_", "").isalnum() and code.isascii() else f"HTTP {response.status}"
+    words = _REFUSALS.get(response.status)
+    if words is None and to_error_code(code, None, Type.PAYIN) is ErrorCode.MERCHANT_MISCONFIGURED:
+        words = _WRONG_SETUP
+    if words is not None:
+        return AccountFinding(provider, part, AccountState.REFUSED, shown, words)
+    if asks_balance:
+        return None
+    if response.status == 200 or code in NOT_FOUND_CODES:
+        return AccountFinding(provider, part, AccountState.WORKS, shown, "MTN answers questions about this product.")
+    return no_answer_finding(provider, part, shown)

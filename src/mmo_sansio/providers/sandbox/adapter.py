@@ -23,7 +23,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.providers.common.emv_qr import QrMerchant
+from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code
 from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, SignIn
 from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
@@ -35,7 +35,6 @@ from mmo_sansio.providers.common.operations import (
     OperationKey,
     ProviderOperation,
 )
-from mmo_sansio.providers.common.qr_options import make_qr_code
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, stored_text, to_json
 from mmo_sansio.providers.sandbox.scenarios import find_scenario
 from mmo_sansio.providers.sandbox.wire import (

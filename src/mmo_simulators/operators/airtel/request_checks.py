@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.padding import PKCS7
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.common.ciphers import RsaPadding
+from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.money import AmountError, Money, parse_number, to_money
 from mmo_simulators.common.faults import RequestRejected

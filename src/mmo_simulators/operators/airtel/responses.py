@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.airtel_money.notifications import callback_hash
+from mmo_sansio.providers.airtel_money.results import callback_hash
 from mmo_sansio.values.money import Money
 from mmo_simulators.common.messages import JSON_HEADERS
 from mmo_simulators.operators.airtel.accounts import (

@@ -12,7 +12,6 @@ from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.storage.archive.directory import ArchiveDirectory
 from mmo_trio.storage.interface.admin_types import AuditHead
 
 _HEAD_PATTERN = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
@@ -90,9 +89,7 @@ def verify(seen: str | None, without_key: bool, target: CommandTarget, as_json: 
     """
     known_head = None if seen is None else _parse_head(seen)
     keyring = None if without_key else target.keyring()
-    directory = target.settings.retention.archive_directory
-    archived = () if directory is None else ArchiveDirectory(directory).audit_rows()
-    found = target.with_store(lambda store: verify_audit_log(store.admin, keyring, known_head, archived=archived))
+    found = target.with_store(lambda store: verify_audit_log(store.admin, keyring, known_head))
     end = f"{found.end.number}:{found.end.hash}"
     if as_json:
         print_json({"fault": found.fault, "end": end})

@@ -19,11 +19,10 @@ from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN,
 from mmo_trio.brands.used_hosts import open_hosts
 from mmo_trio.cli.support.brand_json import brand_keys_to_json, brand_to_json
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import print_json, print_status, print_table, report_readable_secrets
-from mmo_trio.cli.support.target import CommandTarget, report_in_force, target_options
-from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, target_options
+from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, StoredApiKey
 from mmo_trio.storage.interface.store import Store
 

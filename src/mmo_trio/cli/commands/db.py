@@ -1,15 +1,20 @@
-"""`mmo db` migrates the store, checks its integrity, and corrects what a wrong clock has written."""
+"""`mmo db` migrates the store, checks its integrity, corrects what a wrong clock has written, and prepares a store that
+was restored from a backup."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import click
 import trio
 from attrs import evolve
 
+from mmo_merchant.reconciliation.statement_file import PRESETS
+from mmo_sansio.messages.inputs import RecordLostUse
 from mmo_sansio.values.clock import (
     DAY,
     FIRST_INSTANT,
@@ -22,31 +27,32 @@ from mmo_sansio.values.clock import (
     format_with_microseconds,
 )
 from mmo_sansio.values.model import Status
+from mmo_trio.admin.brand_hold import SubmitBatch
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
+from mmo_trio.admin.restoration import begin_restoration, record_lost_uses
 from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import AgedDuty, RetentionReport, RetentionRun, cutoffs, find_aged
-from mmo_trio.brands.master_key_check import check_master_key
-from mmo_trio.cli.commands.restored import restored
-from mmo_trio.cli.support.errors import NegativeAnswer
-from mmo_trio.cli.support.machine_user import machine_user
+from mmo_trio.brands.master_key import check_master_key
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import print_json, print_rows, print_status, print_table, progress_bar
-from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.one_shot import submit_batch_once
+from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table, progress_bar
+from mmo_trio.cli.support.statements import lines_of, read_columns, read_record, statement_lines
+from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, target_options
+from mmo_trio.engine.engine import continue_clock, submit_batch_once
+from mmo_trio.service.store_recognition import keep_mark
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import distribute_store, migrate_store
 from mmo_trio.system.clock import GatewayClock
 
+_EVERY_BRAND = "*"
+_file_type = click.Path(path_type=Path, dir_okay=False)
+
 
 @click.group()
 def db() -> None:
     """Migrate, check, correct and restore the store."""
-
-
-db.add_command(restored)
 
 
 @db.command()
@@ -107,6 +113,51 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     print_status("The store is reachable, writable and sound.")
 
 
+@runtime_checkable
+class _IntegrityCheckedStore(Protocol):
+    """A store that can check its own integrity."""
+
+    async def integrity_errors(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class _PartitionedStore(Protocol):
+    """A store whose tables have partitions."""
+
+    async def rows_without_partition(self) -> Sequence[str]: ...
+
+
+async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[str], Sequence[str]]:
+    """Return a sentence for each damage, and for each time that a wrong clock wrote, unless there is damage."""
+    await store.check()
+    if isinstance(store, _IntegrityCheckedStore) and (damage := await store.integrity_errors()):
+        return damage, ()
+    await check_master_key(store, target.settings.keys.master_key_file, now=target.clock().now())
+    return (), (await _find_clock_errors(store, target.clock())).sentences()
+
+
+async def _find_rows_without_partition(store: Store) -> Sequence[str]:
+    return await store.rows_without_partition() if isinstance(store, _PartitionedStore) else ()
+
+
+async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, object]:
+    """Return how old a copy is, and how much it holds."""
+    state, now = await store.state(), target.clock().now()
+    counted = await store.admin.count_payments(CountQuery(Span(DAY), FIRST_INSTANT, LAST_INSTANT), by=None)
+    created = sum(each.count for each in counted if each.status is Status.PENDING)
+    backlog = await store.admin.backlog(now, overdue_before=now)
+    return {
+        "lastCommit": format_with_microseconds(state.mark.raised_at),
+        "ageSeconds": elapsed(state.mark.raised_at, now) // SECOND,
+        "epoch": state.mark.epoch,
+        "brands": len(await store.admin.brands()),
+        "payments": created,
+        "pending": backlog.pending,
+        "callbacks": backlog.callbacks,
+        "suspense": backlog.suspense,
+    }
+
+
 @db.command("mend-clock")
 @click.option("--apply", "is_applied", is_flag=True, help="Correct them; without this they are only shown.")
 @target_options
@@ -136,13 +187,26 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
         print_status(f"Corrected the times of {len(errors.payments)} payments.")
 
 
+async def _find_clock_errors(store: Store, clock: GatewayClock) -> ClockErrors:
+    await continue_clock(clock, store)
+    return await find_clock_errors(store, now=Moment(clock.time(), clock.now()))
+
+
+async def _correct(target: CommandTarget, store: Store, errors: ClockErrors, report: Callable[[int], object]) -> None:
+    """Correct these errors, once the audit log says so."""
+    await target.record(store, "clock_mended", payments=len(errors.payments))
+    clock = target.clock()
+    submit = partial(submit_batch_once, store, clock=clock)
+    await correct_clock_errors(store, submit, errors, now=clock.now(), user=machine_user().name, report=report)
+
+
 @db.command()
 @click.option("--dry-run", is_flag=True, help="Only show what is too old.")
 @click.option("--at-once", is_flag=True, help="Take all the time of the store, not only `retention.time_share` of it.")
 @target_options
 @json_option
 def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool) -> None:
-    """Remove, mask and archive what is older than the settings of `[retention]` say.
+    """Remove and mask what is older than the settings of `[retention]` say.
 
     A serving gateway does it once a day. What is removed or masked does not come back, except from a backup.
     """
@@ -154,11 +218,9 @@ def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool
         on_change = lambda _, count: bar.advance(task, count)  # noqa: E731
         report = target.with_store(lambda store: _remove_aged(target, store, at_once, on_change))
     if as_json:
-        print_json({"rows": report.rows(), "archiveFault": report.archive_fault})
+        print_json({"rows": report.rows()})
     else:
         print_table(("what", "rows"), ((duty.value, count) for duty, count in report.changed.items()))
-    if report.archive_fault is not None:
-        raise NegativeAnswer(f"Nothing more was archived: {report.archive_fault}")
 
 
 async def _find_aged(target: CommandTarget, store: Store) -> Sequence[AgedDuty]:
@@ -214,65 +276,132 @@ async def _remove_aged(
         due = {duty.value: _day(before) for duty, before in cutoffs(section, now).items()}
         await target.record(store, "retention_begun", older_than=due)
         report = await RetentionRun(store.retention, section, pace, on_change).run(now)
-        await target.record(store, "retention_ended", rows=report.rows(), archive_fault=report.archive_fault)
+        await target.record(store, "retention_ended", rows=report.rows())
         return report
     finally:
         await pace.end()
 
 
-async def _correct(target: CommandTarget, store: Store, errors: ClockErrors, report: Callable[[int], object]) -> None:
-    """Correct these errors, once the audit log says so."""
-    await target.record(store, "clock_mended", payments=len(errors.payments))
-    clock = target.clock()
-    submit = partial(submit_batch_once, store, clock=clock)
-    await correct_clock_errors(store, submit, errors, now=clock.now(), user=machine_user().name, report=report)
+@db.command()
+@click.option("--retire-key", "retired", type=int, multiple=True, help="The number of a key that holds no more.")
+@click.option("--statement", type=_file_type, help="A CSV file: the references in it count as used.")
+@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="The columns of an operator's statement.")
+@click.option("--map", "columns", multiple=True, help="FIELD=HEADING of a column, as for `mmo records reconcile`.")
+@click.option("--currency", help="The currency of a statement that has no column for it.")
+@click.option("--records", type=_file_type, help="Transaction objects, one a line: their references count as used.")
+@click.option("--brand", help="Whose payments the statement or the records are about.")
+@click.option("--finish", "finished", is_flag=False, flag_value=_EVERY_BRAND, help="Release this brand, or every one.")
+@target_options
+def restored(
+    retired: Sequence[int],
+    statement: Path | None,
+    preset: str | None,
+    columns: Sequence[str],
+    currency: str | None,
+    records: Path | None,
+    brand: str | None,
+    finished: str | None,
+    target: CommandTarget,
+) -> None:
+    """Prepare a store that was restored from a backup, so that nothing is paid twice.
+
+    The first run, before anything serves the store, holds every brand: it takes no payments, and what is not found of
+    it is answered 503. Payments that had not ended are marked as possibly sent, and are never sent again. Later runs
+    retire keys and close the gap behind the backup; --finish releases the brands.
+    """
+    user = machine_user().name
+    has_begun = bool(retired or statement or records or finished)
+    headings = read_columns(preset, columns) if statement is not None else {}
+
+    async def run(store: Store) -> None:
+        submit = partial(submit_batch_once, store, clock=target.clock())
+        if not (has_begun or (await store.configuration()).restored_brands):
+            await _begin(target, store, submit)
+        for each in retired:
+            await _retire_key(target, store, each)
+        if statement is not None or records is not None:
+            known = [each.brand.id for each in await store.admin.brands()]
+            uses = _read_uses(statement, headings, currency, records, brand, user)
+            count = await record_lost_uses(store, submit, (_of_known_brand(each, known) for each in uses))
+            print_status(f"The references of {count} payments that the store lacks count as used.")
+        if finished is not None:
+            await _finish(target, store, finished)
+        await _report(store)
+
+    target.with_store(run)
+    if retired or finished:
+        report_in_force(target)
 
 
-async def _find_clock_errors(store: Store, clock: GatewayClock) -> ClockErrors:
-    await continue_clock(clock, store)
-    return await find_clock_errors(store, now=Moment(clock.time(), clock.now()))
+async def _begin(target: CommandTarget, store: Store, submit: SubmitBatch) -> None:
+    serving = await store.serving_processes()
+    if serving:
+        raise NegativeAnswer(f"Stop the gateway first: {', '.join(each.name for each in serving)} serves this store.")
+    await target.record(store, "store_restored")
+    marked = await begin_restoration(store, submit, user=machine_user().name, now=target.clock().now())
+    await keep_mark(store, target.settings)
+    print_status(f"Every brand is on hold. {marked} payments had not ended and may have been sent: never sent again.")
 
 
-@runtime_checkable
-class _IntegrityCheckedStore(Protocol):
-    """A store that can check its own integrity."""
-
-    async def integrity_errors(self) -> Sequence[str]: ...
-
-
-@runtime_checkable
-class _PartitionedStore(Protocol):
-    """A store whose tables have partitions."""
-
-    async def rows_without_partition(self) -> Sequence[str]: ...
+async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
+    owner = next((each.brand.id for each in await store.admin.brands() if id in [key.id for key in each.keys]), None)
+    if owner is None:
+        raise NegativeAnswer(f"There is no key {id}.")
+    await target.record(store, "key_retired", f"brand:{owner}", key=id, leaked=False)
+    await store.admin.retire_key(owner, id, now=target.clock().now())
 
 
-async def _find_rows_without_partition(store: Store) -> Sequence[str]:
-    return await store.rows_without_partition() if isinstance(store, _PartitionedStore) else ()
+def _read_uses(
+    statement: Path | None,
+    headings: Mapping[str, str],
+    currency: str | None,
+    records: Path | None,
+    brand: str | None,
+    user: str,
+) -> Iterator[RecordLostUse]:
+    """Yield the use of each reference that a statement or records have. Raises UsageProblem."""
+    for line in () if statement is None else statement_lines(statement, headings, currency):
+        if line.reference is not None:
+            yield RecordLostUse(brand or "", line.reference, line.reference, user)
+    for text in () if records is None else lines_of(records):
+        found = read_record(text)
+        if found.merchant_reference is not None:
+            owner = brand or json.loads(text).get("brand", "")
+            yield RecordLostUse(owner, found.merchant_reference, found.gateway_reference, user)
 
 
-async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, object]:
-    """Return how old a copy is, and how much it holds."""
-    state, now = await store.state(), target.clock().now()
-    counted = await store.admin.count_payments(CountQuery(Span(DAY), FIRST_INSTANT, LAST_INSTANT), by=None)
-    created = sum(each.count for each in counted if each.status is Status.PENDING)
-    backlog = await store.admin.backlog(now, overdue_before=now)
-    return {
-        "lastCommit": format_with_microseconds(state.mark.raised_at),
-        "ageSeconds": elapsed(state.mark.raised_at, now) // SECOND,
-        "epoch": state.mark.epoch,
-        "brands": len(await store.admin.brands()),
-        "payments": created,
-        "pending": backlog.pending,
-        "callbacks": backlog.callbacks,
-        "suspense": backlog.suspense,
-    }
+def _of_known_brand(use: RecordLostUse, brands: Sequence[str]) -> RecordLostUse:
+    if use.brand not in brands:
+        raise UsageProblem(f"--brand: name whose payments they are, one of {', '.join(brands)}.")
+    return use
 
 
-async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[str], Sequence[str]]:
-    """Return a sentence for each damage, and for each time that a wrong clock wrote, unless there is damage."""
-    await store.check()
-    if isinstance(store, _IntegrityCheckedStore) and (damage := await store.integrity_errors()):
-        return damage, ()
-    await check_master_key(store, target.settings.keys.master_key_file, now=target.clock().now())
-    return (), (await _find_clock_errors(store, target.clock())).sentences()
+async def _finish(target: CommandTarget, store: Store, finished: str) -> None:
+    """Release a brand, or all of them, once the audit log says so. Raises NegativeAnswer for one that is not held."""
+    held = (await store.configuration()).restored_brands
+    if finished != _EVERY_BRAND and finished not in held:
+        raise NegativeAnswer(f"{finished} waits for nothing; on hold are: {', '.join(sorted(held)) or 'none'}.")
+    for each in sorted(held) if finished == _EVERY_BRAND else [finished]:
+        await target.record(store, "restoration_finished", f"brand:{each}")
+        await store.admin.finish_restoration(each)
+    await keep_mark(store, target.settings)
+
+
+async def _report(store: Store) -> None:
+    """Print which brands are on hold, with the keys of which somebody has to say whether they still hold."""
+    held = (await store.configuration()).restored_brands
+    if not held:
+        print_status("No brand waits any more.")
+        return
+    print_table(
+        ("brand", "key", "added"),
+        (
+            (each.brand.id, key.id, format_instant(key.added_at))
+            for each in await store.admin.brands()
+            if each.brand.id in held
+            for key in each.keys
+            if key.retired_at is None
+        ),
+    )
+    print_status("Do these keys of the backup still hold? End the others by --retire-key, before the gateway serves.")
+    print_status(f"On hold until --finish: {', '.join(sorted(held))}.")

@@ -10,11 +10,11 @@ import click
 
 from mmo_trio.admin.sealed_secrets import RESEAL
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.brands.rotation import (
+from mmo_trio.brands.master_key import (
     Reseal,
     RotationError,
     finish_rotation,
+    load_master_keys,
     prepare_rotation,
     reseal_api_keys,
     rotate_master_key,

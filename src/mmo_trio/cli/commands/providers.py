@@ -17,10 +17,9 @@ from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, Registrati
 from mmo_sansio.values.clock import MINUTE, Instant, Span, later
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
-from mmo_trio.cli.support.target import CommandTarget, report_in_force, running_address, target_options
+from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, running_address, target_options
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.interface.store import Store
@@ -53,9 +52,9 @@ def list_(target: CommandTarget, as_json: bool) -> None:
 @providers.command()
 @click.argument("name")
 @click.option("--reason", required=True, help="Why; shown by `mmo providers list`.")
-@click.option("--operator", help="The person who asked you to do it, if it was not you; recorded next to your name.")
+@click.option("--user", help="The person who asked you to do it, if it was not you; recorded next to your name.")
 @target_options
-def disable(name: str, reason: str, operator: str | None, target: CommandTarget) -> None:
+def disable(name: str, reason: str, user: str | None, target: CommandTarget) -> None:
     """Close a provider for new payments, on every process from the end of the command on.
 
     New payments are accepted and fail at once with provider_unavailable; no request that moves money is sent. Payments
@@ -64,11 +63,11 @@ def disable(name: str, reason: str, operator: str | None, target: CommandTarget)
     if not reason.strip():
         raise UsageProblem("--reason is empty: say why.")
     _check_provider_exists(target, name)
-    closed = ClosedProvider(name, target.clock().now(), machine_user().acting_for(operator), reason)
+    closed = ClosedProvider(name, target.clock().now(), machine_user().acting_for(user), reason)
 
     async def close(store: Store) -> bool:
         subject = f"provider:{name}"
-        await target.record(store, "provider_closed", subject, operator, reason=reason)
+        await target.record(store, "provider_closed", subject, user, reason=reason)
         return await store.admin.close_provider(closed)
 
     if not target.with_store(close):

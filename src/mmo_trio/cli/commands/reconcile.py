@@ -82,20 +82,19 @@ def reconcile(
         count_record = progress_counter(bar, "reading records")
         if records_file is None:
             with needs_extra("mmo records reconcile", "server"):
-                from mmo_trio.cli.support.stored_records import read_records
+                from mmo_trio.cli.commands.stored_records import read_records
                 from mmo_trio.cli.support.target import find_target
             target = find_target(data, config)
 
             async def load(store: Store) -> None:
-                seen = set[str]()
-                async for _, each in read_records(target, store, brand, period, method):
-                    _add_record(reconciliation, each, period, method, seen)
+                async for _, each in read_records(store, brand, period, method):
+                    _add_record(reconciliation, each, period, method)
                     count_record()
 
             target.with_store(load)
         else:
             for text in lines_of(records_file):
-                _add_record(reconciliation, text, period, method, set())
+                _add_record(reconciliation, text, period, method)
                 count_record()
         differences = _compare(reconciliation, statement, headings, currency, progress_counter(bar, "comparing lines"))
     _print_result(reconciliation, differences, as_json=as_json)
@@ -119,14 +118,10 @@ def _compare(
     return differences
 
 
-def _add_record(
-    reconciliation: Reconciliation, text: bytes, period: Period, method: str | None, seen: set[str]
-) -> None:
-    """Add the payment of a transaction object, unless it was seen before."""
-    record = read_record(text, period)
-    if record.gateway_reference not in seen and (method is None or json.loads(text)["method"] == method):
-        seen.add(record.gateway_reference)
-        reconciliation.add_record(record)
+def _add_record(reconciliation: Reconciliation, text: bytes, period: Period, method: str | None) -> None:
+    """Add the payment of a transaction object."""
+    if method is None or json.loads(text)["method"] == method:
+        reconciliation.add_record(read_record(text, period))
 
 
 def _print_result(reconciliation: Reconciliation, differences: Sequence[Difference], *, as_json: bool) -> None:

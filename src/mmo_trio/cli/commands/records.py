@@ -7,10 +7,12 @@ from mmo_trio.cli.support.lazy_group import LazyCommand, LazyGroup
 _COMMANDS = (
     LazyCommand(
         "digest",
-        "digest",
+        "stored_records",
         "Print a digest of each brand's payments that ended on a day, for another side to compare with its own.",
     ),
-    LazyCommand("export", "export", "Write every transaction of a period as CSV, or as JSON objects, one a line."),
+    LazyCommand(
+        "export", "stored_records", "Write every transaction of a period as CSV, or as JSON objects, one a line."
+    ),
     LazyCommand(
         "reconcile",
         "reconcile",

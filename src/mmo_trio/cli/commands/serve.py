@@ -1,4 +1,4 @@
-"""`mmo sandbox` and `mmo serve` run the gateway until it is stopped."""
+"""`mmo sandbox` and `mmo serve` run the gateway until it is stopped; `mmo check-config` says whether it would."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import click
 import structlog
 import trio
 
-from mmo_trio.cli.support.error_reports import run_reporting_errors
-from mmo_trio.cli.support.errors import UsageProblem
-from mmo_trio.cli.support.options import Command
+from mmo_trio.cli.support.errors import UsageProblem, run_reporting_errors
+from mmo_trio.cli.support.options import Command, json_option
+from mmo_trio.cli.support.output import print_json, print_table, report_readable_secrets
 from mmo_trio.cli.support.target import default_data_directory, find_target
-from mmo_trio.settings import Settings, load_settings
+from mmo_trio.settings import Settings, effective_settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import (
     CLOCK_OFFSET_FILE,
@@ -115,7 +115,7 @@ def _reset_sandbox(directory: Path, settings: Settings) -> None:
 
     Raises UsageProblem when the sandbox keeps its payments elsewhere, and StoreUnusable while it runs.
     """
-    from mmo_trio.service.wiring.workers import OPERATOR_JOURNAL_FILE  # Slow to import, and only serving needs it.
+    from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE  # Slow to import, and only serving needs it.
 
     if settings.database.url != sandbox_presets(directory)["database.url"]:
         raise UsageProblem("--reset empties only the store that a sandbox makes itself, not that of database.url.")
@@ -163,6 +163,30 @@ def serve(config: Path | None, brands_file: Path | None, workers: int, listen: M
         run(service)
 
 
+@click.command("check-config")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="mmo.toml.")
+@json_option
+def check_config(config: Path | None, as_json: bool) -> None:
+    """Check the settings as `mmo serve` does, and show them.
+
+    Names every fault for which a gateway would not start: listeners, certificates, the master key, providers' options
+    and the files that they name. Secrets are masked. The database is not asked: `mmo db check` does that.
+    """
+    # Imported here, as no other command needs it.
+    from mmo_trio.service.configuration_check import configuration_faults
+
+    settings = load_settings(file=config, environment=os.environ)
+    faults = list(configuration_faults(settings))
+    if faults:
+        raise UsageProblem("\n".join(map(str, faults)))
+    report_readable_secrets(config, None, settings)
+    rows = effective_settings(settings)
+    if as_json:
+        print_json({row.key: {"value": row.value, "default": row.is_default} for row in rows})
+        return
+    print_table(("setting", "value", ""), ((row.key, row.value, "" if row.is_default else "set") for row in rows))
+
+
 def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | None = None) -> None:
     """Serve until stopped; print the READY line to standard output once ready."""
     # Imported here, as it is slow to import and only serving needs it.
@@ -178,7 +202,7 @@ def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | No
 
 def run_supervised(config: ServiceConfig, read_settings: Callable[[], Settings]) -> None:
     """Serve with supervised processes, and exit with the service's exit code."""
-    from mmo_trio.service.supervisor.cluster import supervise
+    from mmo_trio.service.supervisor import supervise
 
     code = supervise(
         config,

@@ -9,7 +9,7 @@ from ssl import SSLError
 import click
 import trio
 
-from mmo_sansio.providers.common.ciphers import RsaPadding
+from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, serving_until_stopped
 

@@ -1,9 +1,13 @@
-"""Failures of commands: one sentence on standard error, and an exit code for each kind."""
+"""Failures of commands that a person can fix: one sentence on standard error, and an exit code for each kind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
@@ -43,3 +47,99 @@ def needs_extra(command: str, extra: str) -> Iterator[None]:
         if (error.name or "").startswith("mmo_"):
             raise  # It is ours, so installing helps nobody.
         raise UsageProblem(installation_advice(command, error.name, extra)) from None
+
+
+class ErrorReportingGroup(click.Group):
+    """A command group that reports failures a person can fix; our own faults are raised."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Raises ClickException with the exit code of the failure."""
+        with _as_click_exceptions():
+            try:
+                return super().invoke(ctx)
+            finally:
+                _flush_output()
+
+
+def run_reporting_errors(work: Callable[[], None]) -> int:
+    """Run the work of a process without a command, report a failure, and return an exit code."""
+    try:
+        with _as_click_exceptions():
+            work()
+    except click.ClickException as failure:
+        failure.show()
+        return failure.exit_code
+    return 0
+
+
+@contextmanager
+def _as_click_exceptions() -> Iterator[None]:
+    try:
+        yield
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise
+    except Exception as error:
+        failure = _to_click_exception(error)
+        if failure is None:
+            raise
+        raise failure from None
+
+
+def _flush_output() -> None:
+    """Write what waits for standard output. Raises UsageProblem when that fails; a pipe that nobody reads any more is
+    left to click."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        with suppress(OSError, ValueError):  # Else the interpreter would fail on it again at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise UsageProblem(f"The output can't be written: {error.strerror}.") from None
+
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
+"""Errors of a disk that takes nothing, which the system reports without the file's name."""
+
+
+def _to_click_exception(error: Exception) -> click.ClickException | None:
+    if isinstance(error, ExceptionGroup):
+        failures = [_to_click_exception(each) for each in error.exceptions]
+        return failures[0] if all(failures) else None
+    if (failure := _gateway_failure(error)) is not None:
+        return failure
+    match error:
+        case OSError() if error.filename is not None:
+            return UsageProblem(f"{error.filename}: {error.strerror}.")
+        case OSError() if error.errno in _UNWRITABLE:
+            return UsageProblem(f"A file can't be written: {error.strerror}.")
+        case _:
+            return None
+
+
+def _gateway_failure(error: Exception) -> click.ClickException | None:
+    """Return the failure that an error of the gateway is; None for another one."""
+    try:  # Imported here, as the commands for merchants run without the packages of the gateway.
+        from mmo_trio.brands.keyring import SealError
+        from mmo_trio.settings import SettingsError
+        from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+        from mmo_trio.system.fault_report import DamagedFile
+    except ModuleNotFoundError:
+        return None
+    match error:
+        case SettingsError():
+            return UsageProblem(str(error))
+        case SealError():
+            return UsageProblem(f"keys.master_key_file: {error}.")
+        case StoreUnavailable():
+            return StoreProblem(
+                f"The store can't be reached: {error}. Check --data, --config or database.url (MMO_DATABASE_URL)."
+            )
+        case StoreUnusable() | StoreCorrupt():
+            return StoreProblem(f"The store can't be used: {error}.")
+        case OutcomeUnknown():
+            return StoreProblem(f"It can't be learnt whether this was stored: {error}. Look before trying again.")
+        case DamagedFile():
+            return UsageProblem(str(error))
+        case _:
+            return None

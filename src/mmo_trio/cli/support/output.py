@@ -30,7 +30,6 @@ STATUS_STYLES = {Status.SUCCESS: "green", Status.FAILED: "red", Status.PENDING: 
 NON_TERMINAL_WIDTH = 1_000
 """Width of a table that is not printed to a terminal, so that nothing is folded or cut."""
 
-
 PROGRESS_STEP = 500
 """Items between two movements of a progress bar."""
 

@@ -1,9 +1,10 @@
-"""Finds the gateway that a command is for: its settings, data directory and store, and waits until it uses a change."""
+"""Finds the gateway that a command is for and who runs the command, and waits until the gateway uses a change."""
 
 from __future__ import annotations
 
 import json
 import os
+import pwd
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -17,10 +18,8 @@ from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.in_force import wait_until_in_force
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.brands.master_key_check import open_keyring
+from mmo_trio.brands.master_key import load_master_keys, open_keyring
 from mmo_trio.cli.support.errors import NegativeAnswer, NotYetInForce
-from mmo_trio.cli.support.machine_user import machine_user
 from mmo_trio.cli.support.options import Command, config_option, data_option
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.settings import Settings, load_settings
@@ -35,18 +34,11 @@ DATABASE_VARIABLE = "MMO_DATABASE_URL"
 IN_FORCE_WAIT_S = 15.0
 """Seconds for which a command waits for the processes: longer than the lease of one that was killed runs on."""
 
+LOGIN_USER_FILE = Path("/proc/self/loginuid")
+"""Holds the id of the user who logged in (Linux, proc(5)); `su` and `sudo` keep it, and only root can set it."""
 
-def default_data_directory() -> Path:
-    """Return the user's own directory for a sandbox."""
-    return Path(platformdirs.user_data_dir("mmo-gateway", appauthor=False)) / "sandbox"
-
-
-def running_address(directory: Path, listener: str) -> str | None:
-    """Return the address of a listener of the sandbox that runs in this directory; None if none."""
-    try:
-        return str(json.loads((directory / RUNNING_FILE).read_bytes())[listener])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
+_NO_LOGIN = 2**32 - 1
+"""The id of a process that no login began, such as a service's."""
 
 
 @frozen
@@ -86,14 +78,14 @@ class CommandTarget:
         return trio.run(use_store)
 
     async def record(
-        self, store: Store, action: str, about: str = "", operator: str | None = None, **detail: object
+        self, store: Store, action: str, about: str = "", user: str | None = None, **detail: object
     ) -> None:
-        """Append an audit event: what the command is about to do. The actor is the user of the machine; `operator`,
+        """Append an audit event: what the command is about to do. The actor is the user of the machine; `user`,
         the name that was typed, is a detail. Raises SettingsError when the master key can't be read."""
-        user = machine_user()
-        people = {"operator": operator, "loginUser": user.login_user, "sudoUser": user.sudo_user}
+        machine = machine_user()
+        people = {"user": user, "loginUser": machine.login_user, "sudoUser": machine.sudo_user}
         audit_log = AuditLog(store.admin, (await self.open_keyring(store)).audit_key, self.clock().now)
-        await audit_log.record(f"cli:{user.name}", action, about, **detail, **people)
+        await audit_log.record(f"cli:{machine.name}", action, about, **detail, **people)
 
     def provider_titles(self) -> Mapping[str, str]:
         """Return the display names of the configured providers, by name."""
@@ -121,6 +113,19 @@ def target_options(command: Command) -> Command:
         command(target=find_target(data, config), **arguments)
 
     return data_option(config_option(run))
+
+
+def default_data_directory() -> Path:
+    """Return the user's own directory for a sandbox."""
+    return Path(platformdirs.user_data_dir("mmo-gateway", appauthor=False)) / "sandbox"
+
+
+def running_address(directory: Path, listener: str) -> str | None:
+    """Return the address of a listener of the sandbox that runs in this directory; None if none."""
+    try:
+        return str(json.loads((directory / RUNNING_FILE).read_bytes())[listener])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def load_sandbox_keys(directory: Path) -> Sequence[tuple[Brand, bytes]]:
@@ -153,3 +158,41 @@ def report_in_force(target: CommandTarget) -> None:
         print_status("No process serves now: it is in force from the next start on.")
         return
     print_status(f"In force on {count} {'process' if count == 1 else 'processes'}.")
+
+
+@frozen
+class MachineUser:
+    """The user of the machine who runs a command."""
+
+    name: str
+    """The name of the process's real user id, whatever the environment says."""
+    login_user: str | None = None
+    """Who logged in, where the kernel knows it and it is somebody else."""
+    sudo_user: str | None = None
+    """Who ran `sudo`, as `SUDO_USER` says; the environment may be wrong, so this is never the actor."""
+
+    def acting_for(self, user: str | None) -> str:
+        """Return the name for the journal and the suspense book; `user` is the name that was typed."""
+        return self.name if user in (None, "", self.name) else f"{self.name} for {user}"
+
+
+def machine_user() -> MachineUser:
+    """Return the user who runs this process."""
+    name, login_user = _user_name(os.getuid()), _login_user()
+    return MachineUser(name, None if login_user == name else login_user, os.environ.get("SUDO_USER"))
+
+
+def _login_user() -> str | None:
+    try:
+        id = int(LOGIN_USER_FILE.read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+    return None if id == _NO_LOGIN else _user_name(id)
+
+
+def _user_name(id: int) -> str:
+    """Return the name of a user id; the id itself where the machine has no name for it, as in some containers."""
+    try:
+        return pwd.getpwuid(id).pw_name
+    except KeyError:
+        return str(id)

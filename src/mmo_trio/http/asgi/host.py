@@ -6,6 +6,7 @@ neither WebSocket nor HTTP/2 is spoken."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
@@ -25,70 +26,9 @@ from hypercorn.typing import (
 
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, RequestHead
-from mmo_trio.http.asgi.pacer import Pacer, Turn
+from mmo_sansio.resilience.fair_queue import FairQueue
+from mmo_sansio.values.problems import UNAVAILABLE, ProblemError
 from mmo_trio.http.handler import AdmittedStream, RequestContext, ResponseWriter
-
-LISTENER_FIELDS: Final = frozenset(
-    {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"transfer-encoding", b"x-request-id"}
-)
-"""Fields that the listener writes itself, whatever the application says."""
-
-
-def _connection_client(head: RequestHead, context: RequestContext) -> str:
-    return context.client
-
-
-TakeTurn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
-"""Gives a turn for a piece of work while the block lasts."""
-_TURNS: Final = "mmo_trio.turns"
-
-
-def turns_of(scope: Any) -> TakeTurn:
-    """Return what gives turns to the pieces of a stream, as a request has its own only until its response begins."""
-    return scope["extensions"].get(_TURNS) or nullcontext
-
-
-class IncompleteResponse(Exception):
-    """The application has ended without a complete response."""
-
-
-@frozen
-class AsgiHost:
-    """Handles every request of a listener by an ASGI application."""
-
-    app: Any
-    """The application, a callable with `scope`, `receive` and `send`."""
-    body_limit: int
-    """Bytes that the body of a request may have."""
-    pacer: Pacer = field(factory=lambda: Pacer(1.0))
-    """Limits the share of this process's time that the application takes."""
-    find_client: Callable[[RequestHead, RequestContext], str] = _connection_client
-    """Returns the address by which clients take turns."""
-
-    async def admit(self, head: RequestHead, context: RequestContext) -> AdmittedStream:
-        """Admit every request; the application routes and authenticates it."""
-
-        async def respond(body: bytes, writer: ResponseWriter) -> None:
-            network = subscriber_network(self.find_client(head, context))
-            turn = await self.pacer.take_turn(network)
-            exchange = _Exchange(writer, body, turn)
-            try:
-                scope = _scope(head, context, partial(self._turn, network))
-                await self.app(scope, exchange.receive, exchange.send)
-            finally:
-                turn.end()
-            if not (exchange.is_finished or exchange.is_client_gone):
-                raise IncompleteResponse
-
-        return AdmittedStream(self.body_limit, respond)
-
-    @asynccontextmanager
-    async def _turn(self, network: str) -> AsyncIterator[None]:
-        turn = await self.pacer.take_turn(network)
-        try:
-            yield
-        finally:
-            turn.end()
 
 
 @define(eq=False)
@@ -152,3 +92,157 @@ def _scope(head: RequestHead, context: RequestContext, take_turn: TakeTurn) -> H
         state=ConnectionState({}),
         extensions={_TURNS: take_turn},  # type: ignore[dict-item]  # One of our own.
     )
+
+
+PLACES: Final = 4
+"""Requests that are handled at a time: while one waits for the store, another one goes on. One client has half of them
+at most."""
+
+WAITING_MAX: Final = 4096
+"""Requests that wait for a place."""
+
+BURST_S: Final = 0.25
+"""Processor time that may be used at once after a quiet time."""
+
+COST_MAX_S: Final = 0.05
+"""The most that one request counts: what else the process did meanwhile is counted as well."""
+
+CROWDED: Final = UNAVAILABLE.problem("Too many requests are waiting; send the request again soon.")
+LISTENER_FIELDS: Final = frozenset(
+    {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"transfer-encoding", b"x-request-id"}
+)
+"""Fields that the listener writes itself, whatever the application says."""
+
+_TURNS: Final = "mmo_trio.turns"
+
+TakeTurn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""Gives a turn for a piece of work while the block lasts."""
+
+
+def turns_of(scope: Any) -> TakeTurn:
+    """Return what gives turns to the pieces of a stream, as a request has its own only until its response begins."""
+    return scope["extensions"].get(_TURNS) or nullcontext
+
+
+class IncompleteResponse(Exception):
+    """The application has ended without a complete response."""
+
+
+@define(eq=False)
+class Turn:
+    """One request's turn: it has a place until its end."""
+
+    _pacer: Pacer
+    client: str
+    began: trio.Event = field(factory=trio.Event, init=False)
+    is_over: bool = field(default=False, init=False)
+    _began_at_s: float = field(default=0.0, init=False)
+
+    async def begin(self) -> None:
+        """Wait for the place, and until the share is kept."""
+        await self.began.wait()
+        await trio.sleep(self._pacer.pause_s())
+        self._began_at_s = self._pacer.used_s()
+
+    def end(self) -> None:
+        """Give the place back; a second call does nothing."""
+        if not self.is_over:
+            self.is_over = True
+            self._pacer.count(self._pacer.used_s() - self._began_at_s)
+            self._pacer.release(self.client)
+
+
+@define(eq=False)
+class Pacer:
+    """Gives turns to the requests of one application."""
+
+    share: float
+    """Of the time of this process, above 0 and at most 1, which is no limit."""
+    used_s: Callable[[], float] = time.thread_time
+    """Returns the processor time of this thread."""
+    _queue: FairQueue[Turn] = field(
+        factory=lambda: FairQueue(waiting_max=WAITING_MAX, slots=PLACES, slots_per_brand=PLACES), init=False
+    )
+    _even_at: float = field(default=0.0, init=False)
+    """The moment of Trio's time until which the share is used up."""
+
+    async def take_turn(self, client: str) -> Turn:
+        """Wait for a turn. `client` is the network by which clients take turns. Raises ProblemError when too many
+        requests wait."""
+        if not self._queue.has_room_for(client):
+            raise ProblemError(CROWDED)
+        turn = Turn(self, client)
+        self._queue.add(client, turn)
+        self._start_next()
+        try:
+            await turn.begin()
+        except trio.Cancelled:
+            if turn.began.is_set():
+                self.release(client)
+            turn.is_over = True
+            raise
+        return turn
+
+    def pause_s(self) -> float:
+        """Return how long the next request waits."""
+        return max(0.0, self._even_at - trio.current_time()) if self.share < 1 else 0.0
+
+    def count(self, used_s: float) -> None:
+        """Count the time that a request has used."""
+        quiet_since = trio.current_time() - BURST_S / self.share
+        self._even_at = max(self._even_at, quiet_since) + min(used_s, COST_MAX_S) / self.share
+
+    def release(self, client: str) -> None:
+        """Give a place to the next request."""
+        self._queue.release(client)
+        self._start_next()
+
+    def _start_next(self) -> None:
+        while (turn := self._queue.next()) is not None:
+            if not turn.is_over:
+                turn.began.set()
+                return
+            self._queue.release(turn.client)
+
+
+def _connection_client(head: RequestHead, context: RequestContext) -> str:
+    return context.client
+
+
+@frozen
+class AsgiHost:
+    """Handles every request of a listener by an ASGI application."""
+
+    app: Any
+    """The application, a callable with `scope`, `receive` and `send`."""
+    body_limit: int
+    """Bytes that the body of a request may have."""
+    pacer: Pacer = field(factory=lambda: Pacer(1.0))
+    """Limits the share of this process's time that the application takes."""
+    find_client: Callable[[RequestHead, RequestContext], str] = _connection_client
+    """Returns the address by which clients take turns."""
+
+    async def admit(self, head: RequestHead, context: RequestContext) -> AdmittedStream:
+        """Admit every request; the application routes and authenticates it."""
+
+        async def respond(body: bytes, writer: ResponseWriter) -> None:
+            network = subscriber_network(self.find_client(head, context))
+            turn = await self.pacer.take_turn(network)
+            exchange = _Exchange(writer, body, turn)
+            try:
+                scope = _scope(head, context, partial(self._turn, network))
+                await self.app(scope, exchange.receive, exchange.send)
+            finally:
+                turn.end()
+            if not (exchange.is_finished or exchange.is_client_gone):
+                raise IncompleteResponse
+
+        return AdmittedStream(self.body_limit, respond)
+
+    @asynccontextmanager
+    async def _turn(self, network: str) -> AsyncIterator[None]:
+        turn = await self.pacer.take_turn(network)
+        try:
+            yield
+        finally:
+            turn.end()

@@ -9,6 +9,7 @@ import errno
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
+from ipaddress import ip_address
 from typing import Final, TypeAlias
 
 import structlog
@@ -21,10 +22,8 @@ from mmo_sansio.values.problems import UNAVAILABLE, Problem
 from mmo_trio.http.handler import Handler
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_bytes
-from mmo_trio.http.server.accept_rules import AcceptRules
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
-from mmo_trio.http.server.connection_table import ConnectionTable
-from mmo_trio.http.server.deadline_timer import DeadlineTimer
+from mmo_trio.http.server.connection_limits import ConnectionTable, DeadlineTimer
 from mmo_trio.http.streams import ConnectionListener, TransportStream, accept_waiting, accepted_stream
 from mmo_trio.system.log_limit import LogRateLimit
 
@@ -32,16 +31,18 @@ logger = structlog.get_logger(__name__)
 
 OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of accept() that pass when something is closed; every other one is an internal error."""
+
 ACCEPT_PAUSE_S: Final = 0.1
 """How long accepting pauses then; the waiting connections stay in the kernel's queue."""
+
 REJECTIONS_MAX: Final = 64
 """503 responses that are sent concurrently; further connections are closed without a response."""
 
 PAUSE_LINES_PER_SECOND: Final = 1.0
 """Log lines about pauses in accepting."""
+
 FOREIGN_CLIENT_LINES_PER_SECOND: Final = 1 / 60
 """Log lines about clients that may not connect."""
-DEFAULT_ACCEPT_RULES: Final = AcceptRules()
 
 TOO_MANY_CONNECTIONS: Final = UNAVAILABLE.problem("Too many connections are open; send the request again soon.")
 WAITED_TOO_LONG: Final = UNAVAILABLE.problem(
@@ -55,6 +56,37 @@ OpenConnection: TypeAlias = Callable[[TransportStream, str], ServerConnection]
 def http1_connections(context: ListenerContext) -> OpenConnection:
     """Return what serves the connections of a listener by HTTP/1.1."""
     return partial(ServerConnection, context)
+
+
+def _no_proxy(client: str) -> bool:
+    return False
+
+
+@frozen
+class AcceptRules:
+    """Says whose connections a listener takes, and while how many descriptors are open."""
+
+    is_proxy: Callable[[str], bool] = _no_proxy
+    """Tells whether an address is that of a trusted proxy, whose connections are limited only in all."""
+    only_from_proxies: bool = False
+    """Whether only this machine and trusted proxies may connect: over clear HTTP nobody else can keep a secret."""
+    descriptors_max: int | None = None
+    """The number of open descriptors from which no connection is accepted; None where only the system limits them."""
+
+    def permits_client(self, client: str) -> bool:
+        """Return whether a client with this address may connect; the empty one is that of a Unix socket."""
+        if not self.only_from_proxies or not client or self.is_proxy(client):
+            return True
+        return ip_address(client).is_loopback
+
+    def has_descriptor(self, descriptor: int) -> bool:
+        """Return whether a connection with this descriptor leaves enough for others.
+
+        The system gives out the lowest free number, so all lower ones are in use."""
+        return self.descriptors_max is None or descriptor < self.descriptors_max
+
+
+DEFAULT_ACCEPT_RULES: Final = AcceptRules()
 
 
 async def serve_http(

@@ -19,8 +19,7 @@ from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_
 from mmo_sansio.values.problems import FieldError, Problem, ProblemError
 from mmo_trio.pages.context import pages_context, sandbox_context
 from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
-from mmo_trio.settings.errors import InvalidSettingValue
-from mmo_trio.settings.values import parse_span
+from mmo_trio.settings.values import InvalidSettingValue, parse_span
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 JsonBody = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import RecordedRequest, RefusedRequest
+from mmo_sansio.payments.brand_changes import RecordedRequest, RefusedRequest
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Status, Transaction
 from mmo_trio.storage.interface.admin_types import (
@@ -74,8 +74,8 @@ class AdminStore(Protocol):
     async def stuck_transactions(
         self, now: Instant, *, after: Position | None = None, limit: int = 50
     ) -> Sequence[Transaction]:
-        """Return the transactions that are stuck (`mmo_sansio.payments.stuck.is_stuck`), the oldest first, a page at a
-        time: those after a position."""
+        """Return the transactions that are stuck (`mmo_sansio.payments.evidence.is_stuck`), the oldest first, a page at
+        a time: those after a position."""
         ...
 
     async def timeline(self, gateway_reference: str) -> Sequence[JournalEntry]:

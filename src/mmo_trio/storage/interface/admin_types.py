@@ -107,11 +107,11 @@ class AuditEvent:
 
     at: Instant
     actor: str
-    """`operator:NAME` for a console user, or `cli:USER` for a command on a machine of the gateway."""
+    """`user:NAME` for a console user, or `cli:USER` for a command on a machine of the gateway."""
     action: str
     """The action, e.g. `signed_in`."""
     about: str = ""
-    """Its subject: `payment:REFERENCE`, `suspense:ID`, `provider:NAME`, `operator:NAME`, `brand:ID`."""
+    """Its subject: `payment:REFERENCE`, `suspense:ID`, `provider:NAME`, `user:NAME`, `brand:ID`."""
     detail: str = "{}"
     """Text of a JSON object."""
 

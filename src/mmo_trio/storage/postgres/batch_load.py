@@ -52,11 +52,10 @@ _SELECT_DEPOSITS = PreparedStatement("""
     JOIN deposits USING (provider, provider_reference)
 """)
 _SELECT_REFERENCE_USES = BrandStatement("""
-    SELECT wanted.brand, wanted.merchant_reference, newest.gateway_reference, at, nth, earlier, ended, order_row,
-        progress
+    SELECT wanted.brand, wanted.merchant_reference, newest.gateway_reference, at, nth, earlier, order_row, progress
     FROM unnest(%s::text[], %s::text[]) AS wanted (brand, merchant_reference)
     CROSS JOIN LATERAL (
-        SELECT gateway_reference, at, nth, earlier, ended FROM reference_uses AS used
+        SELECT gateway_reference, at, nth, earlier FROM reference_uses AS used
         WHERE used.brand = wanted.brand AND used.merchant_reference = wanted.merchant_reference
             [AND used.brand = ($1)[1]]
         ORDER BY nth DESC LIMIT 1
@@ -148,10 +147,8 @@ async def load_batch(
     ((ledger.not_before, held_brands),) = results[_SELECT_HORIZON]
     ledger.held_brands = frozenset((held_brands or "").split())
     for row in results.get(_SELECT_REFERENCE_USES, ()):
-        brand, merchant_reference, gateway_reference, at, nth, earlier, ended, order, progress = row
-        ledger.references[brand, merchant_reference] = ReferenceUse(
-            gateway_reference, at, Status(earlier), None if ended is None else Status(ended)
-        )
+        brand, merchant_reference, gateway_reference, at, nth, earlier, order, progress = row
+        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, Status(earlier))
         if order is not None:
             ledger.transactions[gateway_reference] = parse_transaction(order, progress)
         uses[brand, merchant_reference] = nth

@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
-from mmo_sansio.values.model import Status
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
 from mmo_trio.storage.postgres.brand_statements import BrandStatement, InsertStatement, group_by_brand
 from mmo_trio.storage.postgres.claim_statements import claim_statements
@@ -83,8 +82,8 @@ _DELETE_RECEIPTS = BrandStatement("""
         [AND r.brand = ($1)[1]]
 """)
 _INSERT_REFERENCE_USES = InsertStatement("""
-    INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier, ended)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[], %s::text[], %s::text[])
+    INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier, is_lost)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::text[], %s::text[], %s::boolean[])
 """)
 _INSERT_DEPOSITS = PreparedStatement("""
     INSERT INTO deposits (provider, provider_reference, brand, gateway_reference)
@@ -253,8 +252,7 @@ def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...
     for each in effect.references:
         key = (each.brand, each.merchant_reference)
         uses[key] = uses.get(key, 0) + 1
-        ended = Status.PENDING.value if each.is_lost else None
-        rows.append((*key, uses[key], each.at, each.gateway_reference, each.earlier.value, ended))
+        rows.append((*key, uses[key], each.at, each.gateway_reference, each.earlier.value, each.is_lost))
     return sorted(rows, key=lambda row: row[:3])
 
 

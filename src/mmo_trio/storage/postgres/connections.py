@@ -26,7 +26,7 @@ WRITER_CONNECTIONS = 4
 
 READER_CONNECTIONS = 4
 """Connections for reads; a commit never waits for them. One more than the pages of records that are read at once
-(`mmo_trio.api.records_limit.PAGES_MAX`), so that these leave one to everything else."""
+(`mmo_trio.api.request_limits.PAGES_MAX`), so that these leave one to everything else."""
 
 _END_TIMEOUT_S = 3.0
 """Seconds for the session of a single call to end."""

@@ -206,17 +206,11 @@ async def rows_without_partition(connection: PostgresConnection) -> Sequence[str
     return found
 
 
-async def drop_partition(connection: PostgresConnection, partition: Partition, *, if_empty: bool = False) -> bool:
-    """Drop a partition with its rows, or only if there are none; return False when there are, or somebody uses the
-    table: then try again later."""
+async def drop_partition(connection: PostgresConnection, partition: Partition) -> bool:
+    """Drop a partition with its rows; return False while somebody uses the table: then try again later."""
     try:
         async with connection.transaction():
             await _limit_waits(connection)
-            if if_empty:
-                await connection.execute(f"LOCK TABLE {partition.name}".encode())
-                ((is_used,),) = await fetch_rows(connection, f"SELECT EXISTS (SELECT FROM {partition.name})")
-                if is_used:
-                    return False
             await connection.execute(f'DROP TABLE IF EXISTS "{partition.name}"'.encode())
     except psycopg.errors.LockNotAvailable:
         return False

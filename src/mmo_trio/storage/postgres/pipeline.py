@@ -25,6 +25,7 @@ from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 Row: TypeAlias = tuple[Any, ...]
 Encode: TypeAlias = Callable[[Any], bytes]
 
+_boolean = Struct("!?").pack
 _integer = Struct("!i").pack
 _bigint = Struct("!q").pack
 _array_head = Struct("!iiIii").pack
@@ -60,11 +61,13 @@ def _array_encoder(oid: int, encode: Encode) -> Encode:
 
 _ENCODERS: dict[str, Encode] = {
     "text": str.encode,
+    "boolean": _boolean,
     "integer": _integer,
     "bigint": _bigint,
     "uuid": lambda value: bytes(value.bytes),
     "bytea": bytes,
     "text[]": _array_encoder(25, str.encode),
+    "boolean[]": _array_encoder(16, _boolean),
     "integer[]": _array_encoder(23, _integer),
     "bigint[]": _array_encoder(20, _bigint),
     "bytea[]": _array_encoder(17, bytes),

@@ -152,7 +152,7 @@ class PostgresStore(SqlStore):
         schema = DISTRIBUTED_SCHEMA if is_distributed else POSTGRES_SCHEMA
         super().__init__(schema, self._read_query, self._write_query)
         self.retention = PostgresRetentionStore(
-            schema=schema, read=self._read_query, write=self._write_query, run=self._read, is_distributed=is_distributed
+            schema=schema, read=self._read_query, write=self._write_query, run=self._read
         )
         self.admin = PostgresAdminStore(self._read_query, self._write_query, schema.clear_breaker, self._begin_run)
         self._writer_pool = writer_pool

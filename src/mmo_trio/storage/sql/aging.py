@@ -7,14 +7,7 @@ from typing import Final
 
 from mmo_sansio.values.clock import HOUR, Instant, Span
 from mmo_sansio.values.model import Transaction
-from mmo_trio.storage.interface.retention import (
-    COUNTED_MAX,
-    EMPTY_ARCHIVE,
-    AgedRows,
-    ArchiveHead,
-    RetentionDuty,
-    RetentionStep,
-)
+from mmo_trio.storage.interface.retention import COUNTED_MAX, AgedRows, RetentionDuty, RetentionStep
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_row
 
@@ -22,7 +15,6 @@ Forget = Callable[[Iterable[str]], None]
 """Removes payments, by gatewayReference, from what a store remembers of them."""
 
 _LAST_RUN: Final = "last_run"
-_ARCHIVE: Final = "archive"
 
 
 def take_lease(schema: SqlSchema, holder: str, duration: Span) -> SqlQuery[bool]:
@@ -74,34 +66,6 @@ def _save_state(what: str, position: str) -> SqlQuery[None]:
     )
 
 
-def archive_head() -> SqlQuery[ArchiveHead]:
-    """Return the end of the archive that the store knows."""
-    saved = yield from state(_ARCHIVE)
-    number, _, digest = saved.partition(":")
-    return ArchiveHead(int(number), digest) if saved else EMPTY_ARCHIVE
-
-
-def advance_archive(known: ArchiveHead, head: ArchiveHead) -> SqlQuery[bool]:
-    """Replace the known end of the archive, unless it is another by now."""
-    yield from execute(
-        "INSERT INTO retention_state (what, position) VALUES (?, ?) ON CONFLICT (what) DO NOTHING",
-        _ARCHIVE,
-        _head_text(EMPTY_ARCHIVE),
-    )
-    return (
-        yield from returns_row(
-            "UPDATE retention_state SET position = ? WHERE what = ? AND position = ? RETURNING 1",
-            _head_text(head),
-            _ARCHIVE,
-            _head_text(known),
-        )
-    )
-
-
-def _head_text(head: ArchiveHead) -> str:
-    return f"{head.number}:{head.digest}"
-
-
 def count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
     """Count what is too old, beginning where the walk goes on."""
     position = yield from state(duty.value)
@@ -114,9 +78,6 @@ def count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
             table, at = "transactions", "created_at"
             where.and_("(created_at, gateway_reference) > (?, ?)", *parse_position(position))
             where.and_("created_at < ?", before).and_("status <> ?", "pending")
-        case RetentionDuty.ARCHIVED_PAYMENTS:
-            table, at = "transactions", "created_at"
-            where.and_("created_at < ?", before).and_("status <> ?", "pending")
         case RetentionDuty.SUSPENSE_DATA:
             table, at = "suspense", "last_at"
             where.and_("last_at < ?", before).and_("closed_at IS NOT NULL")
@@ -125,12 +86,6 @@ def count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
             where.and_("span = ?", HOUR).and_("began_at < ?", before)
         case RetentionDuty.BREAKER_CHANGES:
             table, at = "breaker_changes", "at"
-            where.and_("at < ?", before)
-        case RetentionDuty.ARCHIVED_HISTORY:
-            table, at = "journal", "at"
-            where.and_("at < ?", before).and_("gateway_reference IS NULL")
-        case RetentionDuty.ARCHIVED_AUDIT:
-            table, at = "audit", "at"
             where.and_("at < ?", before)
     [(rows, first, last)] = yield from execute(
         f"SELECT count(*), min(at), max(at) FROM (SELECT {at} AS at FROM {table} {where} LIMIT ?) AS aged",
@@ -176,14 +131,6 @@ def with_open_intents(schema: SqlSchema, payments: Iterable[Transaction]) -> Sql
 def references_of(transactions: Iterable[Transaction]) -> list[str]:
     """Return the gatewayReferences of these payments."""
     return [each.reference for each in transactions]
-
-
-def row_number(table: str, position: str) -> SqlQuery[int]:
-    """Return the number of the row that a walk has come to. Where that row and all after it are archived, numbers may
-    begin again below it, and so does the walk."""
-    [(latest,)] = yield from execute(f"SELECT coalesce(max(id), 0) FROM {table}")
-    number = int(position or 0)
-    return number if number <= latest else 0
 
 
 def remove_callback_bodies(before: Instant, *, limit: int) -> SqlQuery[RetentionStep]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 
-from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey, AuditRow
 from mmo_trio.storage.interface.audit_chain import next_row
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, select
@@ -58,24 +56,6 @@ def audit_after(number: int, *, limit: int) -> SqlQuery[Sequence[AuditRow]]:
     return select(
         _parse_audit_row, f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?", number, limit
     )
-
-
-def archivable_audit(before: Instant, *, limit: int) -> SqlQuery[Sequence[AuditRow]]:
-    """Return the first rows in order, as far as all of them are older than this, without the last row."""
-    rows = yield from select(
-        _parse_audit_row,
-        f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number < (SELECT number FROM audit_head) ORDER BY number LIMIT ?",
-        limit,
-    )
-    return list(takewhile(lambda row: row.event.at < before, rows))
-
-
-def remove_audit(through: int) -> SqlQuery[int]:
-    """Remove the first rows, but never the last one."""
-    rows = yield from execute(
-        "DELETE FROM audit WHERE number <= ? AND number < (SELECT number FROM audit_head) RETURNING 1", through
-    )
-    return len(rows)
 
 
 def audit_head() -> SqlQuery[AuditHead]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import starmap
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import RecordedRequest
+from mmo_sansio.payments.brand_changes import RecordedRequest
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey
 from mmo_trio.storage.interface.configuration_types import (

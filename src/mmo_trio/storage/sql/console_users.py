@@ -25,7 +25,7 @@ _USER_COLUMNS = "name, role, password_hash, added_at, disabled_at"
 def add_user(user: ConsoleUser) -> SqlQuery[bool]:
     """Add a user; return False when the name is taken."""
     return returns_row(
-        f"INSERT INTO operators ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING 1",
+        f"INSERT INTO console_users ({_USER_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING 1",
         *_user_values(user),
     )
 
@@ -34,22 +34,23 @@ def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
     """Replace a user, and end the sessions of the old one."""
     name, *values = _user_values(user)
     changed = yield from execute(
-        "UPDATE operators SET role = ?, password_hash = ?, added_at = ?, disabled_at = ? WHERE name = ? RETURNING 1",
+        "UPDATE console_users SET role = ?, password_hash = ?, added_at = ?, disabled_at = ?"
+        " WHERE name = ? RETURNING 1",
         *values,
         name,
     )
-    yield from execute("DELETE FROM sessions WHERE operator = ?", name)
+    yield from execute("DELETE FROM sessions WHERE user_name = ?", name)
     return bool(changed)
 
 
 def users() -> SqlQuery[Sequence[ConsoleUser]]:
     """Return every user, by name."""
-    return select(_parse_user, f"SELECT {_USER_COLUMNS} FROM operators ORDER BY name")
+    return select(_parse_user, f"SELECT {_USER_COLUMNS} FROM console_users ORDER BY name")
 
 
 def user(name: str) -> SqlQuery[ConsoleUser | None]:
     """Return the user of this name."""
-    rows = yield from execute(f"SELECT {_USER_COLUMNS} FROM operators WHERE name = ?", name)
+    rows = yield from execute(f"SELECT {_USER_COLUMNS} FROM console_users WHERE name = ?", name)
     return _parse_user(rows[0]) if rows else None
 
 
@@ -57,7 +58,7 @@ def begin_session(session: ConsoleSession, *, expire_before: Instant) -> SqlQuer
     """Store a session, and delete old ones."""
     yield from execute("DELETE FROM sessions WHERE began_at < ?", expire_before)
     yield from execute(
-        "INSERT INTO sessions (digest, operator, began_at, seen_at) VALUES (?, ?, ?, ?)",
+        "INSERT INTO sessions (digest, user_name, began_at, seen_at) VALUES (?, ?, ?, ?)",
         session.digest,
         session.user,
         session.began_at,
@@ -68,8 +69,8 @@ def begin_session(session: ConsoleSession, *, expire_before: Instant) -> SqlQuer
 def session(digest: bytes) -> SqlQuery[tuple[ConsoleSession, ConsoleUser] | None]:
     """Return a session with its user, as that user is now."""
     rows = yield from execute(
-        f"SELECT digest, operator, began_at, seen_at, {_USER_COLUMNS}"
-        " FROM sessions JOIN operators ON name = operator WHERE digest = ?",
+        f"SELECT digest, user_name, began_at, seen_at, {_USER_COLUMNS}"
+        " FROM sessions JOIN console_users ON name = user_name WHERE digest = ?",
         digest,
     )
     return (ConsoleSession(*rows[0][:4]), _parse_user(rows[0][4:])) if rows else None

@@ -59,10 +59,9 @@ def _violations(schema: SqlSchema) -> Mapping[str, str]:
     missing = f"WHERE NOT EXISTS (SELECT 1 FROM transactions AS t WHERE {same})"
     return {
         "durable intents without their transaction": f"intents AS one {missing}",
-        "merchantReferences without their transaction": f"reference_uses AS one {missing} AND ended IS NULL",
+        "merchantReferences without their transaction": f"reference_uses AS one {missing} AND NOT is_lost",
         "deposits without their transaction": (
-            f"deposits AS one LEFT JOIN transactions AS t ON {same}"
-            " WHERE t.gateway_reference IS NULL AND one.ended IS NULL"
+            f"deposits AS one LEFT JOIN transactions AS t ON {same} WHERE t.gateway_reference IS NULL"
         ),
         "receipts without their transaction": f"receipts AS one {missing}",
         "transactions without a line in the journal": (

@@ -18,7 +18,6 @@ from mmo_trio.storage.sql.aging import (
     parse_position,
     references_of,
     remove_bodies,
-    row_number,
     with_open_intents,
 )
 from mmo_trio.storage.sql.object_rows import serialize_object
@@ -162,9 +161,7 @@ def _mask_settled_claims(provider: str, receipts: Sequence[str]) -> SqlQuery[Non
 def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[RetentionStep]:
     """Mask old entries that are closed, and the settled claims of the receipts that they name."""
     rows = yield from execute(
-        f"SELECT {SUSPENSE_COLUMNS} FROM suspense WHERE id > ? ORDER BY id LIMIT ?",
-        (yield from row_number("suspense", position)),
-        limit,
+        f"SELECT {SUSPENSE_COLUMNS} FROM suspense WHERE id > ? ORDER BY id LIMIT ?", int(position or 0), limit
     )
     changed, has_skipped = 0, False
     for entry in map(parse_suspense_entry, rows):

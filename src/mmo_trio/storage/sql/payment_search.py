@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.stuck import STUCK_AFTER, is_stuck
+from mmo_sansio.payments.evidence import STUCK_AFTER, is_stuck
 from mmo_sansio.values.clock import Instant, earlier
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.back_test import RecordedRequest, RefusedRequest, refused_on_record
+from mmo_sansio.payments.brand_changes import RecordedRequest, RefusedRequest, refused_on_record
 from mmo_sansio.values.clock import DAY, Instant, earlier
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.money import Money

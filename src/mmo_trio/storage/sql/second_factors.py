@@ -9,27 +9,27 @@ from mmo_trio.storage.interface.admin_types import SecondFactor
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row, select
 
 _COLUMNS = (
-    "operator, sealed, confirmed_at, last_step, pending,"
-    " (SELECT count(*) FROM recovery_codes WHERE recovery_codes.operator = second_factors.operator)"
+    "user_name, sealed, confirmed_at, last_step, pending,"
+    " (SELECT count(*) FROM recovery_codes WHERE recovery_codes.user_name = second_factors.user_name)"
 )
 
 
 def second_factor(user: str) -> SqlQuery[SecondFactor | None]:
     """Return the second factor of a user."""
-    rows = yield from execute(f"SELECT {_COLUMNS} FROM second_factors WHERE operator = ?", user)
+    rows = yield from execute(f"SELECT {_COLUMNS} FROM second_factors WHERE user_name = ?", user)
     return _parse_second_factor(rows[0]) if rows else None
 
 
 def second_factors() -> SqlQuery[Sequence[SecondFactor]]:
     """Return all second factors, by user."""
-    return select(_parse_second_factor, f"SELECT {_COLUMNS} FROM second_factors ORDER BY operator")
+    return select(_parse_second_factor, f"SELECT {_COLUMNS} FROM second_factors ORDER BY user_name")
 
 
 def begin_enrolment(user: str, pending: bytes) -> SqlQuery[None]:
     """Keep a sealed secret that is not confirmed yet."""
     yield from execute(
-        "INSERT INTO second_factors (operator, pending) VALUES (?, ?)"
-        " ON CONFLICT (operator) DO UPDATE SET pending = excluded.pending",
+        "INSERT INTO second_factors (user_name, pending) VALUES (?, ?)"
+        " ON CONFLICT (user_name) DO UPDATE SET pending = excluded.pending",
         user,
         pending,
     )
@@ -41,7 +41,7 @@ def confirm_second_factor(
     """Put the pending secret into use, with new recovery codes, and end the user's other sessions."""
     confirmed = yield from returns_row(
         "UPDATE second_factors SET sealed = pending, pending = NULL, confirmed_at = ?, last_step = ?"
-        " WHERE operator = ? AND pending = ? RETURNING 1",
+        " WHERE user_name = ? AND pending = ? RETURNING 1",
         at,
         step,
         user,
@@ -49,7 +49,7 @@ def confirm_second_factor(
     )
     if confirmed:
         yield from replace_recovery_codes(user, codes)
-        yield from execute("DELETE FROM sessions WHERE operator = ? AND digest <> ?", user, session)
+        yield from execute("DELETE FROM sessions WHERE user_name = ? AND digest <> ?", user, session)
     return confirmed
 
 
@@ -57,7 +57,7 @@ def use_time_step(user: str, step: int) -> SqlQuery[bool]:
     """Accept a step of time once."""
     return returns_row(
         "UPDATE second_factors SET last_step = ?"
-        " WHERE operator = ? AND last_step < ? AND sealed IS NOT NULL RETURNING 1",
+        " WHERE user_name = ? AND last_step < ? AND sealed IS NOT NULL RETURNING 1",
         step,
         user,
         step,
@@ -66,28 +66,28 @@ def use_time_step(user: str, step: int) -> SqlQuery[bool]:
 
 def use_recovery_code(user: str, digest: bytes) -> SqlQuery[bool]:
     """Accept a recovery code once."""
-    return returns_row("DELETE FROM recovery_codes WHERE operator = ? AND digest = ? RETURNING 1", user, digest)
+    return returns_row("DELETE FROM recovery_codes WHERE user_name = ? AND digest = ? RETURNING 1", user, digest)
 
 
 def replace_recovery_codes(user: str, codes: Sequence[bytes]) -> SqlQuery[None]:
     """Replace the digests of all recovery codes."""
-    yield from execute("DELETE FROM recovery_codes WHERE operator = ?", user)
+    yield from execute("DELETE FROM recovery_codes WHERE user_name = ?", user)
     for code in sorted(codes):
-        yield from execute("INSERT INTO recovery_codes (operator, digest) VALUES (?, ?)", user, code)
+        yield from execute("INSERT INTO recovery_codes (user_name, digest) VALUES (?, ?)", user, code)
 
 
 def remove_second_factor(user: str, *, session: bytes | None = None) -> SqlQuery[bool]:
     """Remove a second factor with its recovery codes, and end the user's other sessions."""
-    removed = yield from returns_row("DELETE FROM second_factors WHERE operator = ? RETURNING 1", user)
+    removed = yield from returns_row("DELETE FROM second_factors WHERE user_name = ? RETURNING 1", user)
     yield from replace_recovery_codes(user, ())
-    yield from execute("DELETE FROM sessions WHERE operator = ? AND digest <> ?", user, session or b"")
+    yield from execute("DELETE FROM sessions WHERE user_name = ? AND digest <> ?", user, session or b"")
     return removed
 
 
 def reseal_second_factor(user: str, old: bytes, new: bytes) -> SqlQuery[None]:
     """Replace a sealed secret wherever it stands."""
-    yield from execute("UPDATE second_factors SET sealed = ? WHERE operator = ? AND sealed = ?", new, user, old)
-    yield from execute("UPDATE second_factors SET pending = ? WHERE operator = ? AND pending = ?", new, user, old)
+    yield from execute("UPDATE second_factors SET sealed = ? WHERE user_name = ? AND sealed = ?", new, user, old)
+    yield from execute("UPDATE second_factors SET pending = ? WHERE user_name = ? AND pending = ?", new, user, old)
 
 
 def _parse_second_factor(row: Row) -> SecondFactor:

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Mapping
+from enum import EnumType
+from functools import cache, lru_cache
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 from zlib import crc32
 
-from mmo_sansio.payments.back_test import OPERATIONS, RecordedRequest
+from attrs import fields, has
+
+from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
 from mmo_sansio.values.deposit_claim import DepositClaim
@@ -302,22 +307,8 @@ def parse_breaker(row: bytes) -> BreakerSnapshot:
 
 
 def serialize_brand(brand: model.Brand) -> str:
-    """Return a brand as the text of a JSON object, without its keys."""
-    return _encode_json(
-        {
-            "id": brand.id,
-            "name": brand.name,
-            "enabled": brand.enabled,
-            "push_result_url": brand.push_result_url,
-            "host": brand.host,
-            "reference_reuse": (brand.reference_reuse.payin, brand.reference_reuse.payout, brand.reference_reuse.tax),
-            "redirect_schemes": sorted(brand.redirect_schemes),
-            "result_hosts": brand.result_hosts,
-            "limits": (brand.limits.requests_per_second, brand.limits.requests_burst, brand.limits.pending_payments),
-            "methods": [_serialize_method(each) for each in brand.methods],
-            "appearance": _serialize_appearance(brand.appearance),
-        }
-    )
+    """Return a brand as the text of a JSON object, without its keys: each value under the name of its attribute."""
+    return _encode_json(_to_plain(brand))
 
 
 @lru_cache(maxsize=1_024)
@@ -325,74 +316,46 @@ def parse_brand(row: str) -> model.Brand:
     """Return the brand of this text; raises StoreCorrupt when it is none. Results are cached, as every delivery reads
     its brand."""
     try:
-        fields = json.loads(row)
-        return model.Brand(
-            id=fields["id"],
-            name=fields["name"],
-            methods=tuple(_parse_method(each) for each in fields["methods"]),
-            enabled=fields["enabled"],
-            push_result_url=fields["push_result_url"],
-            host=fields["host"],
-            reference_reuse=model.ReusePolicy(*map(model.ReferenceReuse, fields["reference_reuse"])),
-            limits=model.BrandLimits(*fields["limits"]),
-            redirect_schemes=frozenset(fields["redirect_schemes"]),
-            result_hosts=tuple(fields["result_hosts"]),
-            appearance=_parse_appearance(*fields["appearance"]),
-        )
+        brand: model.Brand = _reader(model.Brand)(json.loads(row))
     except (ValueError, KeyError, TypeError) as error:
         raise StoreCorrupt("a stored brand can't be read", "run `mmo brands apply` again") from error
+    return brand
 
 
-def _serialize_appearance(look: model.PageAppearance) -> tuple[str | None, str | None, str | None, str | None]:
-    if look.logo is None:
-        return look.colour, look.order_label, None, None
-    return look.colour, look.order_label, look.logo.media_type, b64encode(look.logo.content).decode()
+def _to_plain(value: Any) -> Any:
+    """Return a value of the model in the form that `_reader` reads back by its type."""
+    match value:
+        case bytes():
+            return b64encode(value).decode()
+        case frozenset():
+            return sorted(value)
+        case tuple():
+            return [_to_plain(each) for each in value]
+        case Mapping():
+            return {key: _to_plain(each) for key, each in value.items()}
+        case _ if has(type(value)):
+            return {each.name: _to_plain(getattr(value, each.name)) for each in fields(type(value))}
+        case _:
+            return value
 
 
-def _parse_appearance(
-    colour: str | None, order_label: str | None, media_type: str | None, content: str | None
-) -> model.PageAppearance:
-    logo = None if media_type is None or content is None else model.Logo(media_type, b64decode(content))
-    return model.PageAppearance(colour, logo, order_label)
+@cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Return what makes a value of this type from its plain form. It raises ValueError, KeyError or TypeError."""
+    parts, collection = tuple(_reader(each) for each in get_args(kind) if each is not Ellipsis), get_origin(kind)
+    if collection is UnionType:
+        return lambda plain: None if plain is None else parts[0](plain)
+    if collection is Mapping:
+        return lambda plain: {parts[0](key): parts[1](each) for key, each in plain.items()}
+    if collection is not None:
+        return lambda plain: collection(map(parts[0], plain))
+    if has(kind):
+        readers = {name: _reader(type_) for name, type_ in get_type_hints(kind).items()}
+        return lambda plain: kind(**{name: read(plain[name]) for name, read in readers.items()})
+    if kind is bytes:
+        return b64decode
+    return kind if isinstance(kind, EnumType) else _unchanged
 
 
-def _serialize_method(method: model.Method) -> dict[str, object]:
-    return {
-        "key": method.key,
-        "provider": method.provider,
-        "provider_title": method.provider_title,
-        "country": method.country,
-        "operations": sorted(method.operations),
-        "limits": {
-            currency: (
-                limits.minimum.minor,
-                limits.maximum.minor,
-                {type.value: most.minor for type, most in limits.daily.items()},
-            )
-            for currency, limits in method.limits.items()
-        },
-        "tax_authority_id": method.tax_authority_id,
-        "tax_authority_account": method.tax_authority_account,
-        "push_accounts": method.push_accounts,
-    }
-
-
-def _parse_method(fields: dict[str, Any]) -> model.Method:
-    return model.Method(
-        key=fields["key"],
-        provider=fields["provider"],
-        provider_title=fields["provider_title"],
-        country=fields["country"],
-        operations=frozenset(map(model.Operation, fields["operations"])),
-        limits={
-            currency: model.Limits(
-                Money(minimum, currency),
-                Money(maximum, currency),
-                {model.Type(type): Money(most, currency) for type, most in daily.items()},
-            )
-            for currency, (minimum, maximum, daily) in fields["limits"].items()
-        },
-        tax_authority_id=fields["tax_authority_id"],
-        tax_authority_account=fields["tax_authority_account"],
-        push_accounts=tuple(fields["push_accounts"]),
-    )
+def _unchanged(plain: Any) -> Any:
+    return plain

@@ -45,7 +45,7 @@ _SELECT_TRANSACTIONS = """
     CROSS JOIN transactions ON gateway_reference = wanted.column1
 """
 _SELECT_REFERENCE_USES = """
-    SELECT brand, merchant_reference, gateway_reference, at, earlier, ended
+    SELECT brand, merchant_reference, gateway_reference, at, earlier
     FROM ({rows}) AS wanted CROSS JOIN reference_uses AS used
         ON used.merchant_reference = wanted.column2 AND used.brand = wanted.column1
         AND used.at = (SELECT max(at) FROM reference_uses AS each
@@ -76,10 +76,8 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
     ledger = Ledger()
     used: list[str] = []
     for row in _run_for_rows(connection, _SELECT_REFERENCE_USES, [*reads.references]):
-        brand, merchant_reference, gateway_reference, at, earlier, ended = row
-        ledger.references[brand, merchant_reference] = ReferenceUse(
-            gateway_reference, at, Status(earlier), None if ended is None else Status(ended)
-        )
+        brand, merchant_reference, gateway_reference, at, earlier = row
+        ledger.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, Status(earlier))
         used.append(gateway_reference)
     for row in _run_for_rows(connection, _SELECT_DEPOSITS, [*reads.deposits]):
         provider, provider_reference, gateway_reference = row
@@ -156,16 +154,9 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         _run_for_rows(
             connection,
             "INSERT OR REPLACE INTO reference_uses"
-            " (brand, merchant_reference, gateway_reference, at, earlier, ended) {rows}",
+            " (brand, merchant_reference, gateway_reference, at, earlier, is_lost) {rows}",
             [
-                (
-                    each.brand,
-                    each.merchant_reference,
-                    each.gateway_reference,
-                    each.at,
-                    each.earlier.value,
-                    Status.PENDING.value if each.is_lost else None,
-                )
+                (each.brand, each.merchant_reference, each.gateway_reference, each.at, each.earlier.value, each.is_lost)
                 for each in effect.references
             ],
         )

@@ -11,8 +11,7 @@ from typing import Any, NoReturn, Protocol
 from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.common.ciphers import Ciphers
-from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.providers.common.interface import Ciphers, Provider
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind, open_sandbox
@@ -23,9 +22,8 @@ from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings import providers as common
-from mmo_trio.settings.errors import InvalidSettingValue
 from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
-from mmo_trio.settings.values import Network, parse_networks
+from mmo_trio.settings.values import InvalidSettingValue, Network, parse_networks
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint
 
 FILE_SUFFIX = "_file"

@@ -16,8 +16,7 @@ from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import RequestHead
-from mmo_trio.http.asgi.host import AsgiHost
-from mmo_trio.http.asgi.pacer import PLACES
+from mmo_trio.http.asgi.host import PLACES, AsgiHost
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.http.server.listener import serve_http
 from tests.support.http_listener import (

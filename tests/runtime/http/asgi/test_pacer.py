@@ -8,8 +8,8 @@ from attrs import define
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mmo_sansio.values.problems import ProblemError
-from mmo_trio.http.asgi import pacer as pacing
-from mmo_trio.http.asgi.pacer import BURST_S, PLACES, Pacer
+from mmo_trio.http.asgi import host as pacing
+from mmo_trio.http.asgi.host import BURST_S, PLACES, Pacer
 
 COST_S = 0.01
 

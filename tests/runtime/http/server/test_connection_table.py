@@ -8,7 +8,7 @@ import pytest
 from attrs import define
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_trio.http.server.connection_table import ConnectionTable
+from mmo_trio.http.server.connection_limits import ConnectionTable
 
 LIMITS = ListenerLimits(connections=8, connections_per_address=3, idle_timeout_s=30, short_idle_timeout_s=5)
 

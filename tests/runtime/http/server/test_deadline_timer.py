@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mmo_trio.http.server.deadline_timer import OUTDATED_MAX, DeadlineTimer
+from mmo_trio.http.server.connection_limits import OUTDATED_MAX, DeadlineTimer
 
 
 @pytest.fixture

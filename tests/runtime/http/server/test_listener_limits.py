@@ -20,8 +20,7 @@ import trio
 from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_trio.http.server.accept_rules import AcceptRules
-from mmo_trio.http.server.listener import REJECTIONS_MAX, serve_http
+from mmo_trio.http.server.listener import REJECTIONS_MAX, AcceptRules, serve_http
 from tests.support.http_listener import (
     ERROR_DOCS,
     Client,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.http.request_head import HeadLimits
 from mmo_sansio.values.problems import Problem, ProblemError
-from mmo_trio.http.server.request_reader import CHUNKS_MAX, RequestReader
+from mmo_trio.http.server.connection import CHUNKS_MAX, RequestReader
 
 HOST = b"Host: h\r\n"
 TWO_REQUESTS = (

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_trio.http.server.write_budget import WriteBudget
+from mmo_trio.http.server.connection_limits import WriteBudget
 from tests.support.http_listener import SmallService, get, listening, post
 
 LARGE = 20_000_000

@@ -12,8 +12,7 @@ from attrs import evolve
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.replies import Rejected
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Instant, Span, later
-from mmo_trio.engine.clock_continuity import continue_clock
-from mmo_trio.engine.engine import Engine, Outbox
+from mmo_trio.engine.engine import Engine, Outbox, continue_clock
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.system.clock import GatewayClock

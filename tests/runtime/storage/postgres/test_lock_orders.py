@@ -51,7 +51,7 @@ async def test_an_intent_that_another_process_claims_meanwhile_does_not_stay(mig
 
 @pytest.mark.finding("postgres-6")
 async def test_an_intent_to_submit_what_has_ended_is_removed_and_no_other(migrated_database: str) -> None:
-    """It would keep its payment from the archive."""
+    """It would keep its payment from being masked."""
     async with open_postgres(migrated_database, serving=True) as store:
         await submit_batch(store, (creation(1), NOON), (creation(2), after_noon(1)))
         await submit_batch(store, (BeginSubmission(reference(1)), after_noon(2)), (succeeded(1), after_noon(3)))

@@ -18,9 +18,8 @@ from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.model import Source, Stage
-from mmo_trio.engine import batch as batch_module
-from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.engine.one_shot import submit_once
+from mmo_trio.engine import engine as engine_module
+from mmo_trio.engine.engine import Engine, Outbox, submit_once
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres, startup
 from mmo_trio.storage.postgres.connections import WRITER_SETUP
@@ -44,7 +43,7 @@ def _patient_gateways(monkeypatch: pytest.MonkeyPatch) -> None:
     patient = WRITER_SETUP.replace("SET lock_timeout = '5s'", f"SET lock_timeout = '{WAITS_S:.0f}s'")
     assert patient != WRITER_SETUP
     monkeypatch.setattr(startup, "WRITER_SETUP", patient)
-    monkeypatch.setattr(batch_module, "DEFERRALS_MAX", sys.maxsize)
+    monkeypatch.setattr(engine_module, "DEFERRALS_MAX", sys.maxsize)
 
 
 @asynccontextmanager
@@ -207,7 +206,7 @@ async def test_the_polls_of_other_payments_do_not_wait_for_a_locked_one(database
 
 
 async def test_a_payment_that_stays_locked_is_answered_in_time(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_module, "DEFERRALS_MAX", 3)
+    monkeypatch.setattr(engine_module, "DEFERRALS_MAX", 3)
     async with two_gateways(database) as (one, other):
         with channel_locked(database) as locking:
             begin_commit_that_waits(one, ACCEPTED)

@@ -244,27 +244,6 @@ async def test_a_check_of_the_store_tells_what_has_no_partition(database: str) -
     assert told.startswith("rows of journal without a partition of their time, in journal_default: 2 (")
 
 
-@pytest.mark.finding("postgres-suspected")
-async def test_a_line_that_comes_while_an_empty_partition_is_dropped_stays(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another process, whose clock is months behind, writes it after the look whether the partition is empty."""
-    await migrate(database)
-    now = instant(2030, 5, 17)
-    await call(database, ensure_partitions, now)
-    drop = drop_partition
-
-    async def drop_later(connection: PostgresConnection, partition: Partition, **options: bool) -> bool:
-        if partition.name == "journal_2030_05":
-            write_lines(database, now)
-        return await drop(connection, partition, **options)
-
-    monkeypatch.setattr("mmo_trio.storage.postgres.retention.drop_partition", drop_later)
-    async with open_postgres(database, serving=False) as store:
-        await store.retention.release_space(instant(2030, 6, 1))
-    assert lines_by_partition(database) == {"journal_2030_05": 1}
-
-
 @pytest.mark.spec("P5")
 @pytest.mark.finding("postgres-4")
 async def test_a_commit_that_meets_the_attachment_of_a_partition_is_decided_again(database: str) -> None:

@@ -55,7 +55,6 @@ BOUNDED = {
 SCANNING = (
     "SELECT count(*) FROM",  # `mmo db check` reads everything.
     "SELECT count(*), min(at), max(at) FROM",  # The dry run of retention counts.
-    "SELECT id, at, what, actor, gateway_reference, nullif(brand, ''), stage_before",  # The archive walks.
     "SELECT gateway_reference, brand, at, outcome, url, status, duration_ms, detail FROM callbacks WHERE brand",
 )
 """Statements that may read a large table from first to last, by how they begin. Of the callbacks of a brand only the

@@ -22,7 +22,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later
-from mmo_trio.api.records_limit import PAGES_MAX
+from mmo_trio.api.request_limits import PAGES_MAX
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS
 from mmo_trio.storage.postgres.shared_locks import CREATION_LOCK

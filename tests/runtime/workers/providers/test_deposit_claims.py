@@ -19,7 +19,7 @@ from mmo_sansio.providers.common.interface import DepositAnswer, DepositConversa
 from mmo_sansio.testing import KES, a_brand, a_deposit, numbered_reference
 from mmo_sansio.values.clock import HOUR, Instant, Span, later
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
-from mmo_trio.engine.batch import DecisionFailed
+from mmo_trio.engine.engine import DecisionFailed
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.workers.providers.deposits import QUESTIONS_MAX, RETRY_DELAY_S, DepositClaimWorker

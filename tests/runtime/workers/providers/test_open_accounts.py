@@ -18,7 +18,7 @@ from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_trio.brands.keyring import KeyRing
-from mmo_trio.service.wiring.providers import trusts_anybody
+from mmo_trio.service.wiring import trusts_anybody
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.system.ciphers import SystemCiphers

@@ -16,7 +16,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderFailed
-from mmo_sansio.payments import answers
+from mmo_sansio.payments import decide
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.providers.airtel_money.results import AirtelPayment
@@ -24,8 +24,7 @@ from mmo_sansio.providers.mpesa_daraja import notifications as daraja_notificati
 from mmo_sansio.providers.mpesa_daraja import requests as daraja_requests
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
-from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
-from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider, reference_id
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
@@ -159,7 +158,7 @@ def forgets_payments_past_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lets_answers_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "answer_once", lambda ledger, input_, decide: decide())
+    monkeypatch.setattr(decide, "_answer_once", decide._decide)
 
 
 @pytest.mark.finding("security-4", "security-7")

@@ -47,7 +47,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Source, Stage, Transaction
-from mmo_trio.engine.batch import DecisionFailed
+from mmo_trio.engine.engine import DecisionFailed
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.workers.providers.account import SendRequest
 from mmo_trio.workers.providers.worker import (

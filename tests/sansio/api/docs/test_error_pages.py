@@ -29,7 +29,7 @@ def test_a_page_says_what_happened_who_acts_and_what_to_do(page: ErrorPage) -> N
     for words in (page.meaning, page.advice):
         assert words.endswith("."), words
         assert words[0].isupper(), words
-    assert page.who_acts in {"merchant", "payer", "operator", "nobody"}
+    assert page.who_acts in {"merchant", "payer", "staff", "nobody"}
     assert json.loads(page.example_text) == page.example
 
 

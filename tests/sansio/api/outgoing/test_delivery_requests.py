@@ -17,8 +17,8 @@ from mmo_sansio.messages.inputs import QrConcluded
 from mmo_sansio.messages.intents import DeliverQr, IntentKind
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.providers.common.emv_qr import make_qr_code, read_qr_merchant
 from mmo_sansio.providers.common.options import OptionError, Options
-from mmo_sansio.providers.common.qr_options import make_qr_code, read_qr_merchant
 from mmo_sansio.providers.sandbox.adapter import DEFAULT_QR_MERCHANT
 from mmo_sansio.testing import REFERENCE, START, a_transaction, accepted, an_attempt, ledger_with
 from mmo_sansio.values.clock import DAY, SECOND, Span, later

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mmo_sansio.providers.airtel_money.account import MARKETS, read_account
-from mmo_sansio.providers.common.ciphers import RsaPadding
+from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.providers.common.options import OptionError
 from tests.support.airtel_conversation import KEY, OPTIONS, an_adapter
 

@@ -14,7 +14,7 @@ from mmo_sansio.http.messages import Headers, HttpRequest
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
 from mmo_sansio.payments.gateway import Gateway
-from mmo_sansio.providers.airtel_money.notifications import callback_hash
+from mmo_sansio.providers.airtel_money.results import callback_hash
 from mmo_sansio.providers.airtel_money.wire import raw_member
 from mmo_sansio.testing import REFERENCE, START, a_transaction, failed, hinted, ledger_with
 from mmo_sansio.values.clock import HOUR, later

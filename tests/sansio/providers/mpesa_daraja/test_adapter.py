@@ -23,12 +23,13 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.payments.gateway import Gateway
-from mmo_sansio.providers.common.ciphers import CipherError, RsaPadding
 from mmo_sansio.providers.common.interface import (
+    CipherError,
     DepositAnswer,
     DepositReport,
     DepositValidation,
     ExchangeFailed,
+    RsaPadding,
     SignInFailed,
     drive,
 )
@@ -36,7 +37,7 @@ from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, parse_callback_url
 from mmo_sansio.providers.mpesa_daraja.codes import ERROR_RULES, PROMPT_LIFETIME, RESULT_CODES, MpesaSubmissionState
-from mmo_sansio.providers.mpesa_daraja.references import account_reference
+from mmo_sansio.providers.mpesa_daraja.requests import account_reference
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn, password, timestamp
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
 from mmo_sansio.testing.builders import KES, REFERENCE, START, a_begin_submission, a_party, a_transaction, ledger_with

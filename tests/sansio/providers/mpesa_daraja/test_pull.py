@@ -11,7 +11,7 @@ import pytest
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import UnmatchedNotified
 from mmo_sansio.providers.common.interface import DepositReport, ExchangeFailed, drive
-from mmo_sansio.providers.mpesa_daraja.pull import PAGES_MAX
+from mmo_sansio.providers.mpesa_daraja.adapter import PAGES_MAX
 from mmo_sansio.testing.builders import KES, START
 from mmo_sansio.values.clock import HOUR, Span, later
 from mmo_sansio.values.deposit_claim import DepositTrust

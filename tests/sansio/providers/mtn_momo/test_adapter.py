@@ -34,10 +34,14 @@ from mmo_sansio.providers.common.operations import DIRECT_PAYIN, DIRECT_PAYOUT, 
 from mmo_sansio.providers.common.options import OptionError
 from mmo_sansio.providers.common.wire import plain_amount
 from mmo_sansio.providers.mtn_momo.account import MARKETS, PRODUCTION_URL, read_account
-from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
+from mmo_sansio.providers.mtn_momo.adapter import (
+    NOT_FOUND_FAILS_AFTER,
+    NOT_FOUND_IS_FINAL_AFTER,
+    POLL_INTERVALS,
+    MtnMomoProvider,
+    reference_id,
+)
 from mmo_sansio.providers.mtn_momo.codes import INCONCLUSIVE_REASONS, PENDING_REASONS, REASONS
-from mmo_sansio.providers.mtn_momo.operations import NOT_FOUND_FAILS_AFTER, NOT_FOUND_IS_FINAL_AFTER, POLL_INTERVALS
-from mmo_sansio.providers.mtn_momo.references import reference_id
 from mmo_sansio.testing import (
     REFERENCE,
     START,

@@ -14,7 +14,7 @@ from attrs import Factory, define
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.providers.common.ciphers import RsaPadding
+from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.testing import START
 from mmo_sansio.values.clock import MINUTE, Instant, later
 from mmo_simulators.operators.airtel.api import AirtelSimulator

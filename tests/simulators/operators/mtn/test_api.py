@@ -20,8 +20,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
 )
 from mmo_sansio.providers.mtn_momo.account import read_account
-from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
-from mmo_sansio.providers.mtn_momo.references import reference_id
+from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider, reference_id
 from mmo_sansio.testing import REFERENCE, START, a_party, a_transaction
 from mmo_sansio.values.clock import MINUTE, SECOND, Span, later
 from mmo_sansio.values.error_codes import ErrorCode

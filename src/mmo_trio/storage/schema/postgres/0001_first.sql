@@ -4,9 +4,8 @@
 -- are left half empty, for the steps of their payments; and what a step changes comes after `order_row`, which therefore
 -- isn't part of what the write-ahead log repeats. `object` is empty while a payment is pending.
 --
--- Payments are removed, and the uses of their references are written again, when they are archived. By the server's
--- default a fifth of a table has to be dead before its space is used again, of 10 million rows 2 million; with the factor
--- here a fiftieth. The keys begin with the reference: one index finds a row by it with the brand and without it.
+-- Each payment is written again when it ends and when it is masked. By the server's default a fifth of a table has to be
+-- dead before its space is used again, of 10 million rows 2 million; with the factor here a fiftieth. The keys begin with the reference: one index finds a row by it with the brand and without it.
 CREATE TABLE transactions (
     gateway_reference text NOT NULL,
     brand text NOT NULL,
@@ -54,8 +53,8 @@ CREATE INDEX receipts_by_receipt ON receipts (receipt);
 
 -- Every use of a merchantReference, counted from 1; the newest counts (C12). Two nodes that use one at the same moment
 -- claim the same number: the second fails. `earlier` says how the payments before under it ended, as all of them had:
--- 'success' when one was paid, 'failed' when none was. `ended` is how the payment of this use ended, once it was moved to
--- the archive; 'pending' when a restored store lacks the payment; NULL while it is stored.
+-- 'success' when one was paid, 'failed' when none was. `is_lost` says of a use that a restored store
+-- lacks its payment.
 CREATE TABLE reference_uses (
     brand text NOT NULL,
     merchant_reference text NOT NULL,
@@ -63,9 +62,9 @@ CREATE TABLE reference_uses (
     at bigint NOT NULL,
     gateway_reference text NOT NULL,
     earlier text NOT NULL,
-    ended text,
+    is_lost boolean NOT NULL,
     PRIMARY KEY (merchant_reference, brand, nth)
-) WITH (autovacuum_vacuum_scale_factor = 0.02);
+);
 
 -- Offline deposits that became transactions; each stays, so that its receipt is never booked again (S4). The one key
 -- without a brand: money that arrived is the same money, whichever brand it was believed to be for.
@@ -74,7 +73,6 @@ CREATE TABLE deposits (
     provider_reference text NOT NULL,
     brand text NOT NULL,
     gateway_reference text NOT NULL,
-    ended text,
     PRIMARY KEY (provider, provider_reference)
 );
 
@@ -273,13 +271,13 @@ CREATE VIEW counts AS
     FROM figure_deltas CROSS JOIN (VALUES (3600000000), (86400000000)) AS spans (span);
 
 -- People who may sign in at the console, and their browsers.
-CREATE TABLE operators (
+CREATE TABLE console_users (
     name text PRIMARY KEY, role text NOT NULL, password_hash text NOT NULL, added_at bigint NOT NULL,
     disabled_at bigint
 );
 
 CREATE TABLE sessions (
-    digest bytea PRIMARY KEY, operator text NOT NULL, began_at bigint NOT NULL, seen_at bigint NOT NULL
+    digest bytea PRIMARY KEY, user_name text NOT NULL, began_at bigint NOT NULL, seen_at bigint NOT NULL
 );
 
 -- Attempts to sign in of the last minutes that have failed, or whose end is not known yet, by the name that was given and
@@ -293,13 +291,13 @@ CREATE INDEX sign_in_attempts_by_time ON sign_in_attempts (at);
 -- The second factors of console users. `sealed` is the secret in use, `pending` one that is not confirmed yet;
 -- `last_step` is the last accepted step of time. A recovery code is removed when it is used.
 CREATE TABLE second_factors (
-    operator text PRIMARY KEY, sealed bytea, confirmed_at bigint, last_step bigint NOT NULL DEFAULT 0,
+    user_name text PRIMARY KEY, sealed bytea, confirmed_at bigint, last_step bigint NOT NULL DEFAULT 0,
     pending bytea
 );
 
-CREATE TABLE recovery_codes (operator text NOT NULL, digest bytea NOT NULL, PRIMARY KEY (operator, digest));
+CREATE TABLE recovery_codes (user_name text NOT NULL, digest bytea NOT NULL, PRIMARY KEY (user_name, digest));
 
--- Payments that an operator wants to end by hand.
+-- Payments that a user wants to end by hand.
 CREATE TABLE proposals (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, gateway_reference text NOT NULL, brand text NOT NULL,
     error_code text, provider_reference text, reason text NOT NULL, evidence text NOT NULL,
@@ -370,7 +368,7 @@ INSERT INTO store_state (id, epoch, raised_at, former_ids) VALUES (replace(gen_r
 -- Brands of a store that was restored, until staff have closed the gap behind its backup: they take no payments.
 CREATE TABLE restored_brands (brand text PRIMARY KEY);
 
--- Where the walks over old rows go on, when they last ended, and the end of the archive.
+-- Where the walks over old rows go on, and when they last ended.
 CREATE TABLE retention_state (what text PRIMARY KEY, position text NOT NULL);
 
 -- The one process that works at it, until when.

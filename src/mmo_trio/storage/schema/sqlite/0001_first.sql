@@ -36,15 +36,15 @@ CREATE INDEX transactions_by_time ON transactions (created_at, gateway_reference
 CREATE INDEX transactions_pending ON transactions (created_at, gateway_reference) WHERE wake_at IS NOT NULL;
 
 -- Every use of a merchantReference; the newest counts (C12). `earlier` says how the payments before under it ended, as all
--- of them had: 'success' when one was paid, 'failed' when none was. `ended` is how the payment of this use ended, once it
--- was moved to the archive; 'pending' when a restored store lacks the payment; NULL while it is stored.
+-- of them had: 'success' when one was paid, 'failed' when none was. `is_lost` says of a use that a
+-- restored store lacks its payment.
 CREATE TABLE reference_uses (
     merchant_reference TEXT NOT NULL,
     brand TEXT NOT NULL,
     at INTEGER NOT NULL,
     gateway_reference TEXT NOT NULL,
     earlier TEXT NOT NULL,
-    ended TEXT,
+    is_lost INTEGER NOT NULL,
     PRIMARY KEY (merchant_reference, brand, at)
 ) STRICT, WITHOUT ROWID;
 
@@ -53,7 +53,6 @@ CREATE TABLE deposits (
     provider TEXT NOT NULL,
     provider_reference TEXT NOT NULL,
     gateway_reference TEXT NOT NULL,
-    ended TEXT,
     PRIMARY KEY (provider, provider_reference)
 ) STRICT, WITHOUT ROWID;
 
@@ -200,13 +199,13 @@ CREATE TABLE figures (
 ) STRICT, WITHOUT ROWID;
 
 -- People who may sign in at the console, and their browsers.
-CREATE TABLE operators (
+CREATE TABLE console_users (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, password_hash TEXT NOT NULL, added_at INTEGER NOT NULL,
     disabled_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sessions (
-    digest BLOB PRIMARY KEY, operator TEXT NOT NULL, began_at INTEGER NOT NULL, seen_at INTEGER NOT NULL
+    digest BLOB PRIMARY KEY, user_name TEXT NOT NULL, began_at INTEGER NOT NULL, seen_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Attempts to sign in of the last minutes that have failed, or whose end is not known yet, by the name that was given and
@@ -220,16 +219,16 @@ CREATE INDEX sign_in_attempts_by_time ON sign_in_attempts (at);
 -- The second factors of console users. `sealed` is the secret in use, `pending` one that is not confirmed yet;
 -- `last_step` is the last accepted step of time. A recovery code is removed when it is used.
 CREATE TABLE second_factors (
-    operator TEXT PRIMARY KEY, sealed BLOB, confirmed_at INTEGER, last_step INTEGER NOT NULL DEFAULT 0,
+    user_name TEXT PRIMARY KEY, sealed BLOB, confirmed_at INTEGER, last_step INTEGER NOT NULL DEFAULT 0,
     pending BLOB
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE recovery_codes (
-    operator TEXT NOT NULL, digest BLOB NOT NULL,
-    PRIMARY KEY (operator, digest)
+    user_name TEXT NOT NULL, digest BLOB NOT NULL,
+    PRIMARY KEY (user_name, digest)
 ) STRICT, WITHOUT ROWID;
 
--- Payments that an operator wants to end by hand.
+-- Payments that a user wants to end by hand.
 CREATE TABLE proposals (
     id INTEGER PRIMARY KEY, gateway_reference TEXT NOT NULL, brand TEXT NOT NULL, error_code TEXT,
     provider_reference TEXT, reason TEXT NOT NULL, evidence TEXT NOT NULL, proposed_by TEXT NOT NULL,
@@ -293,7 +292,7 @@ INSERT INTO store_state (id, epoch, raised_at, former_ids) VALUES (lower(hex(ran
 -- Brands of a store that was restored, until staff have closed the gap behind its backup: they take no payments.
 CREATE TABLE restored_brands (brand TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
--- Where the walks over old rows go on, when they last ended, and the end of the archive.
+-- Where the walks over old rows go on, and when they last ended.
 CREATE TABLE retention_state (what TEXT PRIMARY KEY, position TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
 -- The one process that works at it, until when.

@@ -1,0 +1,119 @@
+"""Limits what the requests of one brand take from the others: requests a second, and pages of records that are read at
+once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+from weakref import WeakValueDictionary
+
+import structlog
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.messages.queries import RECORDS_BYTES_MAX
+from mmo_sansio.resilience.rate_limit import TokenBucket
+from mmo_sansio.values import problems
+from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
+from mmo_sansio.values.model import Brand
+from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
+from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import Store
+
+logger = structlog.get_logger(__name__)
+
+COUNT_TTL = Span(5 * SECOND)
+"""How long a process goes on with the number of processes that it read last."""
+
+PAGE_MEMORY_BYTES: Final = 2 * RECORDS_BYTES_MAX
+"""Bytes that a page takes while it is read: its objects, and the body into which they are joined."""
+
+PAGES_MEMORY_BYTES: Final = 48 * 1024 * 1024
+"""Bytes that all pages may take while they are read."""
+
+PAGES_MAX: Final = PAGES_MEMORY_BYTES // PAGE_MEMORY_BYTES
+"""Pages that are read at once; a store has more readers than that, for everything else."""
+
+PAGES_PER_BRAND_MAX: Final = 2
+WAIT_MAX_S: Final = 2.0
+"""Seconds that a request waits for its turn before it is answered 503."""
+
+_TOO_MANY_PAGES: Final = problems.UNAVAILABLE.problem(
+    "Too many pages of records are being read. Send the same request again; ask for one page after the other."
+)
+
+
+@define(eq=False)
+class RequestRates:
+    """Holds a bucket of tokens for each brand with a rate that has sent requests to this process."""
+
+    store: Store
+    monotonic: Callable[[], MonotonicInstant]
+    _buckets: dict[str, TokenBucket] = Factory(dict)
+    _processes: int = 1
+    _counted_until: MonotonicInstant = MonotonicInstant(0)
+
+    async def check(self, brand: Brand) -> None:
+        """Return when the brand may send this request; raise ProblemError when its rate is exceeded."""
+        rate = brand.limits.requests_per_second
+        if rate is None:
+            return
+        now = self.monotonic()
+        if now >= self._counted_until:
+            self._counted_until = later(now, COUNT_TTL)
+            await self._count_processes()
+        bucket = self._buckets.setdefault(brand.id, TokenBucket())
+        burst = max(1, round((brand.limits.requests_burst or rate) / self._processes))
+        if wait := bucket.take(now, per_second=rate / self._processes, burst=burst):
+            raise ProblemError(
+                TOO_MANY_REQUESTS.problem(
+                    f"The limit is {rate} requests a second. Send the request again after a moment.",
+                    retry_after_s=-(-wait // SECOND),
+                )
+            )
+
+    async def _count_processes(self) -> None:
+        if self.store.ownership is None:
+            return
+        try:
+            self._processes = max(1, (await self.store.ownership.counts()).alive)
+        except Exception as error:  # The number that was read last goes on to count.
+            log_store_failure(logger, "process_count_failed", error)
+
+
+@define(eq=False)
+class RecordsLimit:
+    """Gives each request for a page its turn, in the order of their arrival."""
+
+    _pages: trio.Semaphore = Factory(lambda: trio.Semaphore(PAGES_MAX))
+    _brands: WeakValueDictionary[str, trio.Semaphore] = Factory(WeakValueDictionary)
+    """The turns of each brand that reads or waits."""
+
+    @asynccontextmanager
+    async def turn(self, brand: str) -> AsyncIterator[None]:
+        """Wait for the turn of this brand and hold it within the block. Raises ProblemError (503) when that takes too
+        long."""
+        of_brand = self._brands.get(brand)
+        if of_brand is None:
+            of_brand = self._brands[brand] = trio.Semaphore(PAGES_PER_BRAND_MAX)
+        deadline = trio.current_time() + WAIT_MAX_S
+        await _acquire(of_brand, deadline)
+        try:
+            await _acquire(self._pages, deadline)
+            try:
+                yield
+            finally:
+                self._pages.release()
+        finally:
+            of_brand.release()
+
+
+async def _acquire(semaphore: trio.Semaphore, deadline: float) -> None:
+    try:
+        semaphore.acquire_nowait()
+    except trio.WouldBlock:
+        with trio.move_on_at(deadline):
+            await semaphore.acquire()
+            return
+        raise ProblemError(_TOO_MANY_PAGES) from None

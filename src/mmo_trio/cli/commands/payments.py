@@ -1,0 +1,495 @@
+"""`mmo tx`, `mmo explain` and `mmo suspense` look after payments: they show and explain what the store has about them,
+resolve one by hand, and close reports of providers that could not be applied (S5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+
+import click
+
+from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.messages.inputs import ResolveManually
+from mmo_sansio.messages.queries import Position
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Status, Transaction
+from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
+from mmo_trio.admin.reference_search import search_by_beginning
+from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
+from mmo_trio.admin.timeline import timeline
+from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong, list_told_wrong, merchant_message
+from mmo_trio.cli.support.brand_json import brand_keys_to_json
+from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
+from mmo_trio.cli.support.options import json_option
+from mmo_trio.cli.support.output import (
+    admin_transaction_json,
+    format_instant,
+    format_millisecond,
+    format_second,
+    print_json,
+    print_json_text,
+    print_line,
+    print_rows,
+    print_status,
+    print_table,
+)
+from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
+from mmo_trio.engine.engine import continue_clock, submit_once
+from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.system.clock import GatewayClock
+
+STUCK_PAGE_SIZE = 500
+"""Transactions whose outcome is unknown that are read from the store at once."""
+
+BEGINNING_SCANNED_MAX = 100_000
+"""Transactions that a search by the beginning of a reference reads."""
+
+DEFAULT_FAILURE = ErrorCode.PROVIDER_TIMEOUT
+"""The error code of a failure by hand, unless the option names another."""
+
+ENTRY_ID_MAX = 2**63 - 1
+"""The largest number that a store can be asked for."""
+
+brand_option = click.option("--brand", help="Only this brand's.")
+
+
+@click.group()
+def tx() -> None:
+    """Show transactions, and resolve one by hand."""
+
+
+@tx.command("show")
+@click.argument("reference")
+@brand_option
+@target_options
+@json_option
+def show_transaction(reference: str, brand: str | None, target: CommandTarget, as_json: bool) -> None:
+    """Show one transaction, by its gatewayReference or merchantReference."""
+    found = target.with_store(lambda store: find_transaction(store, reference, brand))
+    _print_transaction(found, as_json=as_json)
+
+
+async def find_transaction(store: Store, reference: str, brand: str | None) -> Transaction:
+    """Return the transaction with this reference, the newest if a brand used it again (C12).
+
+    Raises NegativeAnswer when there is none, UsageProblem when several brands have one.
+    """
+    found = await store.admin.find_transactions(reference=reference, brand=brand)
+    if not found and reference != reference.upper():
+        found = await store.admin.find_transactions(reference=reference.upper(), brand=brand)
+    if not found:
+        of_brand = f" of brand {brand}" if brand else ""
+        raise NegativeAnswer(f"There is no transaction{of_brand} with the reference {reference}.")
+    brands = sorted({each.order.brand for each in found})
+    if len(brands) > 1:
+        raise UsageProblem(
+            f"Several brands have a transaction {reference}: {', '.join(brands)}. Say which one with --brand."
+        )
+    return found[0]
+
+
+def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:
+    if as_json:
+        print_json_text(admin_transaction_json(transaction))
+        return
+    order, progress = transaction.order, transaction.progress
+    data = progress.provider_data
+    rows = [
+        ("status", f"{transaction.status} ({progress.stage})"),
+        ("brand", order.brand),
+        ("type / flow", f"{order.type} / {order.flow}"),
+        ("gatewayReference", order.gateway_reference),
+        ("merchantReference", order.merchant_reference),
+        ("reconciliationReference", order.reconciliation_reference),
+        ("provider", f"{order.provider} ({order.provider_title})"),
+        ("providerReference", progress.provider_reference),
+        ("method / country", f"{order.method} / {order.country}"),
+        ("party", f"{order.party.id}, {order.party.msisdn}"),
+        ("requested", order.requested),
+        ("final", progress.final),
+        ("fee", data and data.fee),
+        ("created", format_instant(order.created_at)),
+        ("submitted", format_instant(progress.submitted_at and order.to_utc(progress.submitted_at))),
+        ("expires", format_instant(order.to_utc(order.expires_at))),
+        ("completed", format_instant(progress.completed_at)),
+        ("completed by", progress.completion_source),
+        ("error", progress.error_code),
+        ("meaning", progress.error_message),
+        ("provider's error", data and data.error_code),
+        ("resultUrl", order.result_url),
+    ]
+    print_table(("member", "value"), (row for row in rows if row[1] is not None))
+
+
+@tx.command("list")
+@brand_option
+@click.option("--status", type=click.Choice([each.value for each in Status]), help="Only those with this status.")
+@click.option("--stuck", is_flag=True, help="Only those whose outcome has been unknown for an hour, the oldest first.")
+@click.option(
+    "--told-wrong", is_flag=True, help="Only those whose provider now says otherwise than their merchants know."
+)
+@click.option(
+    "--reference",
+    "beginning",
+    help=f"Only those with a reference that begins so, of the newest {BEGINNING_SCANNED_MAX:,}.",
+)
+@click.option("--limit", type=click.IntRange(1, 5_000), default=50, show_default=True, help="The most that are listed.")
+@target_options
+@json_option
+def list_transactions(
+    brand: str | None,
+    status: str | None,
+    stuck: bool,
+    told_wrong: bool,
+    beginning: str | None,
+    limit: int,
+    target: CommandTarget,
+    as_json: bool,
+) -> None:
+    """List transactions, the newest first."""
+    if stuck + told_wrong + (beginning is not None) > 1:
+        raise UsageProblem("Say only one of --stuck, --told-wrong and --reference.")
+    if told_wrong and status is not None:
+        raise UsageProblem("--told-wrong lists both outcomes: leave --status out.")
+    if told_wrong:
+        found_wrong = target.with_store(lambda store: list_told_wrong(store, brand=brand, limit=limit))
+        _print_told_wrong(found_wrong, as_json=as_json)
+        return
+    only_status = None if status is None else Status(status)
+    found: Sequence[Transaction]
+    if stuck:
+        found = target.with_store(lambda store: _find_stuck(store, target.clock(), brand, limit))
+    elif beginning is not None:
+        found = target.with_store(
+            lambda store: _find_beginning(store, beginning, brand=brand, status=only_status, limit=limit)
+        )
+    else:
+        found = target.with_store(
+            lambda store: store.admin.find_transactions(brand=brand, status=only_status, limit=limit)
+        )
+    if as_json:
+        print_json_text(f"[{','.join(map(admin_transaction_json, found))}]")
+        return
+    print_table(
+        ("created", "gatewayReference", "brand", "merchantReference", "amount", "status", "why"),
+        (
+            (
+                format_second(each.order.created_at),
+                each.reference,
+                each.order.brand,
+                each.order.merchant_reference,
+                each.order.requested,
+                each.status,
+                each.progress.error_code,
+            )
+            for each in found
+        ),
+    )
+
+
+async def _find_stuck(store: Store, clock: GatewayClock, brand: str | None, limit: int) -> Sequence[Transaction]:
+    """Return the stuck transactions, the oldest first."""
+    await continue_clock(clock, store)
+    found: list[Transaction] = []
+    after: Position | None = None
+    while len(found) < limit:
+        page = await store.admin.stuck_transactions(clock.time(), after=after, limit=STUCK_PAGE_SIZE)
+        found += [each for each in page if brand in (None, each.order.brand)]
+        if len(page) < STUCK_PAGE_SIZE:
+            break
+        after = position_of(page[-1])
+    return found[:limit]
+
+
+async def _find_beginning(
+    store: Store, beginning: str, *, brand: str | None, status: Status | None, limit: int
+) -> Sequence[Transaction]:
+    """Return the transactions with a reference that begins so, the newest first."""
+    page = await search_by_beginning(
+        store.admin, beginning, brand=brand, status=status, limit=limit, scanned_max=BEGINNING_SCANNED_MAX
+    )
+    if page.next_position is not None and len(page.transactions) < limit:
+        print_status(f"The newest {BEGINNING_SCANNED_MAX:,} were searched; there are older ones.")
+    return page.transactions
+
+
+def _print_told_wrong(found: Sequence[ToldWrong], *, as_json: bool) -> None:
+    if as_json:
+        objects = (
+            f'{admin_transaction_json(each.transaction)[:-1]},"toldWrong":{json.dumps(told_wrong_to_json(each))}}}'
+            for each in found
+        )
+        print_json_text(f"[{','.join(objects)}]")
+        return
+    print_table(
+        ("gatewayReference", "brand", "merchantReference", "amount", "told", "reported", "receipt"),
+        (
+            (
+                each.transaction.reference,
+                each.transaction.order.brand,
+                each.transaction.order.merchant_reference,
+                each.transaction.order.requested,
+                f"{each.transaction.status} {format_second(each.told_at)}",
+                " ".join(filter(None, (each.reported, each.amount, format_second(each.entry.first_at)))),
+                each.receipt,
+            )
+            for each in found
+        ),
+    )
+    if found:
+        print_status("`mmo explain REFERENCE` has a text to send to the merchant.")
+
+
+def told_wrong_to_json(wrong: ToldWrong) -> dict[str, object]:
+    """Return as a JSON object what the merchant was told, what is reported now, and a text for the merchant."""
+    return {
+        "told": wrong.transaction.status,
+        "toldAt": format_instant(wrong.told_at),
+        "isCalledBack": wrong.called_back_at is not None,
+        "reported": wrong.reported,
+        "reportedAt": format_instant(wrong.entry.first_at),
+        "isConfirmed": wrong.is_confirmed,
+        "amount": wrong.amount,
+        "receipt": wrong.receipt,
+        "suspenseEntry": wrong.entry.id,
+        "message": merchant_message(wrong),
+    }
+
+
+@tx.command()
+@click.argument("reference")
+@brand_option
+@click.option("--succeeded", is_flag=True, help="The money has moved.")
+@click.option(
+    "--failed",
+    "code",
+    is_flag=False,
+    flag_value=DEFAULT_FAILURE.value,
+    type=click.Choice([each.value for each in ErrorCode]),
+    help=f"The money has not moved and will not; why, by default {DEFAULT_FAILURE}.",
+)
+@click.option("--reason", required=True, help="Why a person decides; kept in the journal.")
+@click.option("--evidence", required=True, help="What shows it, e.g. a statement's line; kept in the journal.")
+@click.option("--provider-reference", help="The provider's own id of the payment.")
+@click.option("--user", help="The person who decides, if it is not you; recorded next to your name.")
+@target_options
+@json_option
+def resolve(
+    reference: str,
+    brand: str | None,
+    succeeded: bool,
+    code: str | None,
+    reason: str,
+    evidence: str,
+    provider_reference: str | None,
+    user: str | None,
+    target: CommandTarget,
+    as_json: bool,
+) -> None:
+    """Complete a pending transaction by hand; the merchant is called back as always.
+
+    Refused when its provider has reported otherwise, and when it has ended.
+    """
+    if succeeded == (code is not None):
+        raise UsageProblem("Say either --succeeded or --failed.")
+    for name, text in (("--reason", reason), ("--evidence", evidence)):
+        if not text.strip():
+            raise UsageProblem(f"{name} is empty.")
+
+    async def resolve_it(store: Store) -> Transaction:
+        found = await find_transaction(store, reference, brand)
+        resolution = ResolveManually(
+            found.reference,
+            found.order.provider,
+            user=machine_user().acting_for(user),
+            reason=reason,
+            evidence=evidence,
+            error_code=None if code is None else ErrorCode(code),
+            provider_reference=provider_reference,
+        )
+        return await _resolve(target, store, found, resolution, user)
+
+    resolved = target.with_store(resolve_it)
+    _print_transaction(resolved, as_json=as_json)
+    print_status("Done. The gateway that serves this store makes the callback.")
+
+
+async def _resolve(
+    target: CommandTarget, store: Store, transaction: Transaction, resolution: ResolveManually, user: str | None
+) -> Transaction:
+    async def record(action: str, remark: str | None = None) -> None:
+        await target.record(
+            store,
+            action,
+            f"payment:{transaction.reference}",
+            user,
+            outcome=resolution.error_code or SUCCESS,
+            reason=resolution.reason,
+            evidence=resolution.evidence,
+            remark=remark,
+        )
+
+    submit = partial(submit_once, store, clock=target.clock())
+    try:
+        return await resolve_payment(store, submit, transaction, resolution, record)
+    except ResolutionRefused as refused:
+        raise NegativeAnswer(str(refused)) from None
+
+
+@click.command()
+@click.argument("reference")
+@brand_option
+@target_options
+@json_option
+def explain(reference: str, brand: str | None, target: CommandTarget, as_json: bool) -> None:
+    """Explain the outcome of a payment.
+
+    REFERENCE is its gatewayReference or merchantReference.
+    """
+    history = target.with_store(lambda store: _load_history(store, reference, brand))
+    if as_json:
+        print_json_text(_to_json(history))
+    else:
+        _print_history(history)
+
+
+async def _load_history(store: Store, reference: str, brand: str | None) -> PaymentHistory:
+    return await load_payment_history(store, await find_transaction(store, reference, brand))
+
+
+def _print_history(history: PaymentHistory) -> None:
+    order = history.transaction.order
+    name = order.merchant_reference or "an offline deposit"
+    print_line(f"{order.gateway_reference} ({order.brand}: {name})", "bold")
+    for sentence in conclusions(history):
+        print_line(f"• {sentence}")
+    if (wrong := _find_wrong(history)) is not None:
+        print_line("")
+        print_line("A text to send to the merchant:", "bold")
+        print_line(merchant_message(wrong))
+    print_line("")
+    rows = ((format_millisecond(line.at), line.actor, line.text) for line in timeline(history))
+    print_table(("when", "who", "what happened"), rows)
+    print_line("")
+    print_line("What the merchant sees:", "bold")
+    print_line(transaction_object(history.transaction).decode())
+
+
+def _to_json(history: PaymentHistory) -> str:
+    wrong = _find_wrong(history)
+    members = {
+        "conclusions": conclusions(history),
+        "toldWrong": wrong and told_wrong_to_json(wrong),
+        "timeline": [
+            {
+                "at": format_instant(each.at),
+                "what": each.input_name,
+                "actor": each.actor,
+                "stageBefore": each.stage_before,
+                "stageAfter": each.stage_after,
+                "detail": json.loads(each.detail),
+            }
+            for each in history.journal
+        ],
+        "callbacks": [
+            {
+                "at": format_instant(each.at),
+                "url": each.attempt.url,
+                "outcome": each.attempt.outcome,
+                "status": each.attempt.status,
+                "durationMs": each.attempt.duration_ms,
+                "detail": each.attempt.detail,
+            }
+            for each in history.callbacks
+        ],
+        "suspense": [suspense_entry_to_json(each) for each in history.suspense],
+        "keys": brand_keys_to_json(history.brand) if history.brand else [],
+    }
+    further = json.dumps(members, ensure_ascii=False)[1:]
+    return f"{admin_transaction_json(history.transaction)[:-1]},{further}"
+
+
+def _find_wrong(history: PaymentHistory) -> ToldWrong | None:
+    return find_told_wrong(history.transaction, history.suspense, history.callbacks)
+
+
+@click.group()
+def suspense() -> None:
+    """Show and close entries of the suspense book."""
+
+
+@suspense.command("list")
+@click.option("--brand", help="Only this brand's.")
+@click.option("--all", "with_closed", is_flag=True, help="Closed entries, too.")
+@target_options
+@json_option
+def list_entries(brand: str | None, with_closed: bool, target: CommandTarget, as_json: bool) -> None:
+    """List the entries, in the order of their first report."""
+    entries = target.with_store(lambda store: store.admin.suspense(brand=brand, with_closed=with_closed))
+    columns = {"id": "id", "first reported": "firstAt", "times": "times", "reason": "reason"}
+    columns |= {name: name for name in ("provider", "brand", "gatewayReference")}
+    columns |= {"closed": "closedAt"}
+    print_rows(columns, [suspense_entry_to_json(each) for each in entries], as_json=as_json)
+
+
+@suspense.command("show")
+@click.argument("id", type=int)
+@target_options
+@json_option
+def show_entry(id: int, target: CommandTarget, as_json: bool) -> None:
+    """Show one entry with its content."""
+    members = suspense_entry_to_json(target.with_store(lambda store: _find_entry(store, id)))
+    if as_json:
+        print_json(members)
+    else:
+        print_table(("member", "value"), members.items())
+
+
+async def _find_entry(store: Store, id: int) -> SuspenseEntry:
+    before = min(id + 1, ENTRY_ID_MAX)
+    for entry in await store.admin.suspense_entries(with_closed=True, before=before, limit=1):
+        if entry.id == id:
+            return entry
+    raise NegativeAnswer(f"There is no entry {id}. `mmo suspense list --all` shows those there are.")
+
+
+@suspense.command()
+@click.argument("id", type=int)
+@click.option("--note", required=True, help="Why it is closed, and what was done.")
+@click.option("--user", help="The person who asked you to close it, if it was not you; recorded next to your name.")
+@target_options
+def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
+    """Close an entry; it stays in the book."""
+    if not note.strip():
+        raise UsageProblem("--note is empty: say why it is closed.")
+
+    async def close_it(store: Store) -> bool:
+        subject = f"suspense:{id}"
+        await target.record(store, "suspense_closed", subject, user, note=note)
+        by = machine_user().acting_for(user)
+        return await store.admin.close_suspense(id, by=by, note=note, now=target.clock().now())
+
+    if not target.with_store(close_it):
+        raise NegativeAnswer(f"There is no open entry {id}. `mmo suspense list` shows those there are.")
+    print_status(f"Entry {id} is closed.")
+
+
+def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:
+    """Return an entry as a JSON object."""
+    return {
+        "id": entry.id,
+        "reason": entry.reason,
+        "provider": entry.provider,
+        "brand": entry.brand,
+        "gatewayReference": entry.gateway_reference,
+        "told": json.loads(entry.content),
+        "firstAt": format_instant(entry.first_at),
+        "lastAt": format_instant(entry.last_at),
+        "times": entry.times,
+        "closedAt": format_instant(entry.closed_at),
+        "closedBy": entry.closed_by,
+        "note": entry.note,
+    }

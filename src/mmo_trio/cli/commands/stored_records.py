@@ -1,0 +1,265 @@
+"""`mmo records export` and `mmo records digest` read the records of a store: they write its transactions, and sum a day
+up for another side to compare with its own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+from attrs import evolve, frozen
+
+from mmo_merchant.reconciliation.comparison import RecordedPayment
+from mmo_merchant.reconciliation.daily_digest import DailyDigest, digest_day
+from mmo_merchant.reconciliation.recorded_payments import Period
+from mmo_sansio.api.outgoing.transaction_json import (
+    MONEY_MEMBERS,
+    PARTY_MEMBERS,
+    PROVIDER_DATA_MEMBERS,
+    TRANSACTION_MEMBERS,
+)
+from mmo_sansio.messages.queries import ListRecords
+from mmo_sansio.values import clock
+from mmo_sansio.values.clock import DAY, Instant, Span, earlier, later
+from mmo_sansio.values.model import Status, Type
+from mmo_trio.cli.commands.brands import find_brand
+from mmo_trio.cli.support.options import datetime_type, json_option, to_instant
+from mmo_trio.cli.support.output import format_sums, print_rows, print_status, progress_bar
+from mmo_trio.cli.support.statements import read_record
+from mmo_trio.cli.support.target import CommandTarget, target_options
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.system.visible_text import guard_cell
+
+PAGE_SIZE = 1_000
+"""The number of rows in memory at one time."""
+
+LATEST_END = Span(7 * DAY)
+"""How long after its creation a payment may have ended: longer than the time limit of a pending one."""
+
+_day_type = click.DateTime(["%Y-%m-%d"])
+
+WriteRecord = Callable[[str, bytes], None]
+"""Writes a transaction object of a brand."""
+
+
+@click.command()
+@click.option("--format", "form", type=click.Choice(["csv", "ndjson"]), required=True, help="One row a line.")
+@click.option("--brand", help="Only this brand's; by default every brand's.")
+@click.option("--from", "begin", type=datetime_type, help="Created at or after this time (UTC).")
+@click.option("--to", "end", type=datetime_type, help="Created before this time (UTC).")
+@click.option("--type", "type_", type=click.Choice([each.value for each in Type]), help="Only this type.")
+@click.option("--method", help="Only this method key's.")
+@click.option("--status", type=click.Choice([each.value for each in Status]), help="Only this status.")
+@click.option("--exact", is_flag=True, help="Don't guard cells of CSV that a spreadsheet program could run.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file to make.")
+@target_options
+def export(
+    form: str,
+    brand: str | None,
+    begin: datetime | None,
+    end: datetime | None,
+    type_: str | None,
+    method: str | None,
+    status: str | None,
+    exact: bool,
+    output: Path | None,
+    target: CommandTarget,
+) -> None:
+    """Write every transaction of a period as CSV, or as JSON objects, one a line.
+
+    Transactions are in order of creation, brand by brand. JSON lines are the transaction objects that merchants see,
+    with the brand as their first member; in CSV, null is an empty cell, and numbers are exactly as in JSON. Text that a
+    spreadsheet program could run as a formula has an apostrophe before it, unless --exact is given.
+    """
+    query = ListRecords(
+        brand="",
+        begin=to_instant(begin, clock.FIRST_INSTANT),
+        end=to_instant(end, clock.LAST_INSTANT),
+        type=None if type_ is None else Type(type_),
+        method=method,
+        status=None if status is None else Status(status),
+        page_size=PAGE_SIZE,
+    )
+    writer = _ndjson_writer if form != "csv" else partial(_csv_writer, is_exact=exact)
+
+    async def export_to(store: Store, to: TextIO) -> int:
+        return await _export(store, query, await brand_ids(store, brand), writer(to))
+
+    with _open_output(output) as to:
+        count = target.with_store(lambda store: export_to(store, to))
+        to.flush()
+    print_status(f"{count} transactions.")
+
+
+@contextmanager
+def _open_output(output: Path | None) -> Iterator[TextIO]:
+    """Yield standard output, or a file that is replaced only when it is complete."""
+    if output is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", errors="strict")  # What files have, whatever the terminal shows.
+        yield sys.stdout
+        return
+    draft = output.with_name(f".{output.name}.part")
+    try:
+        draft.unlink(missing_ok=True)  # A new one is its owner's alone: it has personal data.
+        with open(draft, "w", encoding="utf-8", newline="", opener=partial(os.open, mode=0o600)) as to:
+            yield to
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+async def _export(store: Store, query: ListRecords, brands: Sequence[str], write: WriteRecord) -> int:
+    count = 0
+    with progress_bar() as bar:
+        task = bar.add_task("exporting", total=None)
+        for each in brands:
+            async for page in read_pages(store, evolve(query, brand=each)):
+                for record in page:
+                    write(each, record)
+                count += len(page)
+                bar.update(task, completed=count)
+    return count
+
+
+def _ndjson_writer(to: TextIO) -> WriteRecord:
+    def write(brand: str, record: bytes) -> None:
+        first = json.dumps(brand, ensure_ascii=False)
+        to.write(f'{{"brand":{first},{record.decode()[1:]}\n')
+
+    return write
+
+
+def _csv_writer(to: TextIO, *, is_exact: bool) -> WriteRecord:
+    rows = csv.writer(to)
+    rows.writerow(COLUMNS)
+    guard = str if is_exact else guard_cell
+    return lambda brand, record: rows.writerow([guard(each) for each in row_cells(brand, record)])
+
+
+_NESTED_MEMBERS = {
+    "party": PARTY_MEMBERS,
+    "requestedAmount": MONEY_MEMBERS,
+    "finalAmount": MONEY_MEMBERS,
+    "providerData": PROVIDER_DATA_MEMBERS,
+    "providerData.fee": MONEY_MEMBERS,
+}
+"""Members whose own members have a column each; labels and partyData have free content."""
+
+
+def _column_paths(prefix: str, members: Sequence[str]) -> Iterator[str]:
+    for name in members:
+        path = f"{prefix}{name}"
+        if path in _NESTED_MEMBERS:
+            yield from _column_paths(f"{path}.", _NESTED_MEMBERS[path])
+        else:
+            yield path
+
+
+COLUMNS: tuple[str, ...] = ("brand", *_column_paths("", TRANSACTION_MEMBERS))
+"""The columns of a row: the members of the transaction object by dotted path, after the brand."""
+
+
+@frozen
+class CsvNumber:
+    """A JSON number as text: money is never a binary float (G6)."""
+
+    text: str
+
+
+def row_cells(brand: str, transaction_json: bytes) -> list[str]:
+    """Return the cells of a transaction object; null is empty, labels and partyData are JSON."""
+    members = json.loads(transaction_json, parse_float=CsvNumber, parse_int=CsvNumber)
+    found = dict(_flatten("", members))
+    return [brand, *(found.get(column, "") for column in COLUMNS[1:])]
+
+
+def _flatten(path: str, members: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in members.items():
+        here = f"{path}{name}"
+        if isinstance(value, dict) and here in _NESTED_MEMBERS:
+            yield from _flatten(f"{here}.", value)
+        elif value is not None:
+            yield here, value if isinstance(value, str) else _json_text(value)
+
+
+def _json_text(value: Any) -> str:
+    match value:
+        case CsvNumber(text):
+            return text
+        case dict():
+            return "{" + ",".join(f"{_json_text(k)}:{_json_text(v)}" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ",".join(map(_json_text, value)) + "]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+@click.command()
+@click.option("--date", "day", type=_day_type, required=True, help="The day (UTC) on which the payments ended.")
+@click.option("--brand", help="Only this brand's digest; by default every brand's.")
+@json_option
+@target_options
+def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarget) -> None:
+    """Print a digest of each brand's payments that ended on a day, for another side to compare with its own."""
+    begin = to_instant(day, clock.FIRST_INSTANT)
+    period = Period(begin, later(begin, DAY))
+
+    async def load(store: Store) -> dict[str, DailyDigest]:
+        found: dict[str, dict[str, RecordedPayment]] = {name: {} for name in await brand_ids(store, brand)}
+        async for name, text in read_records(store, brand, period, None):
+            payment = read_record(text, period)
+            if payment.is_expected:
+                found.setdefault(name, {})[payment.gateway_reference] = payment
+        return {name: digest_day(payments.values()) for name, payments in found.items()}
+
+    rows = [
+        {
+            "brand": name,
+            "date": f"{day:%Y-%m-%d}",
+            "count": each.count,
+            "sums": format_sums(each.sums),
+            "fees": format_sums(each.fees),
+            "sha256": each.sha256,
+        }
+        for name, each in target.with_store(load).items()
+    ]
+    columns = ("brand", "date", "count", "sums", "fees", "sha256")
+    print_rows({name: name for name in columns}, rows, as_json=as_json)
+
+
+async def read_pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[bytes, ...]]:
+    """Return the transaction objects of a brand's query, page by page."""
+    while True:
+        found = await store.list_records(query)
+        yield found.objects
+        if not found.has_next:
+            return
+        query = evolve(query, after=found.last)
+
+
+async def brand_ids(store: Store, brand: str | None) -> list[str]:
+    """Return the id of this brand, or of all brands. Raises NegativeAnswer."""
+    found = await store.admin.brands() if brand is None else [await find_brand(store, brand)]
+    return [each.brand.id for each in found]
+
+
+async def read_records(
+    store: Store, brand: str | None, period: Period, method: str | None
+) -> AsyncIterator[tuple[str, bytes]]:
+    """Return the brands and transaction objects of payments that may have ended in the period."""
+    begin = Instant(max(clock.FIRST_INSTANT, earlier(period.begin, LATEST_END)))
+    for name in await brand_ids(store, brand):
+        query = ListRecords(name, begin, period.end, method=method, page_size=PAGE_SIZE)
+        async for page in read_pages(store, query):
+            for each in page:
+                yield name, each

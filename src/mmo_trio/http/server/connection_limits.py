@@ -1,0 +1,260 @@
+"""Bounds what the connections of a listener take: how many there are, how long they may wait, and how many bytes they
+hold."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from heapq import heapify, heappop, heappush
+from typing import Final, Protocol
+
+import structlog
+import trio
+from attrs import Factory, define, field
+
+from mmo_sansio.http.ip_rules import subscriber_network
+from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_trio.system.log_limit import LogRateLimit
+
+
+class TrackedConnection(Protocol):
+    """One open connection, as far as the table needs to know it."""
+
+    client: str
+    """The address of the client; empty for a Unix socket, which has none to count by."""
+    idle_since: float
+    """Trio's time when it began to wait for a request; infinity while it is busy."""
+    waiting_since: float
+    """The same, but it waits until the head of the request is whole; before the first one also for TLS."""
+
+    def close_at(self, deadline: float) -> None:
+        """Close at this moment of Trio's time unless a request begins before it."""
+        ...
+
+    def break_off(self) -> None:
+        """Close without a word."""
+        ...
+
+
+class ConnectionTable:
+    """Tracks the open connections of one listener."""
+
+    def __init__(self, limits: ListenerLimits) -> None:
+        self._limits = limits
+        self._connections: dict[TrackedConnection, str] = {}
+        self._per_network: Counter[str] = Counter()
+        self.idle_timeout_s = limits.idle_timeout_s
+        """The idle timeout of a connection that begins to wait now."""
+        self.idle_deadline = math.inf
+        """The moment of Trio's time after which no connection waits for a request."""
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit of connections in all is reached."""
+        return len(self._connections) >= self._limits.connections
+
+    def has_share_left(self, client: str) -> bool:
+        """Return whether the network of this address has fewer connections than one may have."""
+        return self._per_network[subscriber_network(client)] < self._limits.connections_per_address or not client
+
+    def make_room(self) -> bool:
+        """Break off the connection that has waited longest for a request, of the network that holds most; return
+        whether there is one, as none of those that have sent theirs is ended."""
+        waiting = ((each, network) for each, network in self._connections.items() if each.waiting_since < math.inf)
+        longest = max(waiting, key=lambda each: (self._per_network[each[1]], -each[0].waiting_since), default=None)
+        if longest is None:
+            return False
+        longest[0].break_off()
+        self.remove(longest[0])
+        return True
+
+    def add(self, connection: TrackedConnection) -> None:
+        """Count one connection until it is removed."""
+        self._connections[connection] = network = subscriber_network(connection.client)
+        self._per_network[network] += 1
+        if len(self._connections) >= self._limits.short_idle_threshold:
+            self.shorten_idle_timeout()
+        else:
+            self.idle_timeout_s = self._limits.idle_timeout_s
+
+    def remove(self, connection: TrackedConnection) -> None:
+        """Remove a closed connection; a second call does nothing."""
+        network = self._connections.pop(connection, None)
+        if network is None:
+            return
+        self._per_network[network] -= 1
+        if not self._per_network[network]:
+            del self._per_network[network]
+
+    def shorten_idle_timeout(self) -> None:
+        """Apply the short idle timeout, as connections or descriptors run short, until a connection is added that finds
+        enough room again."""
+        if self.idle_timeout_s != self._limits.short_idle_timeout_s:
+            self.idle_timeout_s = self._limits.short_idle_timeout_s
+            for connection in self._connections:
+                if connection.idle_since < math.inf:
+                    connection.close_at(connection.idle_since + self.idle_timeout_s)
+
+    def close_idle_at(self, deadline: float) -> None:
+        """Close every connection that waits for a request at this moment of Trio's time."""
+        self.idle_deadline = deadline
+        for connection in self._connections:
+            if connection.idle_since < math.inf:
+                connection.close_at(deadline)
+
+
+@define(eq=False)
+class MovableDeadline:
+    """The deadline of one connection, which it keeps for its whole life."""
+
+    _timer: DeadlineTimer
+    _expire: Callable[[], None]
+    at: float = math.inf
+    """Trio's time at which it passes; infinity for never."""
+    entry_at: float = field(default=math.inf, init=False)
+    """The moment of its one valid entry in the timer; infinity without one."""
+    has_passed: bool = field(default=False, init=False)
+
+    def move(self, at: float) -> None:
+        """Let it pass at another moment."""
+        self.at = at
+        if at < self.entry_at:
+            self._timer.enter(self)
+
+    def close(self) -> None:
+        """Let it never pass."""
+        self.at = math.inf
+        self._timer.forget(self)
+
+    def pass_if_due(self, now: float) -> None:
+        """Expire if it has passed by now, which happens once; else have the timer look again when it will have."""
+        self.entry_at = math.inf
+        if self.at <= now:
+            self.at, self.has_passed = math.inf, True
+            self._expire()
+        elif self.at < math.inf:
+            self._timer.enter(self)
+
+
+@define(eq=False)
+class DeadlineTimer:
+    """Lets deadlines pass while `run` runs."""
+
+    _entries: list[tuple[float, int, MovableDeadline]] = Factory(list)
+    """A heap of moments at which to look at a deadline; the number keeps the order of equal ones."""
+    _entered: int = 0
+    _outdated: int = 0
+    """Entries that are no longer those of their deadlines."""
+    _pause: trio.CancelScope = Factory(trio.CancelScope)
+
+    @property
+    def entries(self) -> int:
+        """Return how many entries it holds, with outdated ones."""
+        return len(self._entries)
+
+    async def run(self) -> None:
+        """Look at each deadline when it may have passed, until cancelled."""
+        while True:
+            with trio.CancelScope(deadline=self._entries[0][0] if self._entries else math.inf) as self._pause:
+                await trio.sleep_forever()
+            now = trio.current_time()
+            while self._entries and self._entries[0][0] <= now:
+                at, _, deadline = heappop(self._entries)
+                if at == deadline.entry_at:
+                    deadline.pass_if_due(now)
+                else:
+                    self._outdated -= 1
+
+    def new_deadline(self, expire: Callable[[], None]) -> MovableDeadline:
+        """Return a deadline that never passes until it is moved; `expire` is called once it has passed."""
+        return MovableDeadline(self, expire)
+
+    def enter(self, deadline: MovableDeadline) -> None:
+        """Look at this deadline when it passes as it is now, instead of at another moment."""
+        self.forget(deadline)
+        self._entered += 1
+        deadline.entry_at = deadline.at
+        heappush(self._entries, (deadline.at, self._entered, deadline))
+        self._pause.deadline = self._entries[0][0]
+
+    def forget(self, deadline: MovableDeadline) -> None:
+        """Look at this deadline no more."""
+        if deadline.entry_at == math.inf:
+            return
+        deadline.entry_at = math.inf
+        self._outdated += 1
+        if self._outdated > OUTDATED_MAX + len(self._entries) // 2:
+            self._entries = [each for each in self._entries if each[0] == each[2].entry_at]
+            heapify(self._entries)
+            self._outdated = 0
+
+
+@define(eq=False)
+class _WaitingResponse:
+    """A response of which the client has not read everything."""
+
+    size_bytes: int
+    holder: str
+    break_off: Callable[[], None]
+
+
+@define(eq=False)
+class WriteBudget:
+    """Counts the bytes that wait to be written on one listener, and breaks off responses beyond its limit."""
+
+    limit_bytes: int
+    waiting_bytes: int = field(default=0, init=False)
+    _log: LogRateLimit = field(factory=lambda: LogRateLimit(LINES_PER_SECOND, 1), init=False)
+    _waiting: dict[str, dict[_WaitingResponse, None]] = field(factory=dict, init=False)
+    """The responses of each holder, the oldest first."""
+
+    @contextmanager
+    def hold(self, size_bytes: int, holder: str, break_off: Callable[[], None]) -> Iterator[None]:
+        """Count so many bytes while the block writes them.
+
+        `holder` is the network of the client (`subscriber_network`). `break_off` is called at most once, when this
+        response has to make room for others; it must end the block soon. A response that is larger than the whole
+        budget is broken off at once only if others wait as well."""
+        waiting = _WaitingResponse(size_bytes, holder, break_off)
+        self._waiting.setdefault(holder, {})[waiting] = None
+        self.waiting_bytes += size_bytes
+        try:
+            while self.waiting_bytes > self.limit_bytes and self.waiting_bytes > size_bytes:
+                self._break_one_off()
+            yield
+        finally:
+            self._release(waiting)
+
+    def _break_one_off(self) -> None:
+        largest = max(self._waiting.values(), key=lambda responses: sum(each.size_bytes for each in responses))
+        oldest = next(iter(largest))
+        self._release(oldest)
+        if (suppressed := self._log.acquire(trio.current_time())) is not None:
+            logger.warning("response_broken_off", waiting_bytes=self.waiting_bytes, suppressed=suppressed)
+        oldest.break_off()
+
+    def _release(self, waiting: _WaitingResponse) -> None:
+        """Stop counting a response; a second call does nothing."""
+        responses = self._waiting.get(waiting.holder, {})
+        if waiting in responses:
+            del responses[waiting]
+            self.waiting_bytes -= waiting.size_bytes
+            if not responses:
+                del self._waiting[waiting.holder]
+
+
+logger = structlog.get_logger(__name__)
+
+OUTDATED_MAX: Final = 1024
+"""Outdated entries that the timer keeps, besides as many as it has others, before it drops all of them."""
+
+SMALL_RESPONSE_BYTES: Final = 16 * 1024
+"""Responses up to this size are neither counted nor broken off; the number of connections bounds them."""
+
+LINES_PER_SECOND: Final = 1.0
+"""Log lines about responses that were broken off."""

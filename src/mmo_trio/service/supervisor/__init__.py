@@ -1,1 +1,0 @@
-"""Runs several processes as one service: `policy` decides what to do, `processes` does it."""

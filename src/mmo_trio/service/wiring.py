@@ -1,0 +1,580 @@
+"""Puts a gateway together: accounts and engine, workers, then what serves requests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import structlog
+import trio
+from attrs import frozen
+
+from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.http.listener_limits import ListenerLimits
+from mmo_sansio.http.messages import HttpRequest
+from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.messages.replies import Reply
+from mmo_sansio.providers.common.interface import Provider, VerifiesDeposits
+from mmo_sansio.providers.common.redaction import find_secrets
+from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
+from mmo_sansio.providers.sandbox.adapter import SandboxProvider
+from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
+from mmo_sansio.values.clock import MonotonicInstant
+from mmo_sansio.values.problems import Problem
+from mmo_trio.api.authentication import Authenticator, BrandHosts, KnownSenders
+from mmo_trio.api.forwarded import TrustedProxies
+from mmo_trio.api.merchant_api import ApiHandler, MerchantApi, ServedWindows
+from mmo_trio.api.readiness import Readiness
+from mmo_trio.api.request_limits import RequestRates
+from mmo_trio.api.webhooks import Webhooks
+from mmo_trio.brands.in_force import KnownConfiguration
+from mmo_trio.console.context import ConsoleContext
+from mmo_trio.console.passwords import PasswordVerifier
+from mmo_trio.engine.engine import Engine, Outbox, PendingInput
+from mmo_trio.http.request_metrics import HttpMetrics
+from mmo_trio.metrics.process_files import ProcessMetricsFiles
+from mmo_trio.metrics.prometheus import BacklogCache, PrometheusExporter
+from mmo_trio.pages.context import PagesContext, SandboxContext
+from mmo_trio.pages.docs.pages import ApiDocs, build_docs
+from mmo_trio.sandbox.clock import SandboxClock
+from mmo_trio.sandbox.demo_brand import find_demo_key
+from mmo_trio.sandbox.operator_journal import OperatorJournal
+from mmo_trio.sandbox.operator_process import OperatorClient
+from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.service.resources import Resources
+from mmo_trio.settings import SettingsError, to_seconds
+from mmo_trio.settings.providers import ProviderSection
+from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceConfig
+from mmo_trio.storage.interface.store import Store
+from mmo_trio.system.ciphers import SystemCiphers
+from mmo_trio.workers.audit_head import AuditHeadLogger
+from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
+from mmo_trio.workers.clock_monitor import ClockMonitor
+from mmo_trio.workers.configuration_watch import ConfigurationWatch
+from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
+from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
+from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
+from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
+from mmo_trio.workers.providers.open_accounts import (
+    AccountEnvironment,
+    OpenAccount,
+    open_accounts,
+    open_sandbox_account,
+)
+from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
+from mmo_trio.workers.refusal_recorder import RefusalRecorder
+from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
+from mmo_trio.workers.scheduler import DueBacklog, Scheduler
+
+COALESCING_PAUSE_S = 0.0003
+"""Seconds that a batch waits for a further input: about what a client needs to read a reply and send its next request.
+Only where batches are committed one after the other; elsewhere an input that comes later begins a batch of its own."""
+
+RETENTION_QUEUED_MAX = 64
+"""Inputs that may wait for the engine while old rows are removed; with more, that waits."""
+
+LAST_ROUND_MAX_S = 5.0
+"""Seconds that payments which are being woken have when the workers begin to drain."""
+
+OPERATOR_JOURNAL_FILE = "sandbox-provider.ndjson"
+"""The simulated operator's journal, in the data directory or next to the master key."""
+
+logger = structlog.get_logger(__name__)
+
+
+@frozen
+class Components:
+    """Holds every part of one gateway process, wired."""
+
+    engine: Engine
+    workers: Workers
+    api: ApiHandler
+    listener_limits: ListenerLimits
+    pages_context: PagesContext
+    sandbox_context: SandboxContext | None
+    """What only a sandbox can do; None in production."""
+    api_docs: ApiDocs
+    console_context: ConsoleContext
+    http_metrics: HttpMetrics
+    prometheus_exporter: PrometheusExporter
+    audit_head_logger: AuditHeadLogger
+    retention: RetentionWorker
+    refusals: RefusalRecorder
+
+
+def assemble(resources: Resources) -> Components:
+    """Build every part of a gateway on these resources. Raises SettingsError."""
+    limits = resources.limits
+    accounts = open_configured_accounts(resources)
+    known = KnownConfiguration()
+    authenticator = Authenticator(
+        resources.store,
+        resources.keyring,
+        monotonic=resources.clock.monotonic,
+        cache_ttl=limits.api_key_cache,
+        reload_master_keys=resources.master_key_file.reload_if_changed,
+        known=known,
+    )
+    outbox = Outbox()
+    has_one_writer = resources.store.batches_in_flight == 1
+    engine = Engine(
+        resources.store,
+        resources.clock,
+        outbox,
+        queue_max=limits.queue,
+        batch_max=limits.batch,
+        coalescing_pause_s=COALESCING_PAUSE_S if has_one_writer else 0.0,
+    )
+    workers = build_workers(resources, accounts, authenticator, known, engine)
+    outbox.subscribe(workers.dispatcher.dispatch)
+    http_metrics = HttpMetrics()
+    retention = _retention_worker(resources, engine)
+    refusals = RefusalRecorder(resources.store.admin, resources.clock.now)
+    scenarios = SCENARIO_TEXTS if resources.config.is_sandbox else None
+    closing = trio.Event()
+    return Components(
+        engine=engine,
+        workers=workers,
+        api=_api_handler(resources, accounts, authenticator, known, engine, workers, refusals.note, scenarios),
+        listener_limits=limits.listener_limits,
+        pages_context=PagesContext(
+            resources.store,
+            engine.submit,
+            resources.clock.time,
+            public_url=resources.urls.hosted_pages,
+            error_docs_url=resources.urls.error_docs,
+            closing=closing,
+        ),
+        sandbox_context=_sandbox_context(resources, workers),
+        api_docs=build_docs(
+            base_url=resources.urls.base, error_docs_url=resources.urls.error_docs, sandbox_scenarios=scenarios
+        ),
+        console_context=_console_context(resources, accounts, engine, closing),
+        http_metrics=http_metrics,
+        prometheus_exporter=_prometheus_exporter(
+            resources, accounts, workers, engine, http_metrics, retention.statistics
+        ),
+        audit_head_logger=AuditHeadLogger(resources.audit_log),
+        retention=retention,
+        refusals=refusals,
+    )
+
+
+@frozen
+class ConfiguredAccounts:
+    """Holds every account of the gateway."""
+
+    sandbox: SandboxProvider | None
+    """The account with the simulated operator; None without a provider of kind `sandbox`."""
+    operator_accounts: Mapping[str, OpenAccount]
+    """Accounts with real operators, by the provider's name."""
+
+    @property
+    def providers(self) -> Mapping[str, Provider]:
+        """Return the adapters of all accounts by the provider's name."""
+        providers: dict[str, Provider] = {name: each.provider for name, each in self.operator_accounts.items()}
+        if self.sandbox is not None:
+            providers[self.sandbox.name] = self.sandbox
+        return providers
+
+    @property
+    def provider_accounts(self) -> Mapping[str, ProviderAccount]:
+        """Return the accounts with real operators by the provider's name."""
+        return {name: each.account for name, each in self.operator_accounts.items()}
+
+    @property
+    def with_listings(self) -> Sequence[OpenAccount]:
+        """Return the accounts for which what was paid can be listed."""
+        accounts = [(each, each.adapter) for each in self.operator_accounts.values()]
+        return [each for each, by in accounts if isinstance(by, DarajaProvider) and by.account.pull_number]
+
+
+def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
+    """Open every configured account. Raises SettingsError."""
+    sandbox = _open_sandbox_account(resources)
+    settings, clock = resources.settings, resources.clock
+    environment = AccountEnvironment(
+        resources.provider_client.call_provider,
+        clock.time,
+        clock.monotonic,
+        SystemCiphers(),
+        resources.keyring,
+        resources.urls.webhooks,
+        settings.provider_kinds,
+    )
+    opened = open_accounts(settings.providers, resources.provider_titles, environment)
+    for name, each in opened.items():
+        if trusts_anybody(each):
+            logger.warning("deposits_trusted", provider=name)
+    return ConfiguredAccounts(sandbox, opened)
+
+
+def trusts_anybody(opened: OpenAccount) -> bool:
+    """Return whether anybody who knows an address could report deposits that are booked without a question."""
+    adapter = opened.adapter
+    if not isinstance(adapter, DarajaProvider):
+        return False
+    return adapter.account.trusts_deposits and not opened.webhook_endpoint.allowed_networks
+
+
+def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
+    """Open the account with the simulated operator. A sandbox without any provider has one, too."""
+    providers, titles = resources.settings.providers, resources.provider_titles
+    names = [name for name in titles if name not in providers or providers[name].kind == "sandbox"]
+    if len(names) > 1:
+        fault = "there is one sandbox operator, so one provider of that kind is enough."
+        raise SettingsError(f"provider.{names[-1]}", fault, "Remove all but one.")
+    if not names:
+        return None
+    [name] = names
+    section = providers.get(name) or ProviderSection(name, "sandbox", {})
+    return open_sandbox_account(section, titles[name], is_lenient=resources.settings.sandbox.lenient)
+
+
+def build_workers(
+    resources: Resources,
+    accounts: ConfiguredAccounts,
+    authenticator: Authenticator,
+    known: KnownConfiguration,
+    engine: Engine,
+) -> Workers:
+    """Build one worker of each kind. Raises SettingsError for a provider without an account."""
+    simulated_operator = _simulated_operator(resources, accounts.sandbox, engine)
+    account_checks = AccountChecks(resources.store.admin, accounts.provider_accounts, resources.clock.time)
+    providers = _provider_worker(resources, accounts, account_checks, simulated_operator, known, engine)
+    deadline_s = to_seconds(resources.limits.callback_timeout)
+    deliver = partial(resources.delivery_client.deliver, deadline_s=deadline_s)
+    find_key, submit, clock = authenticator.delivery_key, engine.submit, resources.clock
+    ownership = resources.store.ownership
+    owned = OwnedChannels(is_store_shared=ownership is not None, clock=clock.since_boot)
+    backlog = DueBacklog()
+    callbacks = CallbackWorker(
+        deliver=deliver,
+        find_key=find_key,
+        record_outcome=submit,
+        now=clock.time,
+        monotonic=clock.monotonic,
+        breaker=resources.settings.breaker.breaker_settings,
+        owns_channel=owned.owns,
+        active_max=resources.limits.callbacks,
+        active_per_brand_max=resources.limits.callbacks_per_merchant,
+        stored_bodies_bytes=resources.limits.callback_bodies,
+        wait_for_due=backlog.wait_for_end,
+    )
+    channel_owner = None if ownership is None else ChannelOwner(ownership, callbacks, owned)
+    qr_codes = QrWorker(deliver=deliver, find_key=find_key, record_outcome=submit)
+    dispatcher = Dispatcher(resources.store, providers, channel_owner or callbacks, qr_codes)
+    scheduler = Scheduler(
+        resources.store, engine.enqueue, dispatcher.dispatch, dispatcher.has_room, clock.time, backlog
+    )
+    return Workers(
+        store=resources.store,
+        simulated_operator=simulated_operator,
+        configuration_watch=ConfigurationWatch(resources.store, known, clock.monotonic),
+        providers=providers,
+        callbacks=callbacks,
+        channel_owner=channel_owner,
+        qr_codes=qr_codes,
+        account_checks=account_checks,
+        recorder=AccountRecorder(
+            resources.store.admin,
+            accounts.provider_accounts,
+            {name: tuple(find_secrets(each.adapter)) for name, each in accounts.operator_accounts.items()},
+            resources.clock.time,
+        ),
+        deposit_claims=_deposit_claims(resources, accounts, account_checks, engine),
+        deposit_lister=DepositLister(
+            resources.store, submit, accounts.with_listings, clock.time, clock.now, resources.references.next
+        ),
+        dispatcher=dispatcher,
+        scheduler=scheduler,
+        clock_monitor=ClockMonitor(clock, resources.store),
+    )
+
+
+@frozen
+class Workers:
+    """Act on what the engine has decided, and report to it."""
+
+    store: Store
+    simulated_operator: SandboxOperatorWorker | OperatorClient | None
+    """None where no provider of kind `sandbox` is configured."""
+    configuration_watch: ConfigurationWatch
+    providers: ProviderWorker
+    callbacks: CallbackWorker
+    channel_owner: ChannelOwner | None
+    """Claims the brands' channels where several processes share the store; None elsewhere."""
+    qr_codes: QrWorker
+    account_checks: AccountChecks
+    recorder: AccountRecorder
+    deposit_claims: DepositClaimWorker | None
+    """None where every provider's notifications of deposits are signed."""
+    deposit_lister: DepositLister
+    dispatcher: Dispatcher
+    scheduler: Scheduler
+    clock_monitor: ClockMonitor
+
+    async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run all workers until `drain` is set and active conversations and deliveries end."""
+        if self.channel_owner is None:
+            for brand, snapshot in (await self.store.breakers()).items():
+                self.callbacks.load_breaker(brand, snapshot)
+        async with trio.open_nursery() as background:
+            if self.simulated_operator is not None:
+                await background.start(self.simulated_operator.run)
+            await background.start(self.configuration_watch.run)
+            async with trio.open_nursery() as senders:
+                callbacks_ended = trio.Event()
+                await senders.start(self._run_callbacks, drain, callbacks_ended)
+                nobody_wakes = trio.Event()
+                await senders.start(partial(self.providers.run, drain=nobody_wakes))
+                await senders.start(partial(self.qr_codes.run, drain=drain))
+                if self.channel_owner is not None:
+                    own = partial(self.channel_owner.run, callbacks_ended=callbacks_ended)
+                    await senders.start(partial(own, drain=drain))
+                if self.account_checks.accounts:
+                    await background.start(self.account_checks.run)
+                    await background.start(self.recorder.run)
+                if self.deposit_claims is not None:
+                    await background.start(partial(self.deposit_claims.run, drain=drain))
+                background.start_soon(self.dispatcher.run)
+                await background.start(self.clock_monitor.run)
+                await background.start(self._run_scheduler, drain, nobody_wakes)
+                task_status.started()
+            background.cancel_scope.cancel()
+
+    async def _run_callbacks(self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+        await self.callbacks.run(drain=drain, task_status=task_status)
+        ended.set()
+
+    async def _run_scheduler(self, drain: trio.Event, ended: trio.Event, *, task_status: trio.TaskStatus[None]) -> None:
+        """Take on what is due until `drain` is set. `ended` is set once no payment is woken any more, so that each poll
+        that was used up finds its worker."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.deposit_lister.run)
+            await nursery.start(self.scheduler.run)
+            task_status.started()
+            await drain.wait()
+            with trio.move_on_after(LAST_ROUND_MAX_S):
+                async with self.scheduler.lock:
+                    nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
+        ended.set()
+
+
+def _provider_worker(
+    resources: Resources,
+    accounts: ConfiguredAccounts,
+    checks: AccountChecks,
+    simulated_operator: SandboxOperatorWorker | OperatorClient | None,
+    known: KnownConfiguration,
+    engine: Engine,
+) -> ProviderWorker:
+    """Return the worker that reaches each provider through its own account."""
+    exchanges: dict[str, SendRequest] = {name: each.exchange for name, each in accounts.provider_accounts.items()}
+    questions: dict[str, SendRequest] = {name: partial(checks.ask, name) for name in accounts.provider_accounts}
+    if accounts.sandbox is not None and simulated_operator is not None:
+        exchanges[accounts.sandbox.name] = questions[accounts.sandbox.name] = simulated_operator.exchange
+    for name in resources.provider_titles:
+        if name not in exchanges:
+            fault = "has no account with an operator."
+            raise SettingsError(f"provider.{name}", fault, "Remove the provider.")
+    return ProviderWorker(
+        engine.submit,
+        accounts.providers,
+        exchanges.__getitem__,
+        questions.__getitem__,
+        resources.clock.time,
+        is_closed=known.is_closed,
+    )
+
+
+def _simulated_operator(
+    resources: Resources, account: SandboxProvider | None, engine: Engine
+) -> SandboxOperatorWorker | OperatorClient | None:
+    """Return the simulated operator, a client of the process in which it runs, or None where no account with it is
+    configured."""
+    if account is None:
+        return None
+
+    def notify(notification: HttpRequest) -> PendingInput:
+        return engine.enqueue(account.read_notification(notification))
+
+    if resources.config.operator_socket is not None:
+        return OperatorClient(resources.config.operator_socket, notify)
+    journal = OperatorJournal(operator_journal_file(resources.config))
+    return SandboxOperatorWorker(journal, resources.clock.time, notify)
+
+
+def operator_journal_file(config: ServiceConfig) -> Path:
+    """Return the path of the simulated operator's journal."""
+    directory = config.data_directory or config.settings.keys.master_key_file.parent
+    return directory / OPERATOR_JOURNAL_FILE
+
+
+def _deposit_claims(
+    resources: Resources, accounts: ConfiguredAccounts, checks: AccountChecks, engine: Engine
+) -> DepositClaimWorker | None:
+    """Return the worker that asks about deposits, or None where no provider needs it."""
+    opened = {
+        name: each for name, each in accounts.operator_accounts.items() if isinstance(each.adapter, VerifiesDeposits)
+    }
+    if not opened:
+        return None
+    providers = {name: each.provider for name, each in opened.items()}
+    exchanges = {name: partial(checks.ask, name) for name in opened}
+    return DepositClaimWorker(resources.store, engine.submit, providers, exchanges.__getitem__, resources.clock.time)
+
+
+def _api_handler(
+    resources: Resources,
+    accounts: ConfiguredAccounts,
+    authenticator: Authenticator,
+    known: KnownConfiguration,
+    engine: Engine,
+    workers: Workers,
+    note_refusal: Callable[[CreatePayment, Problem], None],
+    sandbox_scenarios: Mapping[str, str] | None,
+) -> ApiHandler:
+    """Build the handler of the API listener."""
+    trusted_proxies = TrustedProxies.of(resources.settings.listen)
+    endpoints = {each.webhook_name: each.webhook_endpoint for each in accounts.operator_accounts.values()}
+    merchant_api = MerchantApi(
+        settings=ApiSettings(
+            error_docs_url=resources.urls.error_docs,
+            hpp_url=resources.urls.hosted_pages,
+            cursor_keys=resources.keyring.cursor_keys,
+            egress_rules=resources.egress_rules,
+            sandbox_scenarios=sandbox_scenarios,
+        ),
+        terms=resources.limits.terms,
+        body_limit=resources.limits.body,
+        store=resources.store,
+        create=_creator(resources, engine, workers),
+        authenticator=authenticator,
+        brand_hosts=BrandHosts(
+            resources.store, known, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies
+        ),
+        known_senders=KnownSenders(known),
+        request_rates=RequestRates(resources.store, resources.clock.monotonic),
+        references=resources.references,
+        page_tokens=resources.page_tokens,
+        trusted_proxies=trusted_proxies,
+        clock=resources.clock,
+        served_windows=ServedWindows(
+            resources.clock, save=None if resources.store.ownership else resources.store.save_clock_record
+        ),
+        note_refusal=note_refusal,
+        is_restored=known.is_restored,
+    )
+    store, body_limit = resources.store, resources.limits.body
+    webhooks = Webhooks(
+        endpoints,
+        store,
+        engine.submit,
+        workers.account_checks.learn,
+        resources.references,
+        body_limit,
+        trusted_proxies,
+        partial(workers.recorder.observe, is_from_operator=True),
+    )
+    return ApiHandler(
+        merchant_api,
+        webhooks,
+        Readiness(
+            store, engine.statistics, partial(resources.master_key_file.find_fault, store), workers.clock_monitor.fault
+        ),
+    )
+
+
+def _creator(
+    resources: Resources, engine: Engine, workers: Workers
+) -> Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]:
+    """Return what creates a payment. Where several processes share the store, a creation needs no load as long as it
+    asks for its merchantReference only, and a submission of its own costs less than that round trip."""
+    if resources.store.ownership is not None:
+        return engine.submit
+    return PaymentCreator(engine.submit, workers.providers).create
+
+
+def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:
+    """Build what only a sandbox can do; None in production."""
+    directory, operator = resources.config.data_directory, workers.simulated_operator
+    if directory is None or isinstance(operator, OperatorClient):
+        return None
+    clock = SandboxClock(
+        resources.clock, resources.store, workers.scheduler, operator, workers.providers, directory / CLOCK_OFFSET_FILE
+    )
+    find_key = partial(find_demo_key, resources.store, resources.keyring)
+    return SandboxContext(
+        resources.references.next,
+        resources.page_tokens.next,
+        clock.advance,
+        operator,
+        resources.limits.terms,
+        resources.addresses,
+        find_key,
+    )
+
+
+def _console_context(
+    resources: Resources, accounts: ConfiguredAccounts, engine: Engine, closing: trio.Event
+) -> ConsoleContext:
+    """Build what the staff's console needs."""
+    return ConsoleContext(
+        resources.store,
+        engine.submit,
+        resources.audit_log,
+        resources.keyring,
+        resources.clock.now,
+        resources.clock.time,
+        resources.settings.console,
+        resources.provider_titles,
+        lambda: {name: each.breaker.state for name, each in accounts.provider_accounts.items()},
+        TrustedProxies.of(resources.settings.listen),
+        PasswordVerifier(resources.password_hasher),
+        frozenset((*resources.settings.console.hosts, resources.settings.listen.console.host.lower())),
+        is_sandbox=resources.config.is_sandbox,
+        closing=closing,
+    )
+
+
+def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
+    """Build the worker that removes what is too old."""
+    clock = resources.clock
+    return RetentionWorker(
+        resources.store.retention,
+        resources.settings.retention,
+        resources.audit_log,
+        now=lambda: min(clock.now(), clock.time()),
+        is_busy=lambda: engine.statistics().queued > RETENTION_QUEUED_MAX,
+    )
+
+
+def _prometheus_exporter(
+    resources: Resources,
+    accounts: ConfiguredAccounts,
+    workers: Workers,
+    engine: Engine,
+    http_metrics: HttpMetrics,
+    retention: RetentionStatistics,
+) -> PrometheusExporter:
+    """Build the exporter of what this process counts and of what the store holds."""
+    metrics_files = resources.config.metrics_files
+    return PrometheusExporter(
+        http_metrics=http_metrics,
+        engine=engine.statistics,
+        providers=workers.providers.statistics,
+        callbacks=workers.callbacks.statistics,
+        qr_codes=workers.qr_codes.outcomes,
+        accounts=accounts.provider_accounts,
+        account_findings=lambda: workers.account_checks.findings,
+        is_provider_closed=workers.configuration_watch.known.is_closed,
+        backlog_cache=BacklogCache(resources.store, resources.clock.time),
+        retention=retention,
+        clock=resources.clock,
+        ahead_of_store=workers.clock_monitor.ahead_of_store,
+        process_files=metrics_files and ProcessMetricsFiles(*metrics_files),
+    )
