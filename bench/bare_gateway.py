@@ -54,9 +54,9 @@ from mmo_trio.storage.sqlite.connection import connect
 from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S
-from mmo_trio.system.call_thread import CallThread
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator, request_id_generator
+from mmo_trio.system.waiting import CallThread
 
 KEY = os.environ.get("RIVAL_KEY", "").encode()
 SETTINGS = ApiSettings("https://errors.example", "http://127.0.0.1", (b"bare" * 8,), EgressRules(allow_private=True))

@@ -19,8 +19,7 @@ from mmo_sansio.testing import a_transaction, numbered_reference
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Order, Stage
 from mmo_trio.brands.delivery_key import NO_API_KEY, DeliveryRefused
-from mmo_trio.http.client.client import HttpClient
-from mmo_trio.http.client.exchange import MaySend
+from mmo_trio.http.client.client import HttpClient, MaySend
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.workers.deliveries import CallbackWorker, SendCallback
 from tests.support.hostile_receivers import PRIVATE, FixedResolver, trusting_context

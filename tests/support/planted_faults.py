@@ -234,7 +234,7 @@ class Life:
             "dispatcher": self.dispatcher._waiting,
             "not woken": len(self.scheduler._postponed) + len(self.claims._postponed),
             "questions": self.claims._open_questions,
-            "inputs": self.engine.statistics().queued,
+            "inputs": self.engine.queued,
         }
         return {name: each for name, each in found.items() if each}
 

@@ -10,7 +10,6 @@ one *is* the IPv4 address and is judged as such, every other wrapping is rejecte
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
@@ -68,12 +67,6 @@ FORBIDDEN_RANGES = tuple(
 
 PUBLIC_IPV6 = IPv6Network("2000::/3")
 
-IPV4_ONLY_NAME = "ipv4only.arpa"
-"""A name that has IPv4 addresses only: an IPv6 address of it comes from a translator (RFC 7050 section 3)."""
-_IPV4_ONLY_ADDRESSES = (IPv4Address("192.0.0.170"), IPv4Address("192.0.0.171"))
-_NAT64_PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
-"""The lengths of a translator's prefix (RFC 6052 section 2.2)."""
-
 
 def address_error(address: str | Address, *, allow_private: bool) -> str | None:
     """Return why no connection may go to this address, in one sentence; None when it may (K7).
@@ -125,35 +118,6 @@ def _forbidden_description(address: Address, *, allow_private: bool) -> str | No
 
 _ISATAP_IDENTIFIER = 0x00005EFE
 """The upper half of an ISATAP interface identifier, without its universal/local bit (RFC 5214 section 6.1)."""
-
-
-def nat64_prefixes(addresses: Iterable[Address]) -> frozenset[IPv6Network]:
-    """Return the prefixes that a translator of this network puts before IPv4 addresses, as the addresses of
-    IPV4_ONLY_NAME show them (RFC 7050 section 3)."""
-    return frozenset(
-        IPv6Network((int(address) >> (128 - length) << (128 - length), length))
-        for address in addresses
-        if isinstance(address, IPv6Address)
-        for length in _NAT64_PREFIX_LENGTHS
-        if _embedded_ipv4(address, length) in _IPV4_ONLY_ADDRESSES
-    )
-
-
-def _embedded_ipv4(address: IPv6Address, prefix_length: int) -> IPv4Address:
-    """Return the IPv4 address behind a prefix of this length; bits 64 to 71 are left out (RFC 6052 section 2.2)."""
-    octets = address.packed
-    behind = octets[prefix_length // 8 :]
-    if prefix_length < 96:
-        behind = octets[prefix_length // 8 : 8] + octets[9:]
-    return IPv4Address(behind[:4])
-
-
-def nat64_error(address: Address, prefixes: Collection[IPv6Network]) -> str | None:
-    """Return why no connection may go to an address behind one of these prefixes, in one sentence; None when it is
-    behind none: a translator would connect to the IPv4 address within, which may be a private one (K7)."""
-    if isinstance(address, IPv4Address) or not any(address in prefix for prefix in prefixes):
-        return None
-    return f"{address} is an IPv4 address in disguise (this network's NAT64): only public addresses can be reached."
 
 
 _DECIMAL = re.compile(r"[1-9][0-9]*|0")

@@ -11,23 +11,27 @@ as the machine was not restarted in between, otherwise by the clock that shows h
 *The wall time to record* follows the wall clock. A step of more than TOLERANCE is trusted once the clocks have agreed
 for CONFIRMATION_PERIOD; until then wall time goes on as if there had been no step. A clock that returns to what was
 trusted before such a step is trusted at once.
+
+A machine whose clock is wrong from its start is noticed by nothing on the machine, but by the clock of a store that
+several machines share. Of two clocks that differ either may be wrong, so the other machines that use the store decide.
 """
 
 from __future__ import annotations
 
 from attrs import frozen
 
-from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, elapsed, later
+from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant, MonotonicInstant, Span, elapsed, later
 
-TOLERANCE = Span(5 * clock.SECOND)
+TOLERANCE = Span(5 * SECOND)
 """How far the clocks may drift apart between two checks: more than any slewing, less than any wrong time."""
-
-NOISE = Span(50 * clock.MILLISECOND)
+NOISE = Span(50 * MILLISECOND)
 """A difference that is ignored: the clocks are read one after the other."""
-
-CONFIRMATION_PERIOD = Span(60 * clock.SECOND)
+CONFIRMATION_PERIOD = Span(60 * SECOND)
 """How long the clocks must agree after a step until the wall clock is trusted again."""
+NOTABLE_DIFFERENCE = Span(2 * SECOND)
+"""A larger difference from the store's clock is logged."""
+DIFFERENCE_MAX = Span(30 * SECOND)
+"""A machine whose wall time differs by more takes no payments, unless the store's clock seems to be the wrong one."""
 
 
 @frozen
@@ -122,3 +126,47 @@ class _Step:
     """How far the wall clock is ahead of the boot clock since then."""
     at: MonotonicInstant
     """When it was noticed."""
+
+
+@frozen
+class StoreClock:
+    """Holds what a shared store tells of its clock."""
+
+    now: Instant
+    """The store's time."""
+    agreeing: int = 0
+    """How many other machines have lately recorded a wall time within DIFFERENCE_MAX of the store's."""
+    differing: int = 0
+    """How many other machines have lately recorded another."""
+
+
+@frozen
+class ClockComparison:
+    """Says how a machine's wall time compares with the store's clock."""
+
+    ahead: Span
+    """By how much the machine is ahead at least; negative when it is behind."""
+    agreeing: int
+    differing: int
+
+    @property
+    def is_notable(self) -> bool:
+        return abs(self.ahead) > NOTABLE_DIFFERENCE
+
+    @property
+    def forbids_start(self) -> bool:
+        """Tell whether a process must not begin to serve: its clock is wrong as far as is known."""
+        return abs(self.ahead) > DIFFERENCE_MAX and (self.agreeing > 0 or not self.differing)
+
+    @property
+    def forbids_service(self) -> bool:
+        """Tell whether a process that serves should get no more requests: other machines, whose clocks are right,
+        can serve."""
+        return abs(self.ahead) > DIFFERENCE_MAX and self.agreeing > 0
+
+
+def compare_clocks(store: StoreClock, *, before: Instant, after: Instant) -> ClockComparison:
+    """Compare with the machine's wall time before and after the store was asked; what it took to ask is no
+    difference."""
+    ahead = before - store.now if before > store.now else min(after - store.now, 0)
+    return ClockComparison(Span(ahead), store.agreeing, store.differing)

@@ -45,10 +45,8 @@ HOSTS_CACHE_TTL = Span(60 * clock.SECOND)
 
 WRONG_KEYS_BURST: Final = 50
 """Attempts with unknown keys that an address may make at once."""
-
 WRONG_KEY_INTERVAL: Final = Span(SECOND)
 """The time after which an address may make one more."""
-
 ADDRESSES_MAX: Final = 10_000
 """Addresses that are remembered; beyond it the one whose last failure is oldest is forgotten."""
 
@@ -155,7 +153,11 @@ class Authenticator:
 
 @define(eq=False)
 class WrongKeyBudget:
-    """Counts attempts with unknown keys by address."""
+    """Bounds how many unknown API keys one address may try, so that guessing costs the store nothing (A1).
+
+    A token bucket for each address, IPv6 by its /64, in the memory of each process: an attempt with a key that no brand
+    has takes a token. Without a token an unknown key is answered 429 unseen; a key that this process has seen valid
+    never is."""
 
     _full_at: OrderedDict[str, MonotonicInstant] = Factory(OrderedDict)
     """When each address has all its tokens again, the latest failure last; absent: it has them all."""
@@ -181,7 +183,7 @@ def _capacity(tokens: int) -> Span:
 
 
 class BrandHosts:
-    """Knows which brand a host belongs to; every other host counts as the base host."""
+    """Restricts the host of a brand to the keys of that brand (A6); every other host counts as the base host."""
 
     def __init__(
         self,
@@ -217,7 +219,11 @@ class BrandHosts:
 
 @define(eq=False)
 class KnownSenders:
-    """Finds the owner of a key by the header fields and the address of the client."""
+    """Remembers whose key the header fields of a request carry, so that a client that repeats them is found at once: no
+    key is read, digested or looked up again.
+
+    It promises no more than the checks that it spares. A sender is known no longer than its verified key (A3) and the
+    hosts of the brands (A6), and only under the configuration in which both were read."""
 
     known: KnownConfiguration
     _senders: dict[tuple[int, str], _Sender] = field(factory=dict, init=False)

@@ -43,12 +43,10 @@ PROBLEM_ERRORS: Final = (ProblemError, StoreUnavailable, OutcomeUnknown)
 STORE_UNAVAILABLE = problems.UNAVAILABLE.problem(
     "Nothing was stored. Send the same request again, with the same reference."
 )
-
 RESTORED = problems.UNAVAILABLE.problem(
     "The gateway was restored from a backup, and payments of late may be missing. Nothing was stored. Do not pay again"
     " by another way: look the payment up, or send the same request, later."
 )
-
 OUTCOME_UNKNOWN = problems.INTERNAL.problem(
     "It is not known whether the payment was taken. Look it up by its merchantReference before sending it again."
 )
@@ -196,7 +194,8 @@ class MerchantApi:
 
 @define(eq=False)
 class ServedWindows:
-    """Runs once in each process that serves the merchants' API."""
+    """Records up to when windows of records have been served, before they are: then no later process creates a payment
+    in one of them, even if its machine's clock has stepped back meanwhile (R7)."""
 
     clock: GatewayClock
     save: Callable[[ClockRecord], Awaitable[None]] | None

@@ -25,7 +25,7 @@ class Readiness:
     out writes nothing."""
 
     store: Store
-    engine: Callable[[], EngineStatistics]
+    engine: EngineStatistics
     find_key_fault: Callable[[], Awaitable[str | None]]
     """Returns why this process lacks a master key of the store; None when it has all of them. May raise
     StoreUnavailable."""
@@ -49,9 +49,8 @@ class Readiness:
             raise StoreUnavailable(error)
 
     def _recent_failure(self) -> str | None:
-        engine = self.engine()
-        failed_at = engine.last_failure_at
-        if failed_at > engine.last_commit_at and trio.current_time() < failed_at + FAILURE_TTL_S:
+        failed_at = self.engine.last_failure_at
+        if failed_at > self.engine.last_commit_at and trio.current_time() < failed_at + FAILURE_TTL_S:
             return "the last commit failed"
         return None
 
@@ -62,5 +61,5 @@ class Readiness:
             await self.store.check()  # First, as it answers soon when the store is gone.
             return await self.find_key_fault()
         except (StoreUnavailable, OutcomeUnknown, StoreCorrupt, StoreUnusable) as error:
-            is_committing = trio.current_time() < self.engine().last_commit_at + ANSWER_TTL_S
+            is_committing = trio.current_time() < self.engine.last_commit_at + ANSWER_TTL_S
             return None if is_committing else str(error)

@@ -28,13 +28,10 @@ COUNT_TTL = Span(5 * SECOND)
 
 PAGE_MEMORY_BYTES: Final = 2 * RECORDS_BYTES_MAX
 """Bytes that a page takes while it is read: its objects, and the body into which they are joined."""
-
 PAGES_MEMORY_BYTES: Final = 48 * 1024 * 1024
 """Bytes that all pages may take while they are read."""
-
 PAGES_MAX: Final = PAGES_MEMORY_BYTES // PAGE_MEMORY_BYTES
 """Pages that are read at once; a store has more readers than that, for everything else."""
-
 PAGES_PER_BRAND_MAX: Final = 2
 WAIT_MAX_S: Final = 2.0
 """Seconds that a request waits for its turn before it is answered 503."""
@@ -46,7 +43,12 @@ _TOO_MANY_PAGES: Final = problems.UNAVAILABLE.problem(
 
 @define(eq=False)
 class RequestRates:
-    """Holds a bucket of tokens for each brand with a rate that has sent requests to this process."""
+    """Limits how many requests a second each brand may send to all processes of a gateway together.
+
+    Each process grants an equal share of a brand's rate, because requests are spread over the processes and a round
+    trip to the store for each would cost more than most requests do. How many processes are alive is read from the
+    store at most every COUNT_TTL while limited brands send requests; a store that one process has to itself is not
+    asked."""
 
     store: Store
     monotonic: Callable[[], MonotonicInstant]
@@ -84,7 +86,10 @@ class RequestRates:
 
 @define(eq=False)
 class RecordsLimit:
-    """Gives each request for a page its turn, in the order of their arrival."""
+    """Gives each request for a page of records its turn, in the order of their arrival, so that no merchant's pages
+    take the memory or the readers of the store from the others.
+
+    What the pages take after that, while a client reads them, is limited by the listener (`limits.write_buffer`)."""
 
     _pages: trio.Semaphore = Factory(lambda: trio.Semaphore(PAGES_MAX))
     _brands: WeakValueDictionary[str, trio.Semaphore] = Factory(WeakValueDictionary)

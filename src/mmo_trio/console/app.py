@@ -34,12 +34,12 @@ from mmo_trio.console.views import (
     format_words,
 )
 from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
-from mmo_trio.http.asgi.web_app import WebApp
+from mmo_trio.http.asgi.web_app import WebApp, stream_response
 from mmo_trio.metrics.prometheus import PrometheusExporter
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, CountQuery
 from mmo_trio.storage.interface.configuration_types import ChangeState
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.visible_text import visible_text
+from mmo_trio.system.display_text import visible_text
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self';"
@@ -263,9 +263,7 @@ async def stream_events() -> Response:
                     last = now
                     yield b"data: changed\n\n"
 
-    response = Response(events(), content_type="text/event-stream")
-    response.timeout = None
-    return response
+    return stream_response(events())
 
 
 async def _fingerprint(context: ConsoleContext) -> object:

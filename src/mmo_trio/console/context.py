@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 import trio
 from attrs import Factory, define, frozen
@@ -17,34 +15,12 @@ from mmo_trio.admin.auditing import AuditLog, SecretKeys
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.engine.engine import Submit
+from mmo_trio.http.asgi.web_app import OpenStreams
 from mmo_trio.settings import ConsoleSection
 from mmo_trio.storage.interface.store import Store
 
 EXTENSION = "mmo_console"
 """The key of the context among the extensions of the app."""
-
-
-@define(eq=False)
-class OpenStreams:
-    """Counts the streams of one kind that this process has open, by user."""
-
-    limit: int
-    limit_per_user: int
-    _open: Counter[str] = Factory(Counter)
-
-    def has_room_for(self, user: str) -> bool:
-        """Return whether the user may open one more."""
-        return self._open.total() < self.limit and self._open[user] < self.limit_per_user
-
-    @contextmanager
-    def hold(self, user: str) -> Iterator[None]:
-        """Count a stream of this user while the block lasts."""
-        self._open[user] += 1
-        try:
-            yield
-        finally:
-            self._open[user] -= 1
-            self._open += Counter()  # Users without one are forgotten.
 
 
 @define(eq=False)
@@ -80,9 +56,9 @@ class ConsoleContext:
     """Names under which the console may be reached, besides `localhost` and addresses."""
     is_sandbox: bool = False
     """Whether the gateway is a sandbox, which every page says."""
-    live_streams: OpenStreams = Factory(lambda: OpenStreams(limit=100, limit_per_user=5))
+    live_streams: OpenStreams = Factory(lambda: OpenStreams(limit=100, limit_each=5))
     """Event streams; pages without one stay as they are."""
-    exports: OpenStreams = Factory(lambda: OpenStreams(limit=2, limit_per_user=1))
+    exports: OpenStreams = Factory(lambda: OpenStreams(limit=2, limit_each=1))
     fingerprint: Fingerprint = Factory(Fingerprint)
     closing: trio.Event = Factory(trio.Event)
     """Set when the listeners close, which ends the event streams."""

@@ -44,10 +44,10 @@ from mmo_trio.console.views import (
     to_reading_text,
 )
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
+from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentFilter, PaymentPage
-from mmo_trio.system.masking import mask_number
-from mmo_trio.system.visible_text import guard_cell
+from mmo_trio.system.display_text import guard_cell, mask_number
 
 AUDIT_ROWS_MAX = 200
 """Audit events about one payment that its page shows, views of personal data included."""
@@ -163,9 +163,8 @@ async def export_payments() -> Response:
             async for each in csv_pages:
                 yield each
 
-    response = Response(rows(), content_type="text/csv; charset=utf-8")
+    response = stream_response(rows(), "text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = 'attachment; filename="payments.csv"'
-    response.timeout = None
     return response
 
 

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from mmo_trio.admin.timeline import HIDDEN_TEXT
 from mmo_trio.storage.interface.admin_types import Role
-from mmo_trio.system.masking import mask_name, mask_number, mask_query, mask_text
+from mmo_trio.system.display_text import mask_name, mask_number, mask_query, mask_text
 
 
 class Permission(StrEnum):

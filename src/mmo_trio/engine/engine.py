@@ -17,12 +17,12 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextvars import Context, copy_context
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import outcome
 import structlog
 import trio
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, field
 
 from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
 from mmo_sansio.messages.inputs import CallbackConcluded, CreatePayment, Input
@@ -30,15 +30,14 @@ from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked, merge_reads
-from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import (
+    BatchStore,
     OutcomeUnknown,
     Store,
-    StoredClockRecord,
     StoreUnavailable,
     StoreUnusable,
     WorkItem,
@@ -46,7 +45,7 @@ from mmo_trio.storage.interface.store import (
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import LatencyHistogram
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.waiting import ParkingSpot
 
 logger = structlog.get_logger(__name__)
 
@@ -118,36 +117,28 @@ def conflict_keys(input_: Input, reads: Reads) -> frozenset[Hashable]:
     return keys
 
 
-class HasConflictKeys(Protocol):
-    """An item of the queue has keys."""
-
-    @property
-    def keys(self) -> frozenset[Hashable]:
-        """Return the item's keys."""
-        ...
-
-
-ItemT = TypeVar("ItemT", bound=HasConflictKeys)
-
-
 @define(eq=False)
-class InputQueue(Generic[ItemT]):
-    """Holds waiting items, in the order of their arrival, and the keys of active ones."""
+class InputQueue:
+    """Holds waiting inputs, and chooses those that may be decided during another batch.
 
-    _queued: deque[ItemT] = Factory(deque)
+    Inputs with a common key are decided in the order of their arrival. While one of them is in a batch, the later ones
+    wait, and none overtakes another with which it shares a key. No input waits longer than for the active batches: once
+    they have ended, the first in the queue is taken first."""
+
+    _queued: deque[PendingInput] = Factory(deque)
     _active_keys: set[Hashable] = Factory(set)
-    """The keys of active items; no two of these share one."""
+    """The keys of active inputs; no two of these share one."""
 
     def __len__(self) -> int:
-        """Return how many items wait."""
+        """Return how many inputs wait."""
         return len(self._queued)
 
-    def add(self, item: ItemT) -> None:
-        """Add an item behind all others."""
-        self._queued.append(item)
+    def add(self, input_: PendingInput) -> None:
+        """Add an input behind all others."""
+        self._queued.append(input_)
 
-    def take_batch(self, limit: int) -> Sequence[ItemT]:
-        """Take the first items that share no key with an active or an earlier waiting one, at most so many; they are
+    def take_batch(self, limit: int) -> Sequence[PendingInput]:
+        """Take the first inputs that share no key with an active or an earlier waiting one, at most so many; they are
         active from now on."""
         if not self._active_keys:
             taken = [self._queued.popleft() for _ in range(min(limit, len(self._queued)))]
@@ -156,9 +147,9 @@ class InputQueue(Generic[ItemT]):
         self._active_keys.update(*(each.keys for each in taken))
         return taken
 
-    def _take_concurrent(self, limit: int) -> list[ItemT]:
-        taken: list[ItemT] = []
-        passed: list[ItemT] = []
+    def _take_concurrent(self, limit: int) -> list[PendingInput]:
+        taken: list[PendingInput] = []
+        passed: list[PendingInput] = []
         closed = set(self._active_keys)
         while self._queued and len(taken) < limit and len(taken) + len(passed) < SCAN_MAX:
             each = self._queued.popleft()
@@ -170,21 +161,21 @@ class InputQueue(Generic[ItemT]):
         self._queued.extendleft(reversed(passed))
         return taken
 
-    def finish(self, items: Iterable[ItemT]) -> None:
-        """Mark these items as no longer active."""
-        self._active_keys.difference_update(*(each.keys for each in items))
+    def finish(self, inputs: Iterable[PendingInput]) -> None:
+        """Mark these inputs as no longer active."""
+        self._active_keys.difference_update(*(each.keys for each in inputs))
 
-    def hold(self, items: Iterable[ItemT]) -> None:
-        """Let these items, which are active no longer, keep their keys until they are put back."""
-        self._active_keys.update(*(each.keys for each in items))
+    def hold(self, inputs: Iterable[PendingInput]) -> None:
+        """Let these inputs, which are active no longer, keep their keys until they are put back."""
+        self._active_keys.update(*(each.keys for each in inputs))
 
-    def put_back(self, items: Sequence[ItemT]) -> None:
-        """Let these items, which are held, wait again, before all others."""
-        self.finish(items)
-        self._queued.extendleft(reversed(items))
+    def put_back(self, inputs: Sequence[PendingInput]) -> None:
+        """Let these inputs, which are held, wait again, before all others."""
+        self.finish(inputs)
+        self._queued.extendleft(reversed(inputs))
 
-    def drain(self) -> Sequence[ItemT]:
-        """Remove and return all waiting items."""
+    def drain(self) -> Sequence[PendingInput]:
+        """Remove and return all waiting inputs."""
         every = list(self._queued)
         self._queued.clear()
         return every
@@ -209,24 +200,23 @@ class Outbox:
         self._unreceived.clear()
 
 
-@frozen
+@define(eq=False)
 class EngineStatistics:
     """The engine's counters since its start."""
 
-    batches: int
-    inputs: int
-    queued: int
-    rejected: int
+    batches: int = 0
+    inputs: int = 0
+    rejected: int = 0
     """Inputs that found the queue full."""
-    failed_batches: int
+    failed_batches: int = 0
     """Batches that the store couldn't commit."""
-    deferred: int
+    deferred: int = 0
     """How often an input was put back because another process was deciding about its payment."""
-    last_commit_at: float
+    last_commit_at: float = -math.inf
     """Trio's time of the last commit that stored something; minus infinity before the first."""
-    last_failure_at: float
+    last_failure_at: float = -math.inf
     """Trio's time at which a batch last could not be committed, or not for certain."""
-    commit_durations: LatencyHistogram
+    commit_durations: LatencyHistogram = Factory(LatencyHistogram)
     """How long the store took for each batch, from loading to the end of the commit."""
 
 
@@ -251,9 +241,10 @@ class Engine:
     coalescing_pause_s: float = 0.0
     """Seconds without a further input after which a batch begins although fewer wait than were on their way at the end
     of the one before; 0 lets every batch begin at once."""
+    statistics: EngineStatistics = Factory(EngineStatistics)
     _context: Context = Factory(copy_context)
     """The context of the engine, in which the work that follows begins; a caller's may be another process's."""
-    _queue: InputQueue[PendingInput] = Factory(InputQueue)
+    _queue: InputQueue = Factory(InputQueue)
     _active_inputs: int = 0
     """Inputs in batches that are not yet durable."""
     _expected_inputs: int = 0
@@ -262,14 +253,11 @@ class Engine:
     """How many inputs a task of this engine waits for; 0 when one is enough."""
     _idle: list[ParkingSpot[None]] = Factory(list)
     """Where tasks of this engine wait for inputs."""
-    _batches: int = 0
-    _inputs: int = 0
-    _rejected: int = 0
-    _failed_batches: int = 0
-    _deferred: int = 0
-    _last_commit_at: float = -math.inf
-    _last_failure_at: float = -math.inf
-    _commit_durations: LatencyHistogram = Factory(LatencyHistogram)
+
+    @property
+    def queued(self) -> int:
+        """The inputs that wait for a batch."""
+        return len(self._queue)
 
     async def submit(self, input_: Input, received_at: MonotonicInstant | None = None) -> Reply:
         """Return the reply to this input, once what it changed is durable. `received_at`: when its request was read, as
@@ -295,7 +283,7 @@ class Engine:
 
     def _add(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
         if len(self._queue) >= self.queue_max:
-            self._rejected += 1
+            self.statistics.rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
         call = PendingInput(input_, self.clock.since_boot() if received_at is None else received_at)
         self._queue.add(call)
@@ -313,20 +301,6 @@ class Engine:
         finally:
             for call in self._queue.drain():
                 call.complete(outcome.Error(StoreUnavailable("shutting down")))
-
-    def statistics(self) -> EngineStatistics:
-        """Return the counters since the start."""
-        return EngineStatistics(
-            batches=self._batches,
-            inputs=self._inputs,
-            queued=len(self._queue),
-            rejected=self._rejected,
-            failed_batches=self._failed_batches,
-            deferred=self._deferred,
-            last_commit_at=self._last_commit_at,
-            last_failure_at=self._last_failure_at,
-            commit_durations=self._commit_durations,
-        )
 
     async def _decide_batches(self, nursery: trio.Nursery) -> None:
         """Decide one batch after the other; as many tasks run this as the store allows batches at once."""
@@ -421,8 +395,8 @@ class Engine:
         try:
             await self.store.transact(needed, batch.decide)
         except (StoreUnavailable, StoreUnusable, OutcomeUnknown) as error:
-            self._failed_batches += 1
-            self._last_failure_at = trio.current_time()
+            self.statistics.failed_batches += 1
+            self.statistics.last_failure_at = trio.current_time()
             log_store_failure(logger, "batch_commit_failed", error, inputs=len(pending_inputs))
             failure = OutcomeUnknown if isinstance(error, OutcomeUnknown) else StoreUnavailable
             for call in pending_inputs:
@@ -435,14 +409,14 @@ class Engine:
             pending_inputs[0].complete(outcome.Error(DecisionFailed("the store failed")))
         else:
             now = trio.current_time()
-            self._batches += 1
+            self.statistics.batches += 1
             if batch.has_changes():  # What stores nothing does not show that the store can be written to.
-                self._last_commit_at = now
-            self._commit_durations.observe(now - began)
+                self.statistics.last_commit_at = now
+            self.statistics.commit_durations.observe(now - began)
             # What follows belongs to this engine's process, whichever task has decided the batch.
             deferred = self._context.run(batch.complete, self.outbox.put)
-            self._inputs += len(pending_inputs) - len(deferred)
-            self._deferred += len(deferred)
+            self.statistics.inputs += len(pending_inputs) - len(deferred)
+            self.statistics.deferred += len(deferred)
             return deferred
         return ()
 
@@ -539,25 +513,13 @@ def _transaction_of(decision: Decision) -> Transaction:
     return decision.reply.transaction
 
 
-class ClockRecords(Protocol):
-    """The store as the clock needs it; see :class:`mmo_trio.storage.interface.store.BatchStore`."""
-
-    async def clock_record(self, boot_id: str) -> StoredClockRecord | None: ...
-
-
-class KeptClockRecords(ClockRecords, Protocol):
-    """The store as a process needs it that serves it."""
-
-    async def save_clock_record(self, record: ClockRecord) -> None: ...
-
-
-async def continue_clock(clock: GatewayClock, store: ClockRecords) -> None:
+async def continue_clock(clock: GatewayClock, store: BatchStore) -> None:
     """Continue the gateway's own time from the latest record in the store, if there is one. Raises StoreUnavailable."""
     if (found := await store.clock_record(clock.boot_id())) is not None:
         clock.continue_from(found.record, down_for=found.age)
 
 
-async def begin_clock(clock: GatewayClock, store: KeptClockRecords) -> None:
+async def begin_clock(clock: GatewayClock, store: BatchStore) -> None:
     """Continue the gateway's own time, and save where it goes on, before anything is dated by it: after a restart of
     the machine with a clock that was ahead, a later process with the right clock would else wait days for what is due.
     Raises StoreUnavailable."""
@@ -575,7 +537,8 @@ async def submit_once(store: Store, input_: Input, clock: GatewayClock) -> Reply
 
 
 async def submit_batch_once(store: Store, inputs: Sequence[Input], clock: GatewayClock) -> Sequence[Reply]:
-    """Return the replies to these inputs, once what they changed is durable, in one commit.
+    """Decide inputs in a store that this process does not serve, as commands do: return the replies once what the
+    inputs changed is durable, in one commit.
 
     Their intents, such as callbacks, wait in the store for the process that serves it. Raises StoreUnavailable and
     OutcomeUnknown as the store does.

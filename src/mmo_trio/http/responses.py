@@ -81,7 +81,8 @@ def _date_line(second: int) -> bytes:
 
 @define(eq=False)
 class PieceWriter:
-    """Writes the pieces of one response to its connection."""
+    """Writes one response to its connection in pieces, as fast as its client reads: with its length, or in chunks when
+    the length is not known."""
 
     _send: Callable[[bytes, bytes, bool], Awaitable[None]]
     """Sends a head or framing and then a piece; the flag says whether the piece has a deadline of its own."""

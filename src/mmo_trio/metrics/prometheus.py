@@ -26,7 +26,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
 from mmo_sansio.values.problems import PROBLEM_TYPES
-from mmo_trio.engine.engine import EngineStatistics
+from mmo_trio.engine.engine import Engine
 from mmo_trio.http.handler import UNROUTED
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.metrics.process_files import ProcessMetricsFiles
@@ -86,7 +86,7 @@ class PrometheusExporter:
     """Reads the statistics of the parts at each scrape."""
 
     http_metrics: HttpMetrics
-    engine: Callable[[], EngineStatistics]
+    engine: Engine
     providers: Callable[[], ProviderStatistics]
     callbacks: Callable[[], CallbackStatistics]
     qr_codes: Mapping[DeliveryOutcome, int]
@@ -135,7 +135,7 @@ class PrometheusExporter:
         yield _counter("mmo_log_lines_dropped", "Log lines that could not be written.", ({}, OUTPUT.dropped))
         yield from _clock_metrics(self.clock, self.ahead_of_store())
         yield from _http_request_metrics(self.http_metrics)
-        yield from _engine_metrics(self.engine())
+        yield from _engine_metrics(self.engine)
         yield from _store_metrics(backlog)
         yield from _retention_metrics(self.retention)
         yield from self._provider_metrics()
@@ -249,25 +249,28 @@ def _clock_metrics(gateway_clock: GatewayClock, ahead_of_store: Span | None) -> 
     )
 
 
-def _engine_metrics(engine: EngineStatistics) -> Iterator[Metric]:
-    yield _counter("mmo_engine_batches", "Committed batches.", ({}, engine.batches))
+def _engine_metrics(engine: Engine) -> Iterator[Metric]:
+    statistics = engine.statistics
+    yield _counter("mmo_engine_batches", "Committed batches.", ({}, statistics.batches))
     yield _counter(
-        "mmo_engine_batch_failures", "Batches whose commit failed or is in doubt.", ({}, engine.failed_batches)
+        "mmo_engine_batch_failures", "Batches whose commit failed or is in doubt.", ({}, statistics.failed_batches)
     )
-    yield _counter("mmo_engine_inputs", "Inputs decided.", ({}, engine.inputs))
+    yield _counter("mmo_engine_inputs", "Inputs decided.", ({}, statistics.inputs))
     yield _counter(
         "mmo_engine_deferred",
         "Times that an input waited for another process to decide about its payment.",
-        ({}, engine.deferred),
+        ({}, statistics.deferred),
     )
     yield _gauge("mmo_engine_waiting", "Inputs waiting for a batch.", ({}, engine.queued))
     yield _counter(
         "mmo_engine_turned_away",
         "Inputs rejected because the queue was full; merchants get 503.",
-        ({}, engine.rejected),
+        ({}, statistics.rejected),
     )
     yield _histogram(
-        "mmo_store_commit_seconds", "Time from loading a batch's reads to its commit.", ({}, engine.commit_durations)
+        "mmo_store_commit_seconds",
+        "Time from loading a batch's reads to its commit.",
+        ({}, statistics.commit_durations),
     )
 
 

@@ -9,7 +9,7 @@ from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
 from mmo_trio.pages.docs.trial import create_trial_blueprint
 from mmo_trio.pages.payment.languages.english import ENGLISH
 from mmo_trio.pages.payment.page import create_payment_page_blueprint
-from mmo_trio.pages.sandbox import controls, design_page, guide, phone
+from mmo_trio.pages.sandbox import controls, guide, phone
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -29,12 +29,6 @@ def create_pages_app(context: PagesContext, *, api_docs: ApiDocs, sandbox: Sandb
     app.register_blueprint(create_docs_blueprint(api_docs))
     if sandbox is not None:
         app.extensions[SANDBOX_EXTENSION] = sandbox
-        for blueprint in (
-            controls.controls,
-            design_page.pages,
-            guide.pages,
-            phone.pages,
-            create_trial_blueprint(api_docs),
-        ):
+        for blueprint in (controls.controls, guide.pages, phone.pages, create_trial_blueprint(api_docs)):
             app.register_blueprint(blueprint)
     return app

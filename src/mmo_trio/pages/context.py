@@ -1,4 +1,5 @@
-"""Defines the contexts of the pages: the parts of the gateway and of a sandbox that they use."""
+"""Defines the contexts of the pages: the parts of the gateway and of a sandbox that they use; and keeps other
+sites from using a sandbox through the browser of its developer."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from urllib.parse import urlsplit
 
 import trio
 from attrs import frozen
-from quart import current_app, request
+from quart import Response, current_app, request
 
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.model import Terms
@@ -22,6 +23,9 @@ LISTENER_URL = "https://127.0.0.1:8443/"
 
 EXTENSION, SANDBOX_EXTENSION = "mmo_pages", "mmo_sandbox"
 """The keys of the contexts among the extensions of the app."""
+
+OWN_SITES = ("same-origin", "none")
+"""Values of `Sec-Fetch-Site` for requests of our own pages and of the person at the browser (W3C Fetch Metadata)."""
 
 
 @frozen
@@ -93,3 +97,20 @@ def _is_address(host: str) -> bool:
         return host == "localhost" or bool(ip_address(host))
     except ValueError:
         return False
+
+
+async def reject_cross_site_post() -> Response | None:
+    """Answer 403 to a request that changes something and that another site has made the browser send.
+
+    Programs other than browsers send neither field and are not affected."""
+    if request.method in ("GET", "HEAD", "OPTIONS") or not _is_cross_site():
+        return None
+    return Response("This request comes from another site, so it is refused.", 403, content_type="text/plain")
+
+
+def _is_cross_site() -> bool:
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site not in OWN_SITES
+    origin = request.headers.get("Origin")
+    return origin is not None and urlsplit(origin).netloc.lower() != request.host.lower()

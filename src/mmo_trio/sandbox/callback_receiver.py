@@ -1,4 +1,5 @@
-"""Receives callbacks over HTTPS for `mmo listen`, `mmo trigger` and the demo, as a merchant's endpoint should.
+"""Receives callbacks over HTTPS for `mmo listen`, `mmo trigger` and the demo, as a merchant's endpoint should, and
+forwards them to a server on this machine.
 
 It accepts a callback only with one of its own API keys, compared in constant time; it recognises repeats by
 gatewayReference, as a callback may arrive twice (K3); and it responds at once, or with the status of the local server
@@ -15,12 +16,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 import trio
 from attrs import Factory, define, field, frozen
 
+from mmo_sansio.http.egress_rules import EgressRules, UrlError, parse_url
+from mmo_sansio.http.exchange import ExchangeFailure, NoResponseReceived, ResponseReceived
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
+from mmo_trio.http.client.client import HttpClient
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.http.server.listener import serve_http
 from mmo_trio.system.ids import request_id_generator
@@ -36,6 +41,57 @@ KEEP_ALIVE: Final = ((b"keep-alive", b"timeout=%d" % LIMITS.short_idle_timeout_s
 """Announces how long an idle connection stays open at least, so that the gateway keeps it for the next callback."""
 DOCS_URL: Final = "about:blank"
 """Base of the problem type URIs in the receiver's own responses."""
+NO_RESPONSE_STATUS: Final = 502
+"""The status for the sender when the local server gave no response (RFC 9110 section 15.6.3)."""
+TIMEOUT_STATUS: Final = 504
+"""The status for the sender when the local server took too long (RFC 9110 section 15.6.5)."""
+FORWARD_TIMEOUT_S: Final = 14.5
+"""Seconds for the local server: a little less than the 15 s of the sender (K2), so that it learns the reason."""
+_NOT_FORWARDED: Final = frozenset(
+    (
+        b"host", b"user-agent", b"accept-encoding", b"content-length",  # The client writes these itself.
+        b"connection", b"keep-alive", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"expect",
+        b"proxy-authorization", b"proxy-connection",
+    )
+)  # fmt: skip
+"""Fields that belong to one connection (RFC 9110 section 7.6.1), or that the client adds."""
+
+
+def callback_forwarder(url: str, context: ssl.SSLContext) -> Forward:
+    """Return what forwards requests, with their headers and bodies as they came, to a merchant's server on this
+    machine (`mmo listen --forward-to`): its answer is the local server's status, or 502 or 504 with the reason when
+    there is none.
+
+    `url` may be an http or https URL; with `/` or nothing as its path, each request keeps its own path. The context
+    verifies the server of an https URL. Raises ValueError, with a sentence, for a URL that cannot be called."""
+    try:
+        parse_url(url)
+    except UrlError as error:
+        raise ValueError(str(error)) from None
+    client = HttpClient(rules=EgressRules(), context=context)
+
+    async def forward(request: HttpRequest) -> ReceiverAnswer:
+        target = forward_target(url, request.target.decode("ascii", "backslashreplace"))
+        headers = tuple([each for each in request.headers if each[0] not in _NOT_FORWARDED])
+        sent = HttpRequest(request.method, target.encode(), headers, request.body)
+        match await client.exchange(sent, skip_egress_rules=True, deadline_s=FORWARD_TIMEOUT_S):
+            case ResponseReceived(status=status):
+                return ReceiverAnswer(status)
+            case NoResponseReceived(failure=ExchangeFailure.TIMEOUT, detail=detail):
+                return ReceiverAnswer(TIMEOUT_STATUS, detail)
+            case NoResponseReceived(detail=detail):
+                return ReceiverAnswer(NO_RESPONSE_STATUS, detail)
+
+    return forward
+
+
+def forward_target(url: str, path: str) -> str:
+    """Return where a request to this path of the receiver goes: to the URL, with the request's path where the URL has
+    none, and with the request's query where the URL has none."""
+    to, came = urlsplit(url), urlsplit(path)
+    if to.path in ("", "/"):
+        to = to._replace(path=came.path)
+    return to._replace(query=to.query or came.query).geturl()
 
 
 class ReceivedKind(StrEnum):
@@ -90,9 +146,8 @@ class ReceivedRequest:
 OnRequest: TypeAlias = Callable[[ReceivedRequest], None]
 """Called with each POST request before the answer to it; must not wait. If it raises, the answer is 500, and a callback
 counts as not received."""
-
 Forward: TypeAlias = Callable[[HttpRequest], Awaitable[ReceiverAnswer]]
-"""Sends a genuine request on and returns the answer for its sender; see `CallbackForwarder`."""
+"""Sends a genuine request on and returns the answer for its sender; see `callback_forwarder`."""
 
 
 async def receive_callbacks(

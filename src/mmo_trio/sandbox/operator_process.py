@@ -29,11 +29,10 @@ from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.common.wire import JSON_HEADERS
 from mmo_sansio.providers.sandbox.wire import WEBHOOK_TARGET
 from mmo_sansio.values.clock import Instant
-from mmo_trio.sandbox.operator_journal import OperatorJournal
-from mmo_trio.sandbox.operator_worker import Notify, SandboxOperatorWorker
+from mmo_trio.sandbox.operator_worker import Notify, OperatorJournal, SandboxOperatorWorker
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.fault_report import describe_fault
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.waiting import ParkingSpot
 
 logger = structlog.get_logger(__name__)
 

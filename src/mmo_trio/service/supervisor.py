@@ -71,7 +71,10 @@ def run_in_child(job: Callable[[], int]) -> int:
 
 @define(eq=False)
 class Supervisor:
-    """Keeps a process in every slot until the service shall stop."""
+    """Keeps a process in every slot until the service shall stop, as `supervisor_policy` decides.
+
+    It runs no event loop and no thread, so it can fork at any time, and children have every imported module at once. It
+    waits in one place for signals, for reports of its children, and for time."""
 
     jobs: Mapping[str, ProcessJob]
     """The jobs by slot."""

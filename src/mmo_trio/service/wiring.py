@@ -39,9 +39,8 @@ from mmo_trio.pages.context import PagesContext, SandboxContext
 from mmo_trio.pages.docs.pages import ApiDocs, build_docs
 from mmo_trio.sandbox.clock import SandboxClock
 from mmo_trio.sandbox.demo_brand import find_demo_key
-from mmo_trio.sandbox.operator_journal import OperatorJournal
 from mmo_trio.sandbox.operator_process import OperatorClient
-from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.sandbox.operator_worker import OperatorJournal, SandboxOperatorWorker
 from mmo_trio.service.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.providers import ProviderSection
@@ -296,7 +295,7 @@ def build_workers(
 
 @frozen
 class Workers:
-    """Act on what the engine has decided, and report to it."""
+    """Act on what the engine has decided, each with what it needs, and report to the engine."""
 
     store: Store
     simulated_operator: SandboxOperatorWorker | OperatorClient | None
@@ -549,7 +548,7 @@ def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
         resources.settings.retention,
         resources.audit_log,
         now=lambda: min(clock.now(), clock.time()),
-        is_busy=lambda: engine.statistics().queued > RETENTION_QUEUED_MAX,
+        is_busy=lambda: engine.queued > RETENTION_QUEUED_MAX,
     )
 
 
@@ -565,7 +564,7 @@ def _prometheus_exporter(
     metrics_files = resources.config.metrics_files
     return PrometheusExporter(
         http_metrics=http_metrics,
-        engine=engine.statistics,
+        engine=engine,
         providers=workers.providers.statistics,
         callbacks=workers.callbacks.statistics,
         qr_codes=workers.qr_codes.outcomes,

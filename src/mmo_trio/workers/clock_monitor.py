@@ -9,8 +9,7 @@ import structlog
 import trio
 from attrs import define
 
-from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.resilience.store_clock import ClockComparison, StoreClock, compare_clocks
+from mmo_sansio.resilience.clock_guard import ClockComparison, ClockRecord, StoreClock, compare_clocks
 from mmo_sansio.values.clock import SECOND, Span, earlier
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import StoreUnusable

@@ -41,7 +41,7 @@ from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Order, QrCode, Transaction
 from mmo_trio.brands.delivery_key import DeliveryRefused
-from mmo_trio.http.client.exchange import MaySend, SendForbidden
+from mmo_trio.http.client.client import MaySend, SendForbidden
 from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable, WorkItem
 from mmo_trio.system.fault_report import describe_fault

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import cast
 
@@ -14,7 +13,6 @@ from trio.testing import MockClock
 from mmo_trio.api.readiness import Readiness
 from mmo_trio.engine.engine import EngineStatistics
 from mmo_trio.storage.interface.store import Store, StoreCorrupt, StoreUnavailable
-from mmo_trio.system.latency import LatencyHistogram
 
 pytestmark = pytest.mark.finding("security-9", "hostile-F5")
 
@@ -40,20 +38,9 @@ class StoreDouble:
 
 
 @define(eq=False)
-class EngineDouble:
-    """Has committed, or failed to, at these times."""
-
-    last_commit_at: float = -math.inf
-    last_failure_at: float = -math.inf
-
-    def statistics(self) -> EngineStatistics:
-        return EngineStatistics(0, 0, 0, 0, 0, 0, self.last_commit_at, self.last_failure_at, LatencyHistogram())
-
-
-@define(eq=False)
 class Setup:
     store: StoreDouble
-    engine: EngineDouble
+    engine: EngineStatistics
     readiness: Readiness
 
     async def is_ready(self) -> bool:
@@ -66,8 +53,8 @@ class Setup:
 
 @pytest.fixture
 def setup() -> Setup:
-    store, engine = StoreDouble(), EngineDouble()
-    return Setup(store, engine, Readiness(cast(Store, store), engine.statistics, store.find_key_fault))
+    store, engine = StoreDouble(), EngineStatistics()
+    return Setup(store, engine, Readiness(cast(Store, store), engine, store.find_key_fault))
 
 
 async def test_the_store_is_asked_once_a_second(setup: Setup, mock_clock: MockClock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from mmo_trio.console.context import OpenStreams
+from mmo_trio.http.asgi.web_app import OpenStreams
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import ConsoleBrowser
 from tests.support.merchant import Answer
@@ -43,7 +43,7 @@ async def test_events_are_for_users_and_end_where_there_are_too_many(
 
 @pytest.mark.finding("audit-10", "audit-4")
 def test_a_user_with_many_streams_leaves_room_to_others() -> None:
-    streams = OpenStreams(limit=3, limit_per_user=2)
+    streams = OpenStreams(limit=3, limit_each=2)
     with streams.hold("vera"):
         assert streams.has_room_for("vera")
         with streams.hold("vera"):

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from mmo_trio.console.context import OpenStreams
 from mmo_trio.console.payments import EXPORT_COLUMNS, csv_lines
+from mmo_trio.http.asgi.web_app import OpenStreams
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import ConsoleBrowser, open_store_of
 from tests.support.sandbox_gateway import Running

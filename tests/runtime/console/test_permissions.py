@@ -14,7 +14,7 @@ from mmo_trio.console.passwords import UnusablePassword, hash_password, verify_p
 from mmo_trio.console.permissions import PERMISSIONS, Permission, PersonalDataMask, is_permitted
 from mmo_trio.storage.interface.admin_types import PaymentCount, Role
 from mmo_trio.storage.shared.payment_counts import latency_class
-from mmo_trio.system.masking import mask_text
+from mmo_trio.system.display_text import mask_text
 from tests.support.password_hasher import CHEAP_HASHER
 
 TABLE = [

@@ -24,7 +24,7 @@ from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS_PER_BRAND
 from mmo_sansio.values.model import Stage, Transaction
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
-from mmo_trio.sandbox.operator_journal import read_operator_journal
+from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store

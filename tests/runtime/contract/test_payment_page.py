@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 
-from mmo_trio.pages.payment.events import STREAMS_PER_PAGE_MAX
+from mmo_trio.pages.payment.page import STREAMS_PER_PAGE_MAX
 from tests.support.merchant import TIMEOUT_S, Answer, ask
 from tests.support.sandbox_gateway import Running, Serve
 

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_trio.brands.master_key import create_master_key
-from mmo_trio.sandbox.operator_journal import read_operator_journal
+from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from tests.runtime.contract.test_kill import BRANDS, KEY, creation
 from tests.support.http_listener import Client, NoAnswerError, get

@@ -20,7 +20,7 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.values.model import Operation, Party
 from mmo_trio.engine.engine import submit_once
-from mmo_trio.sandbox.operator_journal import read_operator_journal
+from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import GatewayClock

@@ -19,7 +19,7 @@ import trio
 from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
-from mmo_trio.sandbox.operator_journal import read_operator_journal
+from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE
 from mmo_trio.system.clock import read_offset, write_offset
 from tests.support.http_version import http_version

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mmo_trio.design.blueprint import STYLESHEET_FILE, compact_css
-from mmo_trio.pages.sandbox.design_page import COLOURS
+from mmo_trio.pages.sandbox.guide import COLOURS
 
 TEXT = STYLESHEET_FILE.read_text(encoding="utf-8")
 STYLESHEET_BYTES_MAX = 12_288

@@ -212,10 +212,10 @@ async def test_what_stores_nothing_does_not_count_as_a_commit_after_one_that_fai
             await engine.submit(a_payment(2))
         store.error = None
         await engine.submit(TransactionWoke(numbered_reference(3)))
-        figures = engine.statistics()
+        figures = engine.statistics
         assert figures.last_failure_at > figures.last_commit_at
         await engine.submit(a_payment(2))
-        assert engine.statistics().last_commit_at > figures.last_failure_at
+        assert engine.statistics.last_commit_at > figures.last_failure_at
 
     await with_engine(act)
 
@@ -504,9 +504,9 @@ async def test_an_input_that_waits_for_another_process_is_decided_though_its_cal
         with trio.move_on_after(DEFERRAL_MIN_S / 2) as caller:
             await engine.submit(BeginSubmission(numbered_reference(1)))
         assert caller.cancelled_caught
-        assert engine.statistics().deferred == 1
+        assert engine.statistics.deferred == 1
         await trio.sleep(60)
         found = await memory.transaction(numbered_reference(1))
         assert found is not None
-        assert (found.progress.stage, engine.statistics().queued) == (Stage.SUBMITTING, 0)
+        assert (found.progress.stage, engine.queued) == (Stage.SUBMITTING, 0)
         nursery.cancel_scope.cancel()

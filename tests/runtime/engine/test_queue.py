@@ -6,38 +6,37 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import pytest
-from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input, TransactionWoke, UnmatchedNotified
 from mmo_sansio.payments.decide import reads
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
-from mmo_trio.engine.engine import SCAN_MAX, InputQueue, conflict_keys
+from mmo_sansio.values.clock import MonotonicInstant
+from mmo_trio.engine.engine import SCAN_MAX, InputQueue, PendingInput, conflict_keys
 from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
 
 
-@frozen
-class Arrival:
-    """The nth that came, and what it touches."""
-
-    nth: int
-    keys: frozenset[Hashable]
-
-
-def touching(*every: str) -> Sequence[Arrival]:
-    return [Arrival(nth, frozenset(keys)) for nth, keys in enumerate(every)]
+def arrival(nth: int, keys: frozenset[Hashable]) -> PendingInput:
+    """The nth that came, which tells by when it was received, and what it touches."""
+    came = PendingInput(UnmatchedNotified("sandbox", "?"), MonotonicInstant(nth))
+    came.keys = keys
+    return came
 
 
-def waiting_for(waiting: Sequence[Arrival]) -> InputQueue[Arrival]:
-    queue: InputQueue[Arrival] = InputQueue()
+def touching(*every: str) -> Sequence[PendingInput]:
+    return [arrival(nth, frozenset(keys)) for nth, keys in enumerate(every)]
+
+
+def waiting_for(waiting: Sequence[PendingInput]) -> InputQueue:
+    queue = InputQueue()
     for each in waiting:
         queue.add(each)
     return queue
 
 
-def numbers(taken: Sequence[Arrival]) -> list[int]:
-    return [each.nth for each in taken]
+def numbers(taken: Sequence[PendingInput]) -> list[int]:
+    return [each.received_at for each in taken]
 
 
 def test_when_nothing_is_under_way_the_first_so_many_are_taken() -> None:
@@ -79,10 +78,10 @@ def test_no_more_is_looked_at_than_pays() -> None:
 def test_each_key_sees_its_inputs_in_the_order_of_their_arrival(
     every: list[frozenset[Hashable]], most: int, at_once: int, chance: st.DataObject
 ) -> None:
-    waiting = [Arrival(nth, keys) for nth, keys in enumerate(every)]
-    queue, coming = InputQueue[Arrival](), list(waiting)
-    under_way: list[Sequence[Arrival]] = []
-    ended: list[Arrival] = []
+    waiting = [arrival(nth, keys) for nth, keys in enumerate(every)]
+    queue, coming = InputQueue(), list(waiting)
+    under_way: list[Sequence[PendingInput]] = []
+    ended: list[PendingInput] = []
     while len(ended) < len(waiting):
         choice = chance.random()  # type: ignore[attr-defined]
         if coming and choice < 0.5:
@@ -97,7 +96,7 @@ def test_each_key_sees_its_inputs_in_the_order_of_their_arrival(
             ended += taken
         assert bool(under_way) or not len(queue) or len(under_way) < at_once
     for key in "abcdefgh":
-        seen = [each.nth for each in ended if key in each.keys]
+        seen = [each.received_at for each in ended if key in each.keys]
         assert seen == sorted(seen)
 
 

@@ -18,7 +18,7 @@ from mmo_sansio.providers.sandbox.journal import (
 )
 from mmo_sansio.testing import KES, REFERENCE, START
 from mmo_sansio.values.clock import Span, later
-from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_journal
+from mmo_trio.sandbox.operator_worker import OperatorJournal, read_operator_journal
 from mmo_trio.system.fault_report import DamagedFile
 from tests.support.time_limits import HANGS_AFTER_S
 
@@ -26,7 +26,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from mmo_sansio.providers.sandbox.journal import SandboxAcknowledgement
-from mmo_trio.sandbox.operator_journal import OperatorJournal
+from mmo_trio.sandbox.operator_worker import OperatorJournal
 
 journal = OperatorJournal(Path(sys.argv[1]))
 number = 0

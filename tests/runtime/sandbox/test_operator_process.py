@@ -16,8 +16,8 @@ from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.testing import a_transaction
-from mmo_trio.sandbox.operator_journal import read_operator_journal
 from mmo_trio.sandbox.operator_process import OperatorClient, OperatorProcess, operator_socket_path
+from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.storage.interface.store import StoreUnavailable
 from tests.support.engine_double import now
 from tests.support.time_limits import HANGS_AFTER_S

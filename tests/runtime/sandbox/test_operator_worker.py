@@ -24,8 +24,7 @@ from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Stage
 from mmo_trio.engine.engine import PendingInput
-from mmo_trio.sandbox.operator_journal import OperatorJournal, read_operator_journal
-from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
+from mmo_trio.sandbox.operator_worker import OperatorJournal, SandboxOperatorWorker, read_operator_journal
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.clock import boot_time
 from mmo_trio.workers.providers.worker import ProviderWorker

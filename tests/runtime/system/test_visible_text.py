@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_trio.system.visible_text import ascii_json, visible_text
+from mmo_trio.system.display_text import ascii_json, visible_text
 
 
 @pytest.mark.finding("hostile-F13")

@@ -11,8 +11,7 @@ import trio
 from attrs import Factory, define
 from trio.testing import MockClock
 
-from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.resilience.store_clock import StoreClock
+from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
 from mmo_sansio.testing import START
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.ip_rules import (
-    FORBIDDEN_RANGES,
-    address_error,
-    nat64_error,
-    nat64_prefixes,
-    parse_ipv4_host,
-    subscriber_network,
-    unmap_ipv4,
-)
+from mmo_sansio.http.ip_rules import FORBIDDEN_RANGES, address_error, parse_ipv4_host, subscriber_network, unmap_ipv4
 
 PERMITTED_PRIVATELY = [
     ("10.0.0.0", "10.255.255.255"),
@@ -235,36 +227,6 @@ def test_a_mapped_address_is_the_address_it_maps(address: IPv4Address) -> None:
 )
 def test_an_ipv6_address_is_counted_by_the_network_of_its_subscriber(address: str, network: str) -> None:
     assert subscriber_network(address) == network
-
-
-@pytest.mark.finding("security-27")
-@pytest.mark.spec("K7")
-@pytest.mark.parametrize(
-    ("shown", "prefix", "private"),
-    [  # The forms of RFC 6052 section 2.2, with 192.0.0.170 and 10.0.0.1 within.
-        ("2a00:db8:c000:aa::", "2a00:db8::/32", "2a00:db8:a00:1::"),
-        ("2a00:db8:1c0:0:aa::", "2a00:db8:100::/40", "2a00:db8:10a:0:1::"),
-        ("2a00:db8:122:c000:0:aa00::", "2a00:db8:122::/48", "2a00:db8:122:a00:0:100::"),
-        ("2a00:db8:122:3c0:0:aa::", "2a00:db8:122:300::/56", "2a00:db8:122:30a:0:1::"),
-        ("2a00:db8:122:344:c0:0:aa00:0", "2a00:db8:122:344::/64", "2a00:db8:122:344:a:0:100:0"),
-        ("2a00:db8:122:344::c000:aa", "2a00:db8:122:344::/96", "2a00:db8:122:344::a00:1"),
-        ("2a00:db8:122:344::c000:ab", "2a00:db8:122:344::/96", "2a00:db8:122:344::a00:1"),
-    ],
-)
-def test_the_prefix_of_a_translator_shows_and_what_is_behind_it_is_refused(
-    shown: str, prefix: str, private: str
-) -> None:
-    prefixes = nat64_prefixes(map(ip_address, ("192.0.0.170", "192.0.0.171", shown)))
-    assert prefixes == {ip_network(prefix)}
-    assert "NAT64" in (nat64_error(ip_address(private), prefixes) or "")
-    assert nat64_error(ip_address("2a01:db8::1"), prefixes) is None
-    assert nat64_error(ip_address("10.0.0.1"), prefixes) is None
-
-
-@pytest.mark.finding("security-27")
-def test_a_network_without_a_translator_shows_no_prefix() -> None:
-    assert nat64_prefixes(map(ip_address, ("192.0.0.170", "192.0.0.171"))) == frozenset()
-    assert nat64_prefixes([ip_address("2606:4700::6810:84e5")]) == frozenset()
 
 
 @pytest.mark.finding("security-27")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX, NOTABLE_DIFFERENCE, StoreClock, compare_clocks
+from mmo_sansio.resilience.clock_guard import DIFFERENCE_MAX, NOTABLE_DIFFERENCE, StoreClock, compare_clocks
 from mmo_sansio.values.clock import SECOND, Instant, Span, earlier, later
 
 NOW = Instant(1_700_000_000 * SECOND)

@@ -12,7 +12,7 @@ import outcome
 import trio
 from attrs import Factory, define, field
 
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.waiting import ParkingSpot
 from tests.simulation.clocks.virtual_clock import VirtualClock
 from tests.simulation.network.conditions import ConnectionFault, FaultAt, Path
 from tests.simulation.network.identities import ServerIdentity

@@ -15,7 +15,7 @@ from attrs import Factory, define, frozen
 from mmo_sansio.http.ip_rules import Address
 from mmo_trio.http.client.outside_network import SecuredStream
 from mmo_trio.http.streams import TransportStream
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.waiting import ParkingSpot
 from tests.simulation.network.conditions import WINDOW_BYTES, Path
 from tests.simulation.network.connection_end import ConnectionEnd
 from tests.simulation.network.identities import ServerIdentity, handshake_error

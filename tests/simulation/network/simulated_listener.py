@@ -11,7 +11,7 @@ import trio
 from attrs import define, field
 
 from mmo_trio.http.streams import TransportStream
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.waiting import ParkingSpot
 from tests.simulation.network.connection_end import ConnectionEnd
 from tests.simulation.network.identities import ServerIdentity
 from tests.simulation.network.simulated_stream import SimulatedStream

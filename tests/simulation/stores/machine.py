@@ -12,7 +12,7 @@ import outcome
 import trio
 from attrs import Factory, define
 
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.waiting import ParkingSpot
 from tests.simulation.clocks.virtual_clock import VirtualClock
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from attrs import Factory, define, evolve, field
 from mmo_sansio.messages.intents import DeliverCallback, IntentKey, IntentKind
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot
+from mmo_sansio.resilience.clock_guard import DIFFERENCE_MAX
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel, OwnershipModel, is_in_wake_share
-from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
 from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, earlier
 from mmo_trio.storage.interface.admin_types import ServingProcess

@@ -32,7 +32,7 @@ from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
 from mmo_trio.storage.sql.store import SqlStore
 from mmo_trio.storage.sqlite import queries
-from mmo_trio.system.parking import run_to_end
+from mmo_trio.system.waiting import run_to_end
 from tests.simulation.stores.machine import StoreCall
 from tests.simulation.stores.shared_ownership import SimulatedChannelOwnership
 from tests.simulation.stores.shared_rows import NO_HOLDER, SHARED_SCHEMA

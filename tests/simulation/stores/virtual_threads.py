@@ -15,7 +15,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sqlite.system import CallRunner
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.waiting import ParkingSpot
 from tests.simulation.stores.machine import StoreMachine, tick_after
 
 T = TypeVar("T")

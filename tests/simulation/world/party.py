@@ -10,7 +10,7 @@ from attrs import define, field
 
 from mmo_sansio.http.egress_rules import EgressRules, UrlTarget
 from mmo_trio.http.client.client import HttpClient
-from mmo_trio.http.client.connect import connect
+from mmo_trio.http.client.outside_network import connect
 from tests.simulation.network.identities import ServerIdentity
 from tests.simulation.network.simulated_listener import SimulatedListener
 from tests.simulation.world.process import SimulatedProcess

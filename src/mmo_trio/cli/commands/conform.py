@@ -31,7 +31,7 @@ from mmo_sansio.values.clock import from_datetime
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, print_status, terminal
-from mmo_trio.system.visible_text import visible_text
+from mmo_trio.system.display_text import visible_text
 
 SUITE = "mmo conform"
 NAMES_LISTED_MAX = 3

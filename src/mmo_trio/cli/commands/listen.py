@@ -19,7 +19,7 @@ from mmo_trio.cli.support.output import print_json_text, terminal
 from mmo_trio.cli.support.target import default_data_directory, load_sandbox_keys
 from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT, Forward, ReceivedKind, ReceivedRequest, receive_callbacks
 from mmo_trio.sandbox.local_ca import CertificateAuthority, ensure_authority
-from mmo_trio.system.visible_text import visible_text
+from mmo_trio.system.display_text import visible_text
 
 
 @click.command(short_help="Receive callbacks on this machine; forward them to a local server.")
@@ -74,10 +74,10 @@ async def _listen(
 def _build_forward(url: str, authority: CertificateAuthority) -> Forward:
     # Imported here, as it is slow to import and only forwarding needs it.
     from mmo_trio.http.client.client import tls_context
-    from mmo_trio.sandbox.callback_forwarder import callback_forwarder
+    from mmo_trio.sandbox.callback_receiver import callback_forwarder
 
     try:
-        return callback_forwarder(url, tls_context(authority.certificate_file)).forward
+        return callback_forwarder(url, tls_context(authority.certificate_file))
     except ValueError as fault:
         raise UsageProblem(f"--forward-to {url}: {fault}") from None
 

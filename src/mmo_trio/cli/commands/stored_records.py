@@ -37,7 +37,7 @@ from mmo_trio.cli.support.output import format_sums, print_rows, print_status, p
 from mmo_trio.cli.support.statements import read_record
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.store import Store
-from mmo_trio.system.visible_text import guard_cell
+from mmo_trio.system.display_text import guard_cell
 
 PAGE_SIZE = 1_000
 """The number of rows in memory at one time."""

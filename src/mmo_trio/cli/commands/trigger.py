@@ -34,7 +34,7 @@ from mmo_trio.sandbox.played_scenarios import (
     RequestPayment,
     ScenarioPart,
 )
-from mmo_trio.system.visible_text import visible_text
+from mmo_trio.system.display_text import visible_text
 
 API_PATH = "/gateway/mmo/v2"
 STEP_TIMEOUT_S = 60.0

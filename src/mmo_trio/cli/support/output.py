@@ -20,7 +20,7 @@ from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.settings import Settings
 from mmo_trio.settings.secret_files import readable_secret_files
-from mmo_trio.system.visible_text import ascii_json, visible_text
+from mmo_trio.system.display_text import ascii_json, visible_text
 
 UNBROKEN_COLUMNS = frozenset({"gatewayReference", "created", "when", "at"})
 """The columns whose cells stay on one line in a narrow terminal, so that a reference can be copied."""

@@ -97,13 +97,10 @@ def _scope(head: RequestHead, context: RequestContext, take_turn: TakeTurn) -> H
 PLACES: Final = 4
 """Requests that are handled at a time: while one waits for the store, another one goes on. One client has half of them
 at most."""
-
 WAITING_MAX: Final = 4096
 """Requests that wait for a place."""
-
 BURST_S: Final = 0.25
 """Processor time that may be used at once after a quiet time."""
-
 COST_MAX_S: Final = 0.05
 """The most that one request counts: what else the process did meanwhile is counted as well."""
 
@@ -112,7 +109,6 @@ LISTENER_FIELDS: Final = frozenset(
     {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"transfer-encoding", b"x-request-id"}
 )
 """Fields that the listener writes itself, whatever the application says."""
-
 _TURNS: Final = "mmo_trio.turns"
 
 TakeTurn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
@@ -154,7 +150,12 @@ class Turn:
 
 @define(eq=False)
 class Pacer:
-    """Gives turns to the requests of one application."""
+    """Limits the share of a process's time that the requests of one application take, so that others are served
+    meanwhile.
+
+    The pages and the console share one event loop with the merchants. Few requests are handled at a time, clients take
+    turns, and each turn begins once the share is kept. A turn is about processor time: bytes that wait for a reader
+    have none (see `WriteBudget`)."""
 
     share: float
     """Of the time of this process, above 0 and at most 1, which is no limit."""

@@ -254,7 +254,10 @@ class Http2Connection(ServerConnection):
 
 
 class HandlerApp(QuartTrio):
-    """Answers every HTTP request by the listener's handler, within the limits of head and body."""
+    """Answers every HTTP request by the listener's handler, within the limits of head and body.
+
+    They reach the handler as they came, past Quart's routing, which would decode the path: a reference may hold an
+    encoded slash (L3)."""
 
     def __init__(self, listener_context: ListenerContext) -> None:
         super().__init__(__name__)

@@ -1,12 +1,15 @@
-"""The Quart app that the payment pages and the console are built on."""
+"""The Quart app that the payment pages and the console are built on, and the responses that they send for long."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeAlias
 
 import structlog
+from attrs import Factory, define
 from quart import Response, render_template, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
@@ -64,3 +67,33 @@ class WebApp(QuartTrio):
         fault = exception_info[1]
         description = "" if fault is None else describe_fault(fault)
         logger.error("page_request_failed", method=request.method, route=str(request.url_rule), fault=description)
+
+
+@define(eq=False)
+class OpenStreams:
+    """Counts the streams of one kind that this process has open, in all and by user or page, say."""
+
+    limit: int
+    limit_each: int
+    _open: Counter[str] = Factory(Counter)
+
+    def has_room_for(self, key: str) -> bool:
+        """Return whether this user or page may open one more."""
+        return self._open.total() < self.limit and self._open[key] < self.limit_each
+
+    @contextmanager
+    def hold(self, key: str) -> Iterator[None]:
+        """Count a stream of this user or page while the block lasts."""
+        self._open[key] += 1
+        try:
+            yield
+        finally:
+            self._open[key] -= 1
+            self._open += Counter()  # Those without one are forgotten.
+
+
+def stream_response(content: AsyncGenerator[bytes, None], content_type: str = "text/event-stream") -> Response:
+    """Return a response that has no time limit; by default it sends events (server-sent events)."""
+    response = Response(content, content_type=content_type)
+    response.timeout = None
+    return response

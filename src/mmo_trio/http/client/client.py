@@ -7,12 +7,16 @@ look-up included (K2). Providers' addresses are configuration, so the same call 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from functools import lru_cache, partial
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
+from attrs import Factory, define
 
+from mmo_sansio import __version__
 from mmo_sansio.http.egress_rules import EgressRules, UrlError, UrlTarget, delivery_url_error, parse_url
 from mmo_sansio.http.exchange import (
     DELIVERY_TIMEOUT_S,
@@ -24,35 +28,43 @@ from mmo_sansio.http.exchange import (
     ResponseReceived,
     to_attempt,
 )
+from mmo_sansio.http.ip_rules import Address, address_error, unmap_ipv4
 from mmo_sansio.http.message_fields import unpack_body
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.http.response_head import ResponseHeadError
+from mmo_sansio.http.request_writer import InvalidRequest, request_bytes
+from mmo_sansio.http.response_body import ResponseBodyError, response_body
+from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_trio.http.client.exchange import TRANSPORT_ERRORS, ClientExchange, ForbiddenAddress, MaySend
-from mmo_trio.http.client.kept_connections import KeptConnections
+from mmo_trio.http.client.kept_connections import KeptConnection, KeptConnections, ReceiverKey, keep_time_s
 from mmo_trio.http.client.name_lookup import NameLookups, Resolver, SystemResolver
-from mmo_trio.http.client.nat64 import Nat64Prefixes
-from mmo_trio.http.client.outside_network import OutsideNetwork, SystemNetwork
+from mmo_trio.http.client.outside_network import OutsideNetwork, SecuredStream, SystemNetwork, connect
+from mmo_trio.http.streams import TransportStream
 
+USER_AGENT = f"mmo-gateway/{__version__}".encode()
+ADDRESSES_MAX = 32
+"""Addresses of one name that are used; any that follow are neither checked nor connected to."""
+ADDRESSES_CACHED = 512
+"""Addresses that were parsed and checked: merchants' servers have the same again and again."""
+BODY_PIECES_MAX = 4096
+"""Pieces (chunks, TLS records) of a body that are read: one sent byte by byte is cut early, as each piece costs the
+gateway more than its sender."""
+RECEIVE_BYTES = 16 * 1024
+TRANSPORT_ERRORS = (OSError, trio.BrokenResourceError, ResponseHeadError, ResponseBodyError, InvalidRequest)
+"""Errors that an exchange raises when the network, TLS or the other side's HTTP fails."""
 TARGETS_CACHED: Final = 512
 """URLs that were parsed and checked by their text: a merchant's is the same again and again."""
 PROVIDER_RESPONSE_BYTES_MAX: Final = 256 * 1024
 """Bytes of an operator's response, which is parsed: far more than a picture of a QR code has."""
+MaySend: TypeAlias = Callable[[], bool]
+"""Called when the only step left is to send: whether the request may still be sent."""
 
 
-def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
-    """Return the context that verifies servers by the system's authorities and those in these files (PEM): name and
-    dates checked, TLS 1.2 or newer, HTTP/1.1 only, without a client certificate. None adds none.
+class ForbiddenAddress(Exception):
+    """An address of the name is forbidden, so nothing was sent; the message says why."""
 
-    Takes milliseconds, so a client has one. Raises OSError when a file cannot be read or holds no certificate."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.hostname_checks_common_name = False  # RFC 9110 section 4.3.4: only names that are said to be names.
-    context.set_alpn_protocols(["http/1.1"])
-    context.load_default_certs()
-    for each in filter(None, extra_ca_files):
-        context.load_verify_locations(each)
-    return context
+
+class SendForbidden(Exception):
+    """The caller forbade sending once the connection was ready; nothing was sent."""
 
 
 class HttpClient:
@@ -73,7 +85,6 @@ class HttpClient:
         self._parse_target = lru_cache(maxsize=TARGETS_CACHED)(partial(_allowed_target, rules))
         self._network = network or SystemNetwork(tls_context() if context is None else context)
         self._names = NameLookups(SystemResolver() if resolver is None else resolver)
-        self._nat64 = Nat64Prefixes(self._names)
         self._kept = KeptConnections()
 
     async def deliver(
@@ -137,26 +148,22 @@ class HttpClient:
             target = self._parse_target(request.target, skip_egress_rules=skip_egress_rules)
         except UrlError as error:
             return NoResponseReceived(ExchangeFailure.FORBIDDEN, str(error), may_have_arrived=False, duration_ms=0)
-        attempt = ClientExchange(
+        attempt = _Exchange(
             target,
-            allow_private=self._allow_private,
-            skip_egress_rules=skip_egress_rules,
+            self._allow_private,
+            skip_egress_rules,
+            lookup_owner=target.host if lookup_owner is None else lookup_owner,
+            may_reuse=may_reuse,
             may_send=may_send,
             body_bytes_max=body_bytes_max,
+            names=self._names,
+            network=self._network,
+            kept=self._kept,
         )
         failure, detail = ExchangeFailure.TIMEOUT, ""
         with trio.move_on_after(deadline_s):
             try:
-                owner = target.host if lookup_owner is None else lookup_owner
-                await attempt.run(
-                    request,
-                    self._names,
-                    self._nat64,
-                    self._network,
-                    self._kept,
-                    lookup_owner=owner,
-                    may_reuse=may_reuse,
-                )
+                await attempt.run(request)
             except ForbiddenAddress as error:
                 failure, detail = ExchangeFailure.FORBIDDEN, str(error)
             except ResponseHeadError as error:
@@ -172,6 +179,21 @@ class HttpClient:
         if attempt.has_kept_connection:
             detail += " The connection had served an earlier request."
         return NoResponseReceived(failure, detail, attempt.may_have_arrived, duration_ms)
+
+
+def tls_context(*extra_ca_files: Path | None) -> ssl.SSLContext:
+    """Return the context that verifies servers by the system's authorities and those in these files (PEM): name and
+    dates checked, TLS 1.2 or newer, HTTP/1.1 only, without a client certificate. None adds none.
+
+    Takes milliseconds, so a client has one. Raises OSError when a file cannot be read or holds no certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False  # RFC 9110 section 4.3.4: only names that are said to be names.
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_default_certs()
+    for each in filter(None, extra_ca_files):
+        context.load_verify_locations(each)
+    return context
 
 
 def _allowed_target(rules: EgressRules, url: bytes, *, skip_egress_rules: bool) -> UrlTarget:
@@ -195,3 +217,146 @@ def _failure_reason(error: BaseException) -> str:
             return reason
         case _:
             return str(cause) or "the connection broke"
+
+
+@define(eq=False)
+class _Exchange:
+    """Runs one request and keeps its response.
+
+    A deadline may end it in any state, so it keeps in itself what it knows: its current step, whether the request may
+    have arrived, the head once it is whole, the body so far."""
+
+    target: UrlTarget
+    allow_private: bool
+    skip_egress_rules: bool
+    """Whether the target comes from the configuration, so that its addresses are not checked (K7)."""
+    lookup_owner: str
+    """Whose place the look-up takes."""
+    may_reuse: bool
+    """Whether a connection of the same owner may be used again."""
+    may_send: MaySend
+    body_bytes_max: int
+    names: NameLookups
+    network: OutsideNetwork
+    kept: KeptConnections
+    step: str = "Writing the request"
+    """The current step, to begin a sentence: `Connecting failed`."""
+    has_kept_connection: bool = False
+    """Whether the connection served an earlier request."""
+    may_have_arrived: bool = False
+    """False only while it is certain that no byte of the request left (S6)."""
+    head: FinalResponseHead | None = None
+    """The final response's head, once it is whole."""
+    body: bytearray = Factory(bytearray)
+    """The response's body, as far as it arrived."""
+    is_body_complete: bool = False
+    """Whether the body arrived to its end."""
+
+    async def run(self, request: HttpRequest) -> None:
+        """Send the request and receive the response until it ends, breaks off or is large enough.
+
+        Raises SendForbidden, ForbiddenAddress or one of TRANSPORT_ERRORS. Once there is a head, an error cannot undo
+        it: look at `head` first."""
+        target = self.target
+        data = request_bytes(request, target, user_agent=USER_AGENT)
+        key: ReceiverKey | None = None
+        if self.may_reuse:
+            key = (self.lookup_owner, target.scheme, target.host, target.port)
+        connection = None if key is None else self.kept.take(key)
+        self.has_kept_connection = connection is not None
+        if connection is None:
+            connection = await self._open()
+        stream, is_kept = connection.stream, False
+        try:
+            if not self.may_send():
+                raise SendForbidden
+            await _check_deadline()
+            self.step = "Sending the request"
+            self.may_have_arrived = True
+            await stream.send_all_now(data)
+            self.step = "Waiting for the answer"
+            self.head = await _receive_head(stream)
+            has_excess = await self._receive_body(stream, self.head)
+            if not self.has_kept_connection and stream is not connection.transport:
+                self.network.mark_answered(stream, target.host, target.port)
+            if key is not None and self.is_body_complete and not has_excess:
+                is_kept = self.kept.keep(key, connection, for_s=keep_time_s(self.head))
+        finally:
+            if not is_kept:
+                connection.transport.close()
+
+    async def _open(self) -> KeptConnection:
+        """Return a new connection to a checked address; its server has proved itself."""
+        target = self.target
+        self.step = "Looking up the name"
+        addresses = await self._resolve()
+        self.step = "Connecting"
+        tcp = await connect(addresses, target.port, connect_one=self.network.connect)
+        try:
+            self._check_peer(tcp, addresses)
+            stream: SecuredStream = tcp
+            if target.scheme == "https":
+                self.step = "The TLS handshake"
+                stream = await self.network.start_tls(tcp, target.host, target.port)
+            return KeptConnection(stream, tcp, trio.current_time())
+        except BaseException:
+            tcp.close()
+            raise
+
+    async def _resolve(self) -> list[Address]:
+        if self.target.address is not None:
+            addresses = [str(self.target.address)]
+        else:
+            addresses = await self.names.addresses(self.target.host, self.target.port, owner=self.lookup_owner)
+        addresses = list(dict.fromkeys(addresses))[:ADDRESSES_MAX]
+        if not addresses:
+            raise OSError("the name has no address")
+        for address in addresses:
+            error = _address_fault_cached(address, allow_private=self.allow_private)
+            if error is not None and not self.skip_egress_rules:
+                raise ForbiddenAddress(error)
+        return [_parse_address_cached(address) for address in addresses]
+
+    def _check_peer(self, tcp: TransportStream, addresses: list[Address]) -> None:
+        """Raise ForbiddenAddress unless the connection leads to one of the checked addresses."""
+        peer = tcp.peer_address()
+        if peer is None:
+            raise OSError("the connection is gone")
+        if _parse_address_cached(peer) not in addresses and not self.skip_egress_rules:
+            raise ForbiddenAddress(f"The connection led to {peer}, which was not checked.")
+
+    async def _receive_body(self, stream: SecuredStream, head: FinalResponseHead) -> bool:
+        """Receive the body, and return whether more arrived than belongs to it."""
+        body, count = response_body(head), 0
+        while True:
+            for piece in body.read_available():
+                self.body += piece[: self.body_bytes_max - len(self.body)]
+                count += 1
+                if len(self.body) == self.body_bytes_max or count == BODY_PIECES_MAX:
+                    return True
+            if body.is_complete:
+                self.is_body_complete = True
+                return body.has_excess
+            body.receive(await stream.receive_some(RECEIVE_BYTES))
+
+
+_address_fault_cached = lru_cache(maxsize=ADDRESSES_CACHED)(address_error)
+
+
+@lru_cache(maxsize=ADDRESSES_CACHED)
+def _parse_address_cached(text: str) -> Address:
+    return unmap_ipv4(ip_address(text))
+
+
+async def _check_deadline() -> None:
+    """End the exchange here when its time is over, though Trio may not have noticed yet: a process that was stopped
+    goes on where it stood, and the payment may have been polled meanwhile (S6)."""
+    if trio.current_time() >= trio.current_effective_deadline():
+        await trio.sleep_forever()
+
+
+async def _receive_head(stream: SecuredStream) -> FinalResponseHead:
+    reader = ResponseHeadReader()
+    while (final := reader.receive(await stream.receive_some(RECEIVE_BYTES))) is None:
+        pass
+    return final

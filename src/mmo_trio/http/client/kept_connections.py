@@ -16,8 +16,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.http.response_head import FinalResponseHead
-from mmo_trio.http.client.outside_network import SecuredStream
-from mmo_trio.http.client.tls import TlsStream
+from mmo_trio.http.client.outside_network import SecuredStream, TlsStream
 from mmo_trio.http.streams import TransportStream
 
 IDLE_MAX_S: Final = 5.0

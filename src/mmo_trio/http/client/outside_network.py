@@ -1,17 +1,36 @@
-"""Opens and secures the connections of a client: over the system's network with TLS, or over a simulated one."""
+"""Opens and secures the connections of a client: over the system's network with TLS, or over a simulated one.
+
+Of several addresses it takes the first that answers (Happy Eyeballs, RFC 8305). TLS runs in memory: bytes to send wait
+for those that follow, so that the end of a handshake and the request leave in one write. Most requests have a
+connection of their own: without the cache of sessions each would cost both sides a full handshake."""
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 import ssl
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import IPv6Address
+from itertools import chain, zip_longest
+from typing import Protocol, TypeAlias
 
+import trio
 from attrs import Factory, define
 
 from mmo_sansio.http.ip_rules import Address
-from mmo_trio.http.client.connect import connect_system
-from mmo_trio.http.client.tls import TlsStream
-from mmo_trio.http.client.tls_sessions import TlsSessionCache
-from mmo_trio.http.streams import TransportStream
+from mmo_trio.http.streams import PlainStream, TransportStream
+
+ATTEMPT_DELAY_S = 0.25
+"""Seconds from one attempt to the next address, while the first goes on (RFC 8305 section 5)."""
+RECORD_BYTES_MAX = 17 * 1024
+"""Bytes of one read: a whole record (RFC 8446 section 5.2)."""
+SESSION_LIFETIME_S = 300.0
+"""How long a verified certificate is trusted; then the server has to show it again."""
+SESSIONS_MAX = 1_024
+"""Servers that are cached; the one verified first is dropped first."""
+ConnectOne: TypeAlias = Callable[[Address, int], Awaitable[TransportStream]]
+"""Returns a connection to this address and port; raises OSError."""
 
 
 class SecuredStream(Protocol):
@@ -42,6 +61,165 @@ class OutsideNetwork(Protocol):
     def mark_answered(self, stream: SecuredStream, host: str, port: int) -> None:
         """Learn that a response has been read from a secured connection."""
         ...
+
+
+async def connect_system(address: Address, port: int) -> TransportStream:
+    """Return a connection over the system's network. Raises OSError when it is refused."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    stream = PlainStream(connecting := socket.socket(family, socket.SOCK_STREAM))
+    try:
+        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = connecting.connect_ex(_socket_address(address, port))
+        if code == errno.EINPROGRESS:
+            await trio.lowlevel.wait_writable(connecting)
+            code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
+        return stream
+    except BaseException:
+        stream.close()
+        raise
+
+
+def _socket_address(address: Address, port: int) -> tuple[object, ...]:
+    """Return the system's form of an address; only the resolver reads a zone (RFC 4007)."""
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        (resolved, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
+        return resolved[4]
+    return str(address), port
+
+
+async def connect(
+    addresses: Sequence[Address], port: int, *, connect_one: ConnectOne = connect_system
+) -> TransportStream:
+    """Return a connection to one of these addresses, tried in turn with alternating families.
+
+    Raises OSError when none answers, with the reason of the first. Never ends by itself when an address stays silent:
+    the caller has the deadline."""
+    if len(addresses) == 1:
+        return await connect_one(addresses[0], port)
+    connected: list[TransportStream] = []
+    errors: list[OSError] = []
+
+    async def attempt(address: Address, ended: trio.Event) -> None:
+        try:
+            stream = await connect_one(address, port)
+        except OSError as error:
+            errors.append(error)
+            ended.set()
+        else:
+            connected.append(stream)
+            nursery.cancel_scope.cancel()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for address in interleave_families(addresses):
+                ended = trio.Event()
+                nursery.start_soon(attempt, address, ended)
+                with trio.move_on_after(ATTEMPT_DELAY_S):
+                    await ended.wait()
+    except BaseException:
+        for stream in connected:
+            stream.close()
+        raise
+    for stream in connected[1:]:
+        stream.close()
+    if not connected:
+        raise errors[0]
+    return connected[0]
+
+
+def interleave_families(addresses: Sequence[Address]) -> list[Address]:
+    """Return the addresses in their order, but with alternating families, so that a broken family costs one delay."""
+    first = [each for each in addresses if each.version == addresses[0].version]
+    second = [each for each in addresses if each.version != addresses[0].version]
+    return [each for each in chain(*zip_longest(first, second)) if each is not None]
+
+
+class TlsStream:
+    """Is the client's end of a connection under TLS; the owner of the connection closes it."""
+
+    def __init__(self, tcp: TransportStream, context: ssl.SSLContext, host: str) -> None:
+        """Begin TLS; `host` is the name or address that the server has to prove."""
+        self._tcp = tcp
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+
+    async def do_handshake(self) -> None:
+        """Return once the server has proved itself; the last message to it waits for the first data. Raises
+        ssl.SSLError, or BrokenResourceError when the server is gone."""
+        while True:
+            try:
+                return self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._exchange_records()
+
+    async def send_all_now(self, data: bytes) -> None:
+        """Send all of it and begin at once. Raises BrokenResourceError when the server is gone."""
+        while data:
+            data = data[self.tls.write(data) :]
+        await self._flush()
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        """Return the bytes that arrived, b"" at the end; many servers end TCP without ending TLS first. Raises
+        ssl.SSLError, or BrokenResourceError when the server is gone."""
+        if not self._incoming.eof and not self.has_unread:
+            await self._exchange_records()  # The library would find nothing, and say so by an error.
+        while True:
+            try:
+                return self.tls.read(max_bytes)
+            except ssl.SSLWantReadError:
+                await self._exchange_records()
+            except ssl.SSLEOFError:
+                return b""
+
+    @property
+    def has_unread(self) -> bool:
+        """Tell whether more has arrived than was read."""
+        return bool(self._incoming.pending or self.tls.pending())
+
+    async def _exchange_records(self) -> None:
+        await self._flush()
+        data = await self._tcp.receive_some(RECORD_BYTES_MAX)
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+
+    async def _flush(self) -> None:
+        if self._outgoing.pending:
+            await self._tcp.send_all_now(self._outgoing.read())
+
+
+@define(eq=False)
+class TlsSessionCache:
+    """Remembers the sessions of servers with a verified certificate, for one TLS context."""
+
+    _cached: dict[tuple[str, int], tuple[ssl.SSLSession, float]] = Factory(dict)
+    """By host and port: the session, and Trio's time when to verify the certificate again."""
+
+    def resume(self, tls: ssl.SSLObject, host: str, port: int) -> None:
+        """Offer the last session before the handshake. A server that cannot resume it makes a full handshake."""
+        session, expires_at = self._cached.get((host, port), (None, 0.0))
+        if session is not None and trio.current_time() < expires_at:
+            tls.session = session
+
+    def store(self, tls: ssl.SSLObject, host: str, port: int) -> None:
+        """Store the session of a full handshake after a response was read, as TLS 1.3 sends the session late. One
+        session serves any number of connections."""
+        if tls.session_reused:
+            return
+        session = tls.session
+        if session is None or not session.has_ticket:
+            return
+        self._cached.pop((host, port), None)
+        self._cached[host, port] = session, trio.current_time() + SESSION_LIFETIME_S
+        if len(self._cached) > SESSIONS_MAX:
+            del self._cached[next(iter(self._cached))]
+
+    def discard(self, host: str, port: int) -> None:
+        """Remove the session, so that the next handshake is a full one."""
+        self._cached.pop((host, port), None)
 
 
 @define(eq=False)

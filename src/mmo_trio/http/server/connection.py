@@ -65,7 +65,7 @@ INTERNAL_ERROR: Final = INTERNAL.problem("Something went wrong here; the request
 
 @frozen
 class ListenerContext:
-    """Holds what all connections of one listener share."""
+    """Holds what all connections of one listener share, and answers what every listener rejects itself."""
 
     handler: Handler
     limits: ListenerLimits
@@ -402,7 +402,10 @@ class ParsedHead:
 
 
 class RequestReader:
-    """Holds the bytes that arrived on one connection and are not used yet."""
+    """Parses the bytes of one connection into heads and bodies, without a socket and without waiting.
+
+    Give it bytes with `receive`, call `next_head`, then `next_body`; None means that more bytes are needed. The raw
+    head is checked first (`mmo_sansio.http.request_head`), then h11 parses it."""
 
     def __init__(self, limits: HeadLimits) -> None:
         self._limits = limits

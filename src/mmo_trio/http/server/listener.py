@@ -31,16 +31,13 @@ logger = structlog.get_logger(__name__)
 
 OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of accept() that pass when something is closed; every other one is an internal error."""
-
 ACCEPT_PAUSE_S: Final = 0.1
 """How long accepting pauses then; the waiting connections stay in the kernel's queue."""
-
 REJECTIONS_MAX: Final = 64
 """503 responses that are sent concurrently; further connections are closed without a response."""
 
 PAUSE_LINES_PER_SECOND: Final = 1.0
 """Log lines about pauses in accepting."""
-
 FOREIGN_CLIENT_LINES_PER_SECOND: Final = 1 / 60
 """Log lines about clients that may not connect."""
 

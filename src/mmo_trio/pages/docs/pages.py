@@ -1,13 +1,23 @@
-"""Serves the documentation of error codes and of the API, for people and for programs."""
+"""Serves the documentation of error codes and of the API, for people, who can search it, and for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import Any
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import groupby
+from typing import Any, Final
 
 from attrs import frozen
 from markupsafe import Markup, escape
+from pygments.lexer import Lexer
+from pygments.lexers.data import JsonLexer
+from pygments.lexers.javascript import JavascriptLexer
+from pygments.lexers.jvm import JavaLexer
+from pygments.lexers.php import PhpLexer
+from pygments.lexers.python import PythonLexer
+from pygments.lexers.shell import BashLexer
+from pygments.token import Comment, Keyword, Name, Number, String
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.api.docs.error_pages import ErrorPage, error_pages
@@ -16,11 +26,25 @@ from mmo_sansio.api.docs.openapi.schemas import document_text
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, Scenario
 from mmo_trio.pages.context import LISTENER_URL, find_sandbox, find_shown_key
 from mmo_trio.pages.docs.code_samples import LANGUAGES
-from mmo_trio.pages.docs.highlighting import highlighted
-from mmo_trio.pages.docs.openapi_view import ApiReference, Caller, build_reference
-from mmo_trio.pages.docs.search import find
+from mmo_trio.pages.docs.openapi_view import ApiReference, Caller, FieldRow, build_reference
 
 DOCS_CACHE_CONTROL = "public, max-age=300"
+
+FOUND_MAX: Final = 20
+
+LEXERS: Final[dict[str, type[Lexer]]] = {
+    "bash": BashLexer,
+    "java": JavaLexer,
+    "javascript": JavascriptLexer,
+    "json": JsonLexer,
+    "php": PhpLexer,
+    "python": PythonLexer,
+}
+CLASSES: Final = ((Comment, "c"), (String, "s"), (Number, "n"), (Keyword, "k"), (Name.Tag, "t"), (Name.Function, "f"))
+"""The class in HTML of each coloured kind of token, with the kinds within it; other text has none."""
+
+SHELL_BODY: Final = "-d '"
+"""What stands before the JSON of a command of curl, which ends in a quotation mark."""
 
 
 @frozen
@@ -101,7 +125,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
     @pages.get("/docs/search")
     async def search() -> Response:
         sought = request.args.get("q", "")[:100]
-        found = find(sought, public_reference(), api_docs.error_pages, api_docs.scenarios)
+        found = search_places(sought, public_reference(), api_docs.error_pages, api_docs.scenarios)
         template = "docs/found.html" if "part" in request.args else "docs/search.html"
         return _cached_response(await render_template(template, sought=sought, found=found))
 
@@ -136,6 +160,28 @@ def with_code(text: str) -> Markup:
     return Markup("".join(pieces).replace("\n", "<br>"))
 
 
+@lru_cache(maxsize=256)
+def highlighted(code: str, language: str) -> Markup:
+    """Return HTML of code in one of the languages of LEXERS, for a `pre`."""
+    if language == "bash" and SHELL_BODY in code:
+        command, _, body = code.partition(SHELL_BODY)
+        tokens = [*_tokens(command + SHELL_BODY.removesuffix("'"), "bash"), ("s", "'")]
+        tokens += [*_tokens(body.removesuffix("'"), "json"), ("s", "'")]
+    else:
+        tokens = list(_tokens(code, language))
+    pieces = []
+    for name, group in groupby(tokens, key=lambda each: each[0]):
+        text = html.escape("".join([each[1] for each in group]), quote=False)
+        pieces.append(f"<i class={name}>{text}</i>" if name else text)
+    return Markup("".join(pieces))
+
+
+def _tokens(code: str, language: str) -> Iterator[tuple[str, str]]:
+    """Yield the class and the text of each token."""
+    for kind, text in LEXERS[language](ensurenl=False, stripnl=False).get_tokens(code):
+        yield next((name for root, name in CLASSES if kind[: len(root)] == root), ""), text
+
+
 def _cached_response(text: str) -> Response:
     answer = Response(text)
     answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
@@ -148,3 +194,61 @@ def _text_response(text: str, content_type: str) -> Response:
     answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
     answer.headers["Access-Control-Allow-Origin"] = "*"
     return answer
+
+
+@frozen
+class SearchResult:
+    """Describes a place of the documentation."""
+
+    title: str
+    kind: str
+    """`endpoint`, `field`, `callback`, `object`, `error` or `test number`."""
+    link: str
+    text: str
+
+
+def search_places(
+    sought: str, reference: ApiReference, pages: Mapping[str, ErrorPage], scenarios: Sequence[Scenario]
+) -> list[SearchResult]:
+    """Return the places that have all words of the text, those that have them in their title first."""
+    words = sought.casefold().split()
+    if not words:
+        return []
+    ranked = []
+    for number, each in enumerate(_places(reference, pages, scenarios)):
+        title = each.title.casefold()
+        everything = f"{title} {each.kind} {each.text.casefold()}"
+        if all(word in everything for word in words):
+            in_title = all(word in title for word in words)
+            ranked.append((not title.startswith(words[0]), not in_title, number, each))
+    return [each[-1] for each in sorted(ranked, key=lambda each: each[:3])[:FOUND_MAX]]
+
+
+def _places(
+    reference: ApiReference, pages: Mapping[str, ErrorPage], scenarios: Sequence[Scenario]
+) -> Iterator[SearchResult]:
+    for endpoint in reference.endpoints:
+        text = f"{endpoint.method} {endpoint.path} {endpoint.description}"
+        yield SearchResult(endpoint.summary, "endpoint", f"/docs#{endpoint.name}", text)
+    for callback in reference.callbacks:
+        yield SearchResult(callback.summary, "callback", f"/docs#{callback.anchor}", callback.description)
+    for shape in reference.schemas:
+        yield SearchResult(shape.name, "object", f"/docs#{shape.name}", shape.description)
+    for endpoint in reference.endpoints:
+        for row in (*endpoint.parameters, *endpoint.body):
+            yield from _fields(row, "", endpoint.summary, endpoint.name)
+    for shape in reference.schemas:
+        for row in shape.fields:
+            yield from _fields(row, "", shape.name, shape.name)
+    for page in pages.values():
+        yield SearchResult(page.code, "error", f"/errors/{page.code}", page.meaning)
+    for each in scenarios:
+        text = f"{each.digits or ''} {each.description}".replace("`", "")
+        yield SearchResult(each.name, "test number", "/docs#numbers", text)
+
+
+def _fields(row: FieldRow, path: str, where: str, anchor: str) -> Iterator[SearchResult]:
+    name = f"{path}{row.name}"
+    yield SearchResult(name, "field", f"/docs#{anchor}", f"{where}: {row.description}".replace("`", ""))
+    for each in row.members:
+        yield from _fields(each, f"{name}.", where, anchor)

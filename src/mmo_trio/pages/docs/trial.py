@@ -17,11 +17,10 @@ from mmo_sansio.http.exchange import NoResponseReceived, ResponseReceived
 from mmo_sansio.http.messages import Headers, HttpRequest
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_trio.http.client.client import HttpClient
-from mmo_trio.pages.context import sandbox_context
+from mmo_trio.pages.context import reject_cross_site_post, sandbox_context
 from mmo_trio.pages.docs.code_samples import KEY_HEADER, json_text
 from mmo_trio.pages.docs.openapi_view import EndpointView
 from mmo_trio.pages.docs.pages import ApiDocs, sandbox_reference
-from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
 
 SHOWN_HEADERS: Final = (b"content-type", b"x-request-id", b"retry-after", b"allow")
 EXAMPLE_REFERENCE: Final = "merchantReference"

@@ -6,30 +6,41 @@ The browser never decides about money: it shows the state in the store, and its 
 from __future__ import annotations
 
 import io
+import json
 import re
+from collections.abc import AsyncGenerator
+from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import segno
+import trio
+from attrs import Factory, define
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.messages.inputs import ConfirmPage
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
-from mmo_sansio.values.model import Page, Status, Transaction
+from mmo_sansio.values.model import Page, Stage, Status, Transaction
 from mmo_trio.design.brand_colours import brand_stylesheet
+from mmo_trio.http.asgi.web_app import OpenStreams, stream_response
 from mmo_trio.pages.context import PagesContext
-from mmo_trio.pages.payment.events import PayerStatus, PaymentEventStreams, payer_status
-from mmo_trio.pages.payment.formatting import format_amount, format_time_left, spoken_suffix
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
-from mmo_trio.pages.payment.languages.texts import PageTexts
+from mmo_trio.pages.payment.languages.texts import PageTexts, format_amount, format_time_left, spoken_suffix
 from mmo_trio.pages.payment.shops import Shop, ShopCache
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.system.masking import mask_own_number
+from mmo_trio.system.display_text import mask_own_number
 
 TOKEN_CHARACTERS_MAX = 64
 REFRESH_S = 2
 """Interval at which a page without scripts reloads."""
+
+STREAM_LIFETIME_S = 30.0
+"""The lifetime of a stream; the browser then opens the next one."""
+STREAMS_MAX = 500
+"""Limit on concurrent streams; pages without one reload by themselves."""
+STREAMS_PER_PAGE_MAX = 5
+"""Limit on concurrent streams of one page, so that nobody takes those of all others with a single link."""
 
 LANGUAGE_PARAMETER = "lang"
 PRESSED_PARAMETER = "pressed"
@@ -39,7 +50,36 @@ KEPT = {"Cache-Control": "public, max-age=86400"}
 """For what has another address when it changes."""
 
 _COLOUR_PATTERN = re.compile(r"[0-9a-f]{6}", re.ASCII)
+
+
+class PayerStatus(StrEnum):
+    """Names the status of a payment as its payer sees it."""
+
+    OPEN = "open"
+    """The page waits for its button."""
+    CLOSED = "closed"
+    """The page has expired; nothing was sent."""
+    SENDING = "sending"
+    WAITING = "waiting"
+    """The provider has it; the phone may show a prompt."""
+    PAID = "paid"
+    FAILED = "failed"
+    UNCLEAR = "unclear"
+    """It has ended without proof that no money has moved."""
+
+
+_STATUS_BY_STAGE = {
+    Stage.CREATED: PayerStatus.SENDING,
+    Stage.SUBMITTING: PayerStatus.SENDING,
+    Stage.AWAITING_RESULT: PayerStatus.WAITING,
+    Stage.SUCCEEDED: PayerStatus.PAID,
+    Stage.FAILED: PayerStatus.FAILED,
+}
+
 _FINAL_STATUSES = (PayerStatus.CLOSED, PayerStatus.PAID, PayerStatus.FAILED, PayerStatus.UNCLEAR)
+
+REFRESH_INTERVALS_S = {PayerStatus.OPEN: 2.0, PayerStatus.SENDING: 0.5, PayerStatus.WAITING: 0.5}
+"""Intervals between look-ups. Most pages wait for their button, so theirs can be long."""
 
 
 def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
@@ -162,6 +202,16 @@ def payment_variables(transaction: Transaction, shop: Shop, texts: PageTexts, *,
     }
 
 
+def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
+    """Return the status of a payment for its payer."""
+    page, code = transaction.order.page, transaction.progress.error_code
+    if code is not None and EXPLANATIONS[code].payer_step is PayerStep.WAIT:
+        return PayerStatus.UNCLEAR
+    if transaction.progress.stage is not Stage.AWAITING_CUSTOMER or page is None:
+        return _STATUS_BY_STAGE[transaction.progress.stage]
+    return PayerStatus.CLOSED if now >= page.closes_at else PayerStatus.OPEN
+
+
 def status_sentence(status: PayerStatus, code: ErrorCode | None, texts: PageTexts) -> str:
     """Return the status as a sentence; empty while the page waits for its button."""
     match status:
@@ -223,3 +273,51 @@ def _query_string(*, pressed: bool = False) -> str:
 
 def _request_texts() -> PageTexts:
     return choose_language(request.args.get(LANGUAGE_PARAMETER), request.accept_languages.values())
+
+
+@define(eq=False)
+class PaymentEventStreams:
+    """Sends the status of a payment to its page, as it changes (server-sent events)."""
+
+    _context: PagesContext
+    _open_streams: OpenStreams = Factory(lambda: OpenStreams(STREAMS_MAX, STREAMS_PER_PAGE_MAX))
+    """The open streams by the token of their page."""
+
+    def open_stream(self, token: str, texts: PageTexts) -> Response:
+        """Open a stream for a page; answer 503 when there are too many."""
+        if not self._open_streams.has_room_for(token) or self._context.closing.is_set():
+            return Response("", 503, {"Retry-After": "5"})
+        return stream_response(self._events(token, texts))
+
+    async def _events(self, token: str, texts: PageTexts) -> AsyncGenerator[bytes, None]:
+        """Yield an event for each change, the first at once; an event has only page texts."""
+        if not self._open_streams.has_room_for(token):  # Others have begun since the response was made.
+            return
+        with self._open_streams.hold(token):
+            last, ends_at = "", trio.current_time() + STREAM_LIFETIME_S
+            yield b"retry: 1000\n\n"
+            while trio.current_time() < ends_at and not self._context.closing.is_set():
+                status, event = await self._current_event(token, texts)
+                if status is None:
+                    return
+                pause_s = REFRESH_INTERVALS_S.get(status, REFRESH_INTERVALS_S[PayerStatus.OPEN])
+                if event != last:
+                    last = event
+                    yield f"data: {event}\n\n".encode()
+                with trio.move_on_after(pause_s):
+                    await self._context.closing.wait()
+
+    async def _current_event(self, token: str, texts: PageTexts) -> tuple[PayerStatus | None, str]:
+        """Return the status and the JSON of an event; None when there is no payment or no store."""
+        try:
+            transaction = await self._context.store.transaction_by_page_token(token)
+        except StoreUnavailable:
+            return None, ""
+        if transaction is None or transaction.order.page is None:
+            return None, ""
+        now = self._context.now()
+        status = payer_status(transaction, now=now)
+        members: dict[str, str] = {"standing": status}
+        if status is PayerStatus.OPEN:
+            members["left"] = format_time_left(Span(transaction.order.page.closes_at - now), texts)
+        return status, json.dumps(members, ensure_ascii=False)

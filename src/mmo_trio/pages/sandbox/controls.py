@@ -17,13 +17,11 @@ from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Brand, Method, Party
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.problems import FieldError, Problem, ProblemError
-from mmo_trio.pages.context import pages_context, sandbox_context
-from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
+from mmo_trio.pages.context import pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.settings.values import InvalidSettingValue, parse_span
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 JsonBody = dict[str, Any]
-
 
 controls = Blueprint("sandbox", __name__, url_prefix="/sandbox")
 controls.before_request(reject_cross_site_post)

@@ -1,7 +1,9 @@
-"""The sandbox's front page shows how to make a web payment, with payment page and phone."""
+"""The sandbox's front page shows how to make a web payment, with payment page and phone; another page shows every part
+of the design system in every state."""
 
 from __future__ import annotations
 
+import functools
 from decimal import Decimal
 from urllib.parse import quote
 
@@ -13,14 +15,26 @@ from mmo_sansio.messages.replies import Accepted
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_sansio.values.model import Brand, Method, Operation, Party
 from mmo_sansio.values.money import Money
-from mmo_trio.pages.context import LISTENER_URL, find_shown_key, pages_context, sandbox_context
-from mmo_trio.pages.payment.formatting import format_amount
+from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_bars, draw_lines
+from mmo_trio.pages.context import LISTENER_URL, find_shown_key, pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.pages.payment.languages.english import ENGLISH
+from mmo_trio.pages.payment.languages.texts import format_amount
 from mmo_trio.pages.payment.page import payment_variables
 from mmo_trio.pages.payment.shops import Shop, shop_of
-from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+
+COLOURS = (
+    ("--text", "--bg", "Text"),
+    ("--dim", "--bg", "Secondary text"),
+    ("--accent", "--bg", "Links"),
+    ("--on", "--accent", "Buttons"),
+    ("--good", "--good-bg", "Succeeded"),
+    ("--bad", "--bad-bg", "Failed"),
+    ("--warn", "--warn-bg", "Waiting"),
+    ("--accent", "--info", "Information"),
+)
+"""Pairs of foreground and background with what they are for; tests measure each of them."""
 
 pages = Blueprint("guide", __name__)
 pages.before_request(reject_cross_site_post)
@@ -136,3 +150,24 @@ def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePa
         labels='{"order":"2 tickets, Nairobi to Mombasa"}',
     )
     return CreatePayment(brand, reference, draft, sandbox_context().new_page_token(), sandbox_context().terms)
+
+
+@pages.get("/sandbox/design")
+async def show_design() -> Response:
+    """Show the parts."""
+    return Response(await render_template("design_page.html", colours=COLOURS, charts=example_charts()))
+
+
+@functools.cache
+def example_charts() -> tuple[DrawnChart, DrawnChart]:
+    """Return a chart of bars and one of lines, with values that show zero, much and unknown."""
+    labels = [f"{hour:02}:00" for hour in range(24)]
+    succeeded = [(hour * 37) % 90 + (40 if 8 <= hour <= 20 else 0) for hour in range(24)]
+    failed = [(hour * 11) % 14 for hour in range(24)]
+    share = [100 * good / (good + bad or 1) for good, bad in zip(succeeded, failed, strict=True)]
+    rate = [None if hour in (3, 4) else each for hour, each in enumerate(share)]
+    volume = (Series("succeeded", succeeded, "c2"), Series("failed", failed, "c3"))
+    return (
+        draw_bars("volume", "Payments", labels, volume, "{:,.0f}".format),
+        draw_lines("rate", "Success rate", labels, [Series("success rate", rate)], "{:.0f} %".format, top=100),
+    )

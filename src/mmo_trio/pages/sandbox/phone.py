@@ -1,23 +1,27 @@
-"""The virtual phone shows the simulated operator's prompts to a person (scenario 180, `phone`)."""
+"""The virtual phone shows the simulated operator's prompts to a person (scenario 180, `phone`), and its messages after
+payments."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import trio
+from attrs import frozen
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.providers.sandbox.simulated_operator import PhonePrompt
+from mmo_sansio.values.currencies import decimals_of
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_trio.pages.context import PagesContext, SandboxContext, pages_context, sandbox_context
-from mmo_trio.pages.payment.formatting import format_amount
+from mmo_sansio.values.model import Status, Transaction, Type
+from mmo_sansio.values.money import Money
+from mmo_trio.http.asgi.web_app import stream_response
+from mmo_trio.pages.context import PagesContext, SandboxContext, pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.sandbox.cross_site import reject_cross_site_post
-from mmo_trio.pages.sandbox.phone_messages import phone_messages
+from mmo_trio.pages.payment.languages.texts import format_amount
 
 PHONE_NUMBER = "254700000180"
 """The suggested number: its last digits make the simulated operator prompt a person."""
@@ -39,10 +43,12 @@ REFRESH_S = 2
 PAYMENTS_MAX, MESSAGES_MAX = 200, 4
 """How many payments the balance counts, and how many messages are shown."""
 
+OPENING_BALANCE = 1_000_000
+"""What every virtual phone has at first in each currency, in its main unit."""
+
 MSISDN_PATTERN = re.compile(r"\+?[0-9]{3,20}", re.ASCII)
 _REFERENCE_PATTERN = re.compile(r"[0-9A-Z]{26}", re.ASCII)
 _PIN_PATTERN = re.compile(r"[0-9]{4}", re.ASCII)
-
 
 pages = Blueprint("phone", __name__, url_prefix="/phone")
 pages.before_request(reject_cross_site_post)
@@ -101,9 +107,7 @@ async def stream_events(number: str) -> Response:
         if _find_prompts(context, sandbox, number):
             yield b"data: prompt\n\n"
 
-    response = Response(events(), content_type="text/event-stream")
-    response.timeout = None
-    return response
+    return stream_response(events())
 
 
 def _prompts(number: str | None = None) -> list[PhonePrompt]:
@@ -163,6 +167,48 @@ async def _order_name(prompt: PhonePrompt) -> str:
     record = await store.brand_record(transaction.order.brand)
     shop = transaction.order.brand if record is None else record.brand.name
     return ", ".join(each for each in (shop, transaction.order.merchant_reference) if each)
+
+
+@frozen
+class PhoneMessage:
+    """Describes one message; `balance` is what the account has after it."""
+
+    reference: str
+    """The provider's reference, or the gateway's where there is none."""
+    is_success: bool
+    is_payin: bool
+    amount: Money
+    shop: str
+    """The id of the brand."""
+    balance: Money
+
+
+def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
+    """Return the messages about these payments of one phone, the oldest first, in the order in which they ended."""
+    balances: dict[str, int] = {}
+    messages = []
+    for each in sorted((one for one in ended if one.status is not Status.PENDING), key=_ended_at):
+        amount, is_payin = each.progress.final or each.order.requested, each.order.type is Type.PAYIN
+        opening = OPENING_BALANCE * 10 ** decimals_of(amount.currency)
+        balance = balances.setdefault(amount.currency, opening)
+        if each.status is Status.SUCCESS:
+            balance += -amount.minor if is_payin else amount.minor
+            balances[amount.currency] = balance
+        messages.append(
+            PhoneMessage(
+                reference=each.progress.provider_reference or each.reference,
+                is_success=each.status is Status.SUCCESS,
+                is_payin=is_payin,
+                amount=amount,
+                shop=each.order.brand,
+                balance=Money(balance, amount.currency),
+            )
+        )
+    return messages
+
+
+def _ended_at(transaction: Transaction) -> int:
+    return transaction.progress.completed_at or 0
 
 
 def _redirect_to_phone(number: str, query: str = "") -> Response:

@@ -17,9 +17,8 @@ from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
-from mmo_sansio.resilience.clock_guard import ClockRecord
+from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
-from mmo_sansio.resilience.store_clock import StoreClock
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import DAY, FIRST_INSTANT, MINUTE, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim

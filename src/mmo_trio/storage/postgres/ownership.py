@@ -32,7 +32,7 @@ from mmo_trio.storage.postgres.scan_marks import ScanMarks, WholeScans
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction, serialize_breaker
 from mmo_trio.storage.sql.statements import Row
-from mmo_trio.system.parking import run_to_end
+from mmo_trio.system.waiting import run_to_end
 
 T = TypeVar("T")
 

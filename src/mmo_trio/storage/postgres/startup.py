@@ -31,7 +31,7 @@ from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepa
 from mmo_trio.storage.postgres.store import PostgresStore
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, unwrap_single_exception
 from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
-from mmo_trio.system.parking import run_to_end
+from mmo_trio.system.waiting import run_to_end
 
 logger = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ from mmo_sansio.messages.intents import IntentKey, IntentKind, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads, TransactionLocked
-from mmo_sansio.resilience.store_clock import DIFFERENCE_MAX
+from mmo_sansio.resilience.clock_guard import DIFFERENCE_MAX
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant, Span, later
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
@@ -63,7 +63,7 @@ from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 from mmo_trio.storage.sql.store import SqlStore
-from mmo_trio.system.parking import run_to_end
+from mmo_trio.system.waiting import run_to_end
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.system.parking import ParkingSpot
+from mmo_trio.system.waiting import ParkingSpot
 
 QueryT = TypeVar("QueryT")
 ResultT = TypeVar("ResultT")

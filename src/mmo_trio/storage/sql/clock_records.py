@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.resilience.store_clock import StoreClock
+from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
 from mmo_sansio.values.clock import Instant, earlier
 from mmo_trio.storage.interface.store import CLOCK_RECORDS_KEPT_FOR, StoredClockRecord
 from mmo_trio.storage.sql.schema import SqlSchema

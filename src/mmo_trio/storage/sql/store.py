@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
-from mmo_sansio.resilience.clock_guard import ClockRecord
-from mmo_sansio.resilience.store_clock import StoreClock
+from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
 from mmo_sansio.resilience.store_mark import StoreState
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim

@@ -12,8 +12,8 @@ import trio
 from attrs import Factory, define, frozen
 
 from mmo_trio.storage.sqlite.connection import connect
-from mmo_trio.system.call_thread import CallThread
 from mmo_trio.system.clock import GatewayClock
+from mmo_trio.system.waiting import CallThread
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, ip_address
 import pytest
 import trio
 
-from mmo_trio.http.client.connect import connect, interleave_families
+from mmo_trio.http.client.outside_network import connect, interleave_families
 from tests.support.time_limits import HANGS_AFTER_S
 
 

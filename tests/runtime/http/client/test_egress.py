@@ -13,10 +13,10 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.http.client import exchange
-from mmo_trio.http.client.client import HttpClient
-from mmo_trio.http.client.connect import connect
+from mmo_trio.http.client import client
+from mmo_trio.http.client.client import USER_AGENT, HttpClient
 from mmo_trio.http.client.name_lookup import Resolver
+from mmo_trio.http.client.outside_network import connect
 from mmo_trio.http.streams import TransportStream
 from tests.support.hostile_receivers import (
     HOST,
@@ -60,7 +60,7 @@ async def test_a_delivery_has_exactly_these_fields_and_this_body() -> None:
     assert request_line == b"POST /callbacks?a=%2F HTTP/1.1"
     assert dict(field.split(b": ") for field in fields) == {
         b"Host": f"{HOST}:{receiver.port}".encode(),
-        b"User-Agent": exchange.USER_AGENT,
+        b"User-Agent": USER_AGENT,
         b"Accept-Encoding": b"identity",
         b"Content-Length": b"21",
         b"Content-Type": b"application/json",
@@ -183,7 +183,7 @@ async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPa
         async def elsewhere(_addresses: object, port: int, **_: object) -> TransportStream:
             return await connect([IPv4Address("127.0.0.1")], port)
 
-        monkeypatch.setattr(exchange, "connect", elsewhere)
+        monkeypatch.setattr(client, "connect", elsewhere)
         with trio.fail_after(HANGS_AFTER_S):
             attempt = await client_with(FixedResolver(["127.0.0.2"])).deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
@@ -247,42 +247,3 @@ async def test_an_address_that_stays_silent_is_passed_over(jumping_clock: MockCl
             attempt = await client_with(FixedResolver(["127.0.0.3", "127.0.0.1"])).deliver(callback_to(receiver.url))
         assert attempt.outcome is DeliveryOutcome.DELIVERED
         assert trio.current_time() < 15
-
-
-class TranslatedNetwork:
-    """Is the resolver of a network with DNS64: every name has an address behind its prefix."""
-
-    def __init__(self, *, knows_its_prefix: bool = True) -> None:
-        self.knows_its_prefix = knows_its_prefix
-        self.asked: list[str] = []
-
-    async def __call__(self, host: str, port: int) -> list[str]:
-        self.asked.append(host)
-        await trio.lowlevel.checkpoint()
-        if host != "ipv4only.arpa":
-            return ["2a00:db8:64::10.0.0.1"]
-        if not self.knows_its_prefix:
-            raise OSError("no such name")
-        return ["192.0.0.170", "192.0.0.171", "2a00:db8:64::192.0.0.170"]
-
-
-@pytest.mark.finding("security-27")
-@pytest.mark.spec("K7")
-async def test_no_merchant_reaches_a_private_address_through_a_translator(autojump_clock: MockClock) -> None:
-    network = TranslatedNetwork()
-    client = client_with(network, PUBLIC)
-    for _ in range(2):
-        attempt = await client.deliver(callback_to("https://merchant.example/cb"), brand="one")
-        assert attempt.outcome is DeliveryOutcome.EGRESS_REFUSED
-        assert "this network's NAT64" in attempt.detail
-    assert network.asked.count("ipv4only.arpa") == 1
-    await trio.sleep(3600)
-    await client.deliver(callback_to("https://merchant.example/cb"), brand="one")
-    assert network.asked.count("ipv4only.arpa") == 2
-
-
-@pytest.mark.finding("security-27")
-async def test_a_network_that_shows_no_prefix_has_no_translator(autojump_clock: MockClock) -> None:
-    client = client_with(TranslatedNetwork(knows_its_prefix=False), PUBLIC)
-    attempt = await client.deliver(callback_to("https://merchant.example/cb"), brand="one", deadline_s=1)
-    assert attempt.outcome in (DeliveryOutcome.TIMEOUT, DeliveryOutcome.TRANSPORT_ERROR)

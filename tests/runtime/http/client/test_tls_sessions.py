@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.http.client import tls_sessions
+from mmo_trio.http.client import outside_network
 from mmo_trio.http.client.client import HttpClient
 from tests.support.hostile_receivers import (
     HOST,
@@ -65,7 +65,7 @@ async def test_the_next_callback_goes_on_with_the_session(version: ssl.TLSVersio
 
 @pytest.mark.spec("K7")
 async def test_a_certificate_is_looked_at_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls_sessions, "SESSION_LIFETIME_S", -1)
+    monkeypatch.setattr(outside_network, "SESSION_LIFETIME_S", -1)
     client, receiver = a_client(), Receiver()
     async with running_receiver(receiver.behave, shown_by(ssl.TLSVersion.TLSv1_3)) as here:
         for _ in range(2):

@@ -12,13 +12,17 @@ import pytest
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Span
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode, PayerStep
 from mmo_sansio.values.money import Money
-from mmo_trio.pages.payment.events import PayerStatus
-from mmo_trio.pages.payment.formatting import format_amount, format_time_left, spoken_suffix
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.payment.languages.texts import NumberFormat, PageTexts
-from mmo_trio.pages.payment.page import status_sentence
-from mmo_trio.system.masking import mask_own_number
+from mmo_trio.pages.payment.languages.texts import (
+    NumberFormat,
+    PageTexts,
+    format_amount,
+    format_time_left,
+    spoken_suffix,
+)
+from mmo_trio.pages.payment.page import PayerStatus, status_sentence
+from mmo_trio.system.display_text import mask_own_number
 
 SENTENCES = [each.name for each in attrs.fields(PageTexts) if each.type in ("str", str)]
 SAME_IN_SOME = {"code", "direction", "minutes", "hours"}

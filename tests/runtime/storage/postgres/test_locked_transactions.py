@@ -126,7 +126,7 @@ async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(d
             replies = [other.enqueue(succeeded(number)) for number in OTHERS]
             for each in replies:
                 assert isinstance(await each.reply(), Applied)
-            assert other.statistics().deferred > 0
+            assert other.statistics.deferred > 0
             locking.commit()
         reply = await contended.reply()
         assert isinstance(reply, Applied)
@@ -134,7 +134,7 @@ async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(d
         timeline = await other.store.admin.timeline(reference(CONTENDED))
         expected = ["CreatePayment", "BeginSubmission", "ProviderAccepted", *["TransactionWoke"] * is_poll]
         assert [line.input_name for line in timeline] == [*expected, "ProviderSucceeded"]
-        assert [each.statistics().failed_batches for each in (one, other)] == [0, 0]
+        assert [each.statistics.failed_batches for each in (one, other)] == [0, 0]
     assert rollbacks(database) == before
 
 
@@ -177,7 +177,7 @@ async def test_inputs_about_a_locked_payment_keep_their_order(database: str) -> 
             begin_commit_that_waits(one, ACCEPTED)
             await a_commit_waits(database)
             first, second = other.enqueue(failed(CONTENDED)), other.enqueue(succeeded(CONTENDED))
-            while not other.statistics().deferred:  # noqa: ASYNC110  (the engine tells no events)
+            while not other.statistics.deferred:  # noqa: ASYNC110  (the engine tells no events)
                 await trio.sleep(0.01)
             third = other.enqueue(failed(CONTENDED))
             locking.commit()
@@ -201,7 +201,7 @@ async def test_the_polls_of_other_payments_do_not_wait_for_a_locked_one(database
             woken = [other.enqueue(TransactionWoke(each)) for each in {reference(CONTENDED), *due}]
             replies = [await each.reply() for each in woken]
             assert [type(each) for each in replies].count(Ignored) == 1
-            assert other.statistics().deferred == 0
+            assert other.statistics.deferred == 0
             locking.commit()
 
 
@@ -247,4 +247,4 @@ async def test_what_changes_nothing_leaves_no_lock(database: str) -> None:
         assert isinstance(ignored, Ignored)
         assert isinstance(await one.submit(TransactionWoke(reference(99))), Ignored)
         assert isinstance(await other.submit(succeeded(CONTENDED)), Applied)
-        assert other.statistics().deferred == 0
+        assert other.statistics.deferred == 0

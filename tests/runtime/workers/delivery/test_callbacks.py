@@ -21,7 +21,7 @@ from mmo_sansio.testing import numbered_reference
 from mmo_sansio.values.clock import Span, later
 from mmo_sansio.values.model import Order
 from mmo_trio.brands.delivery_key import DeliveryRefused
-from mmo_trio.http.client.exchange import MaySend
+from mmo_trio.http.client.client import MaySend
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.workers.deliveries import SMALL_BODY_BYTES, CallbackStatistics, CallbackWorker
 from mmo_trio.workers.scheduler import BACKLOG_WAIT_MAX_S, DueBacklog

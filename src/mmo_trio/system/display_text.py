@@ -1,4 +1,5 @@
-r"""Keeps a text from acting on the program that shows it: a terminal, a browser or a spreadsheet.
+r"""Makes texts fit to be shown: masks personal data for people who may not see it, and keeps a text from acting on the
+program that shows it, a terminal, a browser or a spreadsheet.
 
 Every character is made visible that would change how the text around it is shown. A merchant's reference or an
 operator's message may hold U+202E, which turns the rest of the line around, so that somebody reads another amount or
@@ -10,6 +11,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+MASK_CHARACTER = "•"
+_DIGITS = re.compile(r"\+?[0-9]{6,}")
+_EMAIL = re.compile(r"(?<![^\s@\"<>])[^\s@\"<>]++@[^\s@\"<>]++")
+"""Looks for an address only where a word begins: from each character of a long word it would read all that follow."""
 _CONTROL_CHARACTERS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 _DIRECTIONS: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """The characters that set a direction of writing (UAX 9 section 2)."""
@@ -22,6 +27,36 @@ _SIGNS: Final = r"=+\-@\u207a\u207c\u208a\u208c\u2212\ufe62-\ufe66\ufe6b\uff0b\u
 """With those of full, small or raised width, which mean the same to some programs."""
 _FORMULA: Final = re.compile(rf"(^|[;\t\r\n])([^\S\t\r\n]*+)(?=[{_SIGNS}])")
 """Where a formula may begin: at the start, and behind what many programs take for the end of a cell."""
+
+
+def mask_number(number: str, *, visible: int = 3) -> str:
+    """Mask all but the last characters of a number: `•••••••••007`; mask a short one whole."""
+    shown = number[-visible:] if len(number) > visible else ""
+    return MASK_CHARACTER * (len(number) - len(shown)) + shown
+
+
+def mask_own_number(msisdn: str) -> str:
+    """Mask a number so that its owner recognizes it and nobody else does: `254 •••••• 007` (W3)."""
+    digits = msisdn.removeprefix("+")
+    if len(digits) < 9:
+        return mask_number(digits, visible=1)
+    return f"{digits[:3]} {MASK_CHARACTER * (len(digits) - 6)} {digits[-3:]}"
+
+
+def mask_name(text: str) -> str:
+    """Mask all but the first letter: `Z•••`."""
+    return f"{text[:1]}•••" if text else ""
+
+
+def mask_text(text: str) -> str:
+    """Mask everything in free text that may be a phone number or an e-mail address."""
+    return _DIGITS.sub(lambda found: mask_number(found[0]), _EMAIL.sub("•••@•••", text))
+
+
+def mask_query(url: str) -> str:
+    """Remove the query of a URL, in which a merchant may have put personal data."""
+    path, mark, _ = url.partition("?")
+    return f"{path}?…" if mark else path
 
 
 def visible_text(text: str) -> str:
