@@ -24,10 +24,8 @@ import trio
 
 from bench.suite.engine import BRAND
 from mmo_sansio.api.incoming import requests
-from mmo_sansio.api.incoming.requests import CreationHead
-from mmo_sansio.api.incoming.routes import CreateRoute, find_route
-from mmo_sansio.api.outgoing.responses import creation_response
-from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.api.incoming.requests import ApiSettings, CreateRoute, CreationHead, find_route
+from mmo_sansio.api.outgoing import creation_response
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.http.request_head import END_OF_HEAD, HeadLimits

@@ -124,7 +124,7 @@ def _fingerprint() -> str:
     source = Path(mmo_trio.__file__).parent
     files = [*source.glob("storage/sql/*.py"), source / "storage/sqlite/batches.py"]
     files += [*source.glob("storage/schema/sqlite/*.sql"), Path(__file__)]
-    files.append(source.parent / "mmo_sansio/api/outgoing/transaction_json.py")
+    files.append(source.parent / "mmo_sansio/api/outgoing.py")
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files)))
     return digest.hexdigest()[:12]
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, PAGE_KEYS, BrandKey
+from mmo_trio.brands.file import (
+    BRAND_FIELDS,
+    BRAND_LIMIT_FIELDS,
+    METHOD_FIELDS,
+    METHOD_LIMIT_FIELDS,
+    PAGE_FIELDS,
+    BrandField,
+)
 
 PAGE = Path(__file__).with_name("brands.md")
 
@@ -93,22 +100,22 @@ def page() -> str:
     return "".join(
         (
             HEAD,
-            _section("[[brand]]", BRAND_KEYS),
+            _section("[[brand]]", BRAND_FIELDS),
             AFTER_BRAND,
-            _section("limits of a brand", BRAND_LIMIT_KEYS),
+            _section("limits of a brand", BRAND_LIMIT_FIELDS),
             "\nLimits are whole numbers from 1 to 1,000,000.\n",
-            _section("page of a brand", PAGE_KEYS),
+            _section("page of a brand", PAGE_FIELDS),
             AFTER_PAGE,
-            _section("[[brand.method]]", METHOD_KEYS),
+            _section("[[brand.method]]", METHOD_FIELDS),
             AFTER_METHOD,
-            _section("limits.CURRENCY of a method", METHOD_LIMIT_KEYS),
+            _section("limits.CURRENCY of a method", METHOD_LIMIT_FIELDS),
             "\nA currency is taken exactly when it has limits. Write amounts in quotes, so that they stay exact.\n",
         )
     )
 
 
-def _section(title: str, keys: tuple[BrandKey, ...]) -> str:
-    rows = (f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |\n" for each in keys)
+def _section(title: str, keys: tuple[BrandField, ...]) -> str:
+    rows = (f"| `{each.key}` | {each.kind.name} | {each.default} | {each.meaning} |\n" for each in keys)
     return f"\n## {title}\n\n| Key | Kind | Default | Meaning |\n|---|---|---|---|\n{''.join(rows)}"
 
 

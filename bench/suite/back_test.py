@@ -25,8 +25,8 @@ from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.change_control import BackTestPair, ConfigurationChanges
 from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.configuration_types import ConfigurationChange
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import open_sqlite
 
 PAYMENTS = 100_000

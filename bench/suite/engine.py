@@ -26,7 +26,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Party
 from mmo_sansio.values.money import Money
 from mmo_trio.cli.commands.serve import tune_interpreter
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import open_sqlite
 
 BATCH = 256

@@ -27,8 +27,8 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.values.clock import MILLISECOND, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Party, Source
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import open_sqlite
 
 # isort: split

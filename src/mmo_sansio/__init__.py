@@ -20,7 +20,7 @@ What `__all__` of a face lists is public: this package, :mod:`mmo_sansio.provide
 #   payments    the state machine, its rules, the ledger and the in-memory gateway
 #   testing     builders, and a small world in virtual time
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.changes import (

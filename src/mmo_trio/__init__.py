@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mmo_trio.settings.sections import Settings
     from mmo_trio.settings.service import ServiceConfig
     from mmo_trio.settings.values import SettingsError
-    from mmo_trio.storage.interface.store import Store
     from mmo_trio.storage.open_store import open_store
+    from mmo_trio.storage.sql.store import Store
 
 __all__ = ["ServiceConfig", "Settings", "SettingsError", "Store", "load_settings", "open_store", "run_service"]
 

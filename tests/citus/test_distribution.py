@@ -11,13 +11,14 @@ import trio
 from mmo_sansio.messages.queries import LookUp
 from mmo_sansio.values.clock import HOUR, Instant
 from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery
-from mmo_trio.storage.interface.store import Store, StoreUnusable
+from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.open_store import distribute_store
 from mmo_trio.storage.postgres import migrations, open_postgres
 from mmo_trio.storage.postgres.distribution import DISTRIBUTED_TABLES
 from mmo_trio.storage.postgres.migrations import scripts
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.trio_connection import open_connection
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import after_noon, submit_batch
 from tests.conformance.inputs import creation, reference
 from tests.support.citus_cluster import SHARDS

@@ -17,10 +17,10 @@ from mmo_sansio.messages import inputs
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference
 from mmo_sansio.values.clock import HOUR, Instant
 from mmo_trio.storage.interface.admin_types import CountDimension, CountQuery, PaymentFilter
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import batch_load, commits, open_postgres, queries
 from mmo_trio.storage.postgres.pipeline import BoundStatement, Row, execute_pipeline
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
 from tests.support.citus_cluster import SHARDS

@@ -8,8 +8,9 @@ import pytest
 import trio
 
 from mmo_sansio.messages.queries import LookUp
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import after_noon, submit_batch
 from tests.conformance.inputs import creation, reference
 from tests.support.citus_cluster import CitusCluster

@@ -1,4 +1,4 @@
-"""What every store must do: one that passes is a `mmo_trio.storage.interface.store.Store`.
+"""What every store must do: one that passes is a `mmo_trio.storage.sql.store.Store`.
 
     @pytest.mark.parametrize("check", CHECKS)
 

@@ -7,7 +7,7 @@ from random import Random
 
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import SuspenseRecorded
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, DepositNotified, Input, TransactionWoke
 from mmo_sansio.messages.intents import IntentKind
@@ -22,7 +22,7 @@ from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.model import Operation, ReferenceReuse, ReusePolicy
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import (
     NOON,
     OpenStore,

@@ -14,7 +14,8 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, merge_reads
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_trio.storage.interface.store import Store, WorkItem
+from mmo_trio.storage.interface.store import WorkItem
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.inputs import creation
 
 OpenStore: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]

@@ -11,7 +11,8 @@ from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnaps
 from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel, OwnershipCounts
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
-from mmo_trio.storage.interface.store import ChannelOwnership, Store, WorkItem
+from mmo_trio.storage.interface.store import ChannelOwnership, WorkItem
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import DELIVERED, creation, reference, succeeded
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.messages.inputs import BeginSubmission, UnmatchedNotified
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Records
@@ -26,7 +26,8 @@ from mmo_trio.storage.interface.admin_types import (
     PaymentPage,
     ProviderNote,
 )
-from mmo_trio.storage.interface.store import Store, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import brand, creation, failed, reference, succeeded
 

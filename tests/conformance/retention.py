@@ -13,7 +13,7 @@ from mmo_sansio.values.deposit_claim import DepositAnswerOutcome
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
 from mmo_trio.storage.interface.retention import RetentionDuty, RetentionStep
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, OpenStore, after_noon, submit_batch
 from tests.conformance.inputs import DELIVERED, PAYER, brand, claimed, creation, failed, reference, succeeded
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import (
     BeginSubmission,

@@ -14,7 +14,7 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.problems import PROBLEM_TYPES
-from mmo_trio.brands.file_keys import BRAND_KEYS, BRAND_LIMIT_KEYS, METHOD_KEYS, METHOD_LIMIT_KEYS, PAGE_KEYS
+from mmo_trio.brands.file import BRAND_FIELDS, BRAND_LIMIT_FIELDS, METHOD_FIELDS, METHOD_LIMIT_FIELDS, PAGE_FIELDS
 from mmo_trio.cli.group import main
 from mmo_trio.settings.describe import describe_settings
 from mmo_trio.settings.providers import COMMON_OPTIONS
@@ -63,8 +63,8 @@ def test_every_kind_of_provider_has_its_page(pages: dict[str, str], kind: str) -
 
 @pytest.mark.finding("new-users-M3", "specification-A4")
 def test_every_key_of_a_brand_is_documented(pages: dict[str, str]) -> None:
-    keys = (*BRAND_KEYS, *BRAND_LIMIT_KEYS, *METHOD_KEYS, *METHOD_LIMIT_KEYS, *PAGE_KEYS)
-    assert [each.key for each in keys if f"| `{each.key}` | {each.kind} |" not in pages["brands.md"]] == []
+    keys = (*BRAND_FIELDS, *BRAND_LIMIT_FIELDS, *METHOD_FIELDS, *METHOD_LIMIT_FIELDS, *PAGE_FIELDS)
+    assert [each.key for each in keys if f"| `{each.key}` | {each.kind.name} |" not in pages["brands.md"]] == []
 
 
 @pytest.mark.finding("new-users-H2")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from mmo_sansio.api.docs.error_pages import GUIDANCE
-from mmo_sansio.api.docs.openapi.document import INTRODUCTION
-from mmo_sansio.api.docs.openapi.request_schemas import request_schemas
-from mmo_sansio.api.docs.openapi.schemas import request_name
+from mmo_sansio.api.docs.openapi import INTRODUCTION
+from mmo_sansio.api.docs.schemas import request_name, request_schemas
 from mmo_sansio.values import problems
 from mmo_sansio.values.model import Operation
 

@@ -19,8 +19,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_sansio.api.outgoing.delivery_requests import qr_code_request
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import qr_code_request, transaction_object
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest

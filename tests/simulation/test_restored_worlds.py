@@ -11,7 +11,7 @@ from attrs import define
 from mmo_sansio.resilience.store_mark import Recognition
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.service import store_recognition
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.simulation.clocks.machine_clock import MachineGatewayClock
 from tests.simulation.restored_worlds import MarkFate, RestoredStore, draw_restoration, play_restored, restored_plan
 

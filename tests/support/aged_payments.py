@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span, later
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 

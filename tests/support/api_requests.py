@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mmo_sansio.api.incoming import requests, routes
-from mmo_sansio.api.outgoing.problem_json import problem_response
-from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.api.incoming import requests
+from mmo_sansio.api.incoming.requests import ApiSettings
+from mmo_sansio.api.outgoing import problem_response
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import CreatePayment, Draft
 from mmo_sansio.values.model import Brand, Limits, Method, Operation, Terms
@@ -89,8 +89,8 @@ def request(
 
 def call(http_request: HttpRequest, *, brand: Brand = BRAND, settings: ApiSettings = SETTINGS) -> CreatePayment:
     """Check a creation request completely, in the order of C9."""
-    route = routes.find_route(http_request)
-    assert isinstance(route, routes.CreateRoute)
+    route = requests.find_route(http_request)
+    assert isinstance(route, requests.CreateRoute)
     requests.read_api_key(http_request)
     creation = requests.check_head(http_request, route, brand, settings)
     assert isinstance(creation, requests.CreationHead)

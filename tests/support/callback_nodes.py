@@ -20,7 +20,8 @@ from mmo_sansio.values.clock import Instant, MonotonicInstant, later
 from mmo_sansio.values.model import Order
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.http.client.client import MaySend, SendForbidden
-from mmo_trio.storage.interface.store import Store, WorkItem
+from mmo_trio.storage.interface.store import WorkItem
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.deliveries import CallbackWorker

@@ -13,7 +13,7 @@ from attrs import Factory, define
 from mmo_sansio.values.clock import Instant
 from mmo_trio.console.passwords import hash_password
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.support.merchant import Answer, Connect, ask, connect_in_the_clear
 from tests.support.password_hasher import CHEAP_HASHER
 from tests.support.storages import storages

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 from attrs import Factory, define, field, frozen
 
-from mmo_sansio.api.outgoing.problem_json import problem_response
+from mmo_sansio.api.outgoing import problem_response
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import UNAUTHORIZED

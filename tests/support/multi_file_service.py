@@ -22,8 +22,9 @@ from mmo_trio.service import process
 from mmo_trio.service.supervisor import supervise
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import ServiceConfig
-from mmo_trio.storage.interface.store import Store, StoreUnusable
+from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.sql.store import Store
 
 
 def main(directory: Path, workers: int) -> int:

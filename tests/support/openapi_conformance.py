@@ -12,7 +12,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from mmo_sansio.api.docs.openapi import openapi_document
-from mmo_sansio.api.docs.openapi.schemas import request_name
+from mmo_sansio.api.docs.schemas import request_name
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
 from mmo_sansio.values.model import Operation
 

@@ -17,7 +17,7 @@ from mmo_sansio.testing import a_create_payment, a_party, numbered_reference
 from mmo_sansio.values.clock import SECOND, Span, elapsed
 from mmo_sansio.values.model import Flow, Operation, Transaction, Type
 from mmo_simulators.common.faults import Fault, PlannedFault
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
 from mmo_trio.workers.providers.deposits import DepositLister

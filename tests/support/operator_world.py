@@ -38,9 +38,10 @@ from mmo_simulators.common.faults import ANY_OPERATION, DroppedConnection, Fault
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.interface.store import Store, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
 from mmo_trio.storage.sql.payment_history import suspense
 from mmo_trio.storage.sql.statements import run_query
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite.connection import connect, run_statement
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator

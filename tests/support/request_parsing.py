@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from mmo_sansio.api.incoming import requests
-from mmo_sansio.api.incoming.requests import CreationHead
-from mmo_sansio.api.incoming.routes import HealthRoute, ReadinessRoute, WebhookRoute, find_route
+from mmo_sansio.api.incoming.requests import CreationHead, HealthRoute, ReadinessRoute, WebhookRoute, find_route
 from mmo_sansio.http.request_head import HeadLimits
 from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import ProblemError

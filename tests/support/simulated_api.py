@@ -8,12 +8,14 @@ from attrs import Factory, define
 
 from mmo_sansio.api.incoming import requests
 from mmo_sansio.api.incoming.query_string import RecordsRequest
-from mmo_sansio.api.incoming.requests import CreationHead
-from mmo_sansio.api.incoming.routes import ApiRoute, find_route
-from mmo_sansio.api.outgoing import responses
-from mmo_sansio.api.outgoing.problem_json import problem_response
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
-from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.api.incoming.requests import ApiRoute, ApiSettings, CreationHead, find_route
+from mmo_sansio.api.outgoing import (
+    creation_response,
+    look_up_response,
+    problem_response,
+    records_response,
+    transaction_object,
+)
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.http.request_head import to_origin_form
 from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantReference, Position, Records
@@ -70,7 +72,7 @@ class SimulatedApi:
                     [each for each in self.payments if each.order.merchant_reference == merchant_reference]
                 )
             case RecordsRequest() as request:
-                return responses.records_response(self._records(request.query), request, self.settings)
+                return records_response(self._records(request.query), request, self.settings)
             case other:
                 assert_never(other)
 
@@ -84,10 +86,10 @@ class SimulatedApi:
             page_token=f"page-{self._created}",
             terms=self.terms,
         )
-        return responses.creation_response(self.world.receive(input_), self.settings)
+        return creation_response(self.world.receive(input_), self.settings)
 
     def _found(self, found: list[Transaction]) -> HttpResponse | Problem:
-        return responses.look_up_response(transaction_object(found[-1]) if found else None)
+        return look_up_response(transaction_object(found[-1]) if found else None)
 
     def _records(self, query: ListRecords) -> Records:
         rows = [

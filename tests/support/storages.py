@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from attrs import Factory, define
 
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.sql.store import Store
 
 if TYPE_CHECKING:  # Its libraries change asyncio's event loop, which the browser's tests use.
     from tests.support.postgres_server import DatabaseServer

@@ -13,7 +13,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.brands.apply import add_key
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import load_master_keys
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.support.sandbox_gateway import Running
 
 

@@ -17,7 +17,7 @@ from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite.batches import load_batch
 from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
 

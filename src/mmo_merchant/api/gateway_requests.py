@@ -27,7 +27,7 @@ from mmo_merchant.api.tolerant_json import (
     read_time,
 )
 from mmo_merchant.api.transaction_objects import TransactionObject, parse_transaction, transaction_from
-from mmo_sansio.api.incoming.routes import API_PREFIX
+from mmo_sansio.api.incoming.requests import API_PREFIX
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.values.clock import format_with_microseconds, from_datetime
 from mmo_sansio.values.model import Status, Type

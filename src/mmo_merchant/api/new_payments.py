@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 from attrs import field, frozen
 
-from mmo_sansio.api.outgoing.transaction_json import money_object
+from mmo_sansio.api.outgoing import money_object
 from mmo_sansio.values.model import Operation, Party
 from mmo_sansio.values.money import Money
 

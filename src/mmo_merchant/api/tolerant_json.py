@@ -10,10 +10,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from mmo_sansio.api.incoming.strict_json import JsonNumber
 from mmo_sansio.api.incoming.timestamps import parse_timestamp
 from mmo_sansio.values.clock import to_datetime
 from mmo_sansio.values.money import Money, parse_number, to_money
+from mmo_sansio.values.strict_json import JsonNumber
 
 JsonObject: TypeAlias = Mapping[str, Any]
 """A parsed object whose numbers are JsonNumber, as a number's text may be longer than any number should be."""

@@ -28,8 +28,7 @@ from mmo_merchant.endpoint_check.situations.verdict import EndpointAnswer, NoEnd
 from mmo_sansio import __version__
 from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
-from mmo_sansio.http.messages import HttpRequest
-from mmo_sansio.http.request_writer import request_bytes
+from mmo_sansio.http.messages import HttpRequest, request_bytes
 from mmo_sansio.http.response_body import ResponseBodyError, response_body
 from mmo_sansio.http.response_head import BodyEnd, FinalResponseHead, ResponseHeadError, ResponseHeadReader
 

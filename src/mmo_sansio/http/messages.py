@@ -1,14 +1,33 @@
-"""Represents HTTP messages as values: received by a listener, or to be sent by a client (RFC 9110)."""
+"""Represents HTTP messages as values (RFC 9110), writes requests, and reads what the fields of a received message say
+of it: how its body is coded, and when to come again."""
 
 from __future__ import annotations
 
+import re
+import zlib
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from mmo_sansio.http.egress_rules import UrlTarget
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, elapsed, from_datetime
+
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Field lines in the order of the message; names in lower case."""
+
+RETRY_AFTER_MAX: Final = HOUR
+"""The longest wait that is obeyed: whoever asks for more is tried again meanwhile, as it may be a mistake."""
+
+_DATE_FORMATS: Final = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
+"""The three forms of a date that a recipient has to read (RFC 9110 section 5.6.7)."""
+
+_GZIP_FORMAT: Final = 31
+"""Tells zlib to expect the header and the checksum of gzip (RFC 1952)."""
+
+_REQUEST_LINE: Final = re.compile(rb"[A-Z]++ [\x21-\x7e]++ HTTP/1\.1")
+_FIELD_LINE: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++: [\t\x20-\x7e\x80-\xff]*+")
 
 
 def header_value(headers: Headers, name: bytes) -> bytes | None:
@@ -72,3 +91,66 @@ class HttpResponse:
     def value(self, name: bytes) -> bytes | None:
         """Return the first value of the field with this lower-case name, or None."""
         return header_value(self.headers, name)
+
+
+class InvalidRequest(Exception):
+    """The request cannot be written: a reader would misunderstand a line of its head."""
+
+
+def request_bytes(request: HttpRequest, target: UrlTarget, *, user_agent: bytes) -> bytes:
+    """Return the request's bytes with the fields that every request has. Raises InvalidRequest."""
+    request_line = f"{request.method} {target.path_and_query} HTTP/1.1".encode("ascii")
+    fields = [b"Host: " + target.authority.encode("ascii"), b"User-Agent: " + user_agent, b"Accept-Encoding: identity"]
+    if request.body or request.method not in ("GET", "DELETE"):
+        fields.append(b"Content-Length: %d" % len(request.body))
+    fields += [_field_name(name) + b": " + value for name, value in request.headers]
+    if not (_REQUEST_LINE.fullmatch(request_line) and all(map(_FIELD_LINE.fullmatch, fields))):
+        raise InvalidRequest("a line of its head holds what none may hold")
+    return b"\r\n".join([request_line, *fields, b"", request.body])
+
+
+def _field_name(name: bytes) -> bytes:
+    """Return the field name as people write it, `X-API-KEY` as the specification does (Events, rule
+    2). The case means nothing (RFC 9110 section 5.1), but simple receivers may compare it."""
+    return b"X-API-KEY" if name == b"x-api-key" else name.title()
+
+
+def retry_after(response: HttpResponse, *, now: Instant) -> Span:
+    """Return how long the sender asks to wait before the next request (RFC 9110 section 10.2.3); 0 when it does not."""
+    text = (response.value(b"retry-after") or b"").decode("latin-1")
+    if text.isascii() and text.isdigit():
+        wait = int(text) * SECOND if len(text) < 10 else RETRY_AFTER_MAX
+    else:
+        at = _parse_date(text)
+        wait = 0 if at is None else elapsed(now, at)
+    return Span(min(max(wait, 0), RETRY_AFTER_MAX))
+
+
+def _parse_date(text: str) -> Instant | None:
+    for each in _DATE_FORMATS:
+        try:
+            return from_datetime(datetime.strptime(text, each).replace(tzinfo=UTC))
+        except ValueError:
+            continue
+    return None
+
+
+def unpack_body(headers: Headers, body: bytes, *, bytes_max: int) -> bytes:
+    """Return the body without the coding gzip that its fields name (RFC 9110 section 8.4). A body of any other coding,
+    a damaged one, and one of more than `bytes_max` bytes when unpacked is returned as it came: it is no JSON then."""
+    named = [
+        each.strip(b" \t").lower()
+        for name, value in headers
+        if name == b"content-encoding"
+        for each in value.split(b",")
+    ]
+    codings = [each for each in named if each not in (b"", b"identity")]
+    if codings not in ([b"gzip"], [b"x-gzip"]):
+        return body
+    inflater = zlib.decompressobj(_GZIP_FORMAT)
+    try:
+        unpacked = inflater.decompress(body, bytes_max + 1)
+    except zlib.error:
+        return body
+    is_whole = inflater.eof and not inflater.unused_data and len(unpacked) <= bytes_max
+    return unpacked if is_whole else body

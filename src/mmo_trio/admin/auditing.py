@@ -9,9 +9,9 @@ from attrs import frozen
 
 from mmo_sansio.values.clock import Instant
 from mmo_trio.admin.audit_event import audit_event
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
+from mmo_trio.storage.sql.admin_store import AdminStore
 
 PAGE_SIZE = 1_000
 """Rows that are read and verified at a time."""

@@ -15,7 +15,7 @@ from mmo_sansio.messages.inputs import Input, StopPayment
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.values.model import Stage, Status
 from mmo_trio.storage.interface.admin_types import PaymentFilter
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 STOPPED_AT_ONCE_MAX = 200
 """Payments in one commit, so that a serving process waits only briefly for its turn."""

@@ -16,7 +16,7 @@ from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Source, Stage, Status, Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 CLAIMS_READ_MAX = 10_000
 """Open claims that are searched for those of a payment; more are open only while an operator does not answer."""

@@ -23,7 +23,7 @@ from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.explanation import open_claims
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, AuditEvent, AuditKey, Proposal, ProposalState
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 SUCCESS = "success"
 """The outcome of a resolution that has no error code."""

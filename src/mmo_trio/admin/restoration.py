@@ -15,7 +15,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status
 from mmo_trio.admin.brand_hold import SubmitBatch
 from mmo_trio.storage.interface.admin_types import RESTORATION, BrandHold, PaymentFilter
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 ROUND_SIZE = 200
 """Payments or references in one commit."""

@@ -11,7 +11,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.values.clock import SECOND, Span
-from mmo_trio.storage.interface.retention import RetentionStore
+from mmo_trio.storage.sql.retention import RetentionStore
 
 StepT = TypeVar("StepT")
 

@@ -10,7 +10,8 @@ from attrs import Factory, define, frozen
 from mmo_sansio.values.clock import DAY, Instant, earlier
 from mmo_trio.admin.retention_pace import RetentionPace, StepSize
 from mmo_trio.settings.sections import RetentionSection
-from mmo_trio.storage.interface.retention import AgedRows, RetentionDuty, RetentionStep, RetentionStore
+from mmo_trio.storage.interface.retention import AgedRows, RetentionDuty, RetentionStep
+from mmo_trio.storage.sql.retention import RetentionStore
 
 STEP_ROWS = 50
 """Payments or other rows that the first step looks at."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmo_trio.admin.auditing import SecretKeys, reseal_audit_keys
-from mmo_trio.storage.interface.admin import AdminStore
+from mmo_trio.storage.sql.admin_store import AdminStore
 
 
 def second_factor_owner(user: str) -> str:

@@ -16,7 +16,7 @@ from mmo_sansio.payments.evidence import CONTRARY_REASONS, contradicts
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 ENTRIES_READ = 100
 """Entries of the suspense book that are read from the store at once."""

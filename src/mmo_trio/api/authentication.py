@@ -30,7 +30,7 @@ from mmo_trio.brands.used_hosts import UsedHosts
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.sections import API_KEY_CACHE_MAX
 from mmo_trio.storage.interface.admin_types import KeyOwner
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 logger = structlog.get_logger(__name__)
 

@@ -13,10 +13,17 @@ from attrs import Factory, define
 
 from mmo_sansio.api.incoming import requests
 from mmo_sansio.api.incoming.query_string import RecordsRequest
-from mmo_sansio.api.incoming.requests import CreationHead
-from mmo_sansio.api.incoming.routes import ApiRoute, HealthRoute, ReadinessRoute, WebhookRoute, find_route, route_name
-from mmo_sansio.api.outgoing import responses
-from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.api.incoming.requests import (
+    ApiRoute,
+    ApiSettings,
+    CreationHead,
+    HealthRoute,
+    ReadinessRoute,
+    WebhookRoute,
+    find_route,
+    route_name,
+)
+from mmo_sansio.api.outgoing import creation_response, look_up_response, records_response
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
@@ -33,7 +40,8 @@ from mmo_trio.api.request_limits import RecordsLimit, RequestRates
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 
@@ -135,12 +143,12 @@ class MerchantApi:
                 found = await self.store.look_up(query)
                 if found is None and self.is_restored(query.brand):
                     return RESTORED
-                return responses.look_up_response(found)
+                return look_up_response(found)
             case RecordsRequest() as request:
                 async with self.records_limit.turn(request.query.brand):
                     await self.served_windows.mark(request.query.end)
                     records = await self.store.list_records(request.query)
-                    return responses.records_response(records, request, self.settings)
+                    return records_response(records, request, self.settings)
             case other:
                 assert_never(other)
 
@@ -187,7 +195,7 @@ class MerchantApi:
             reply = await self.create(input_, received_at)
             if isinstance(reply, Rejected):
                 self.note_refusal(input_, reply.problem)
-            return responses.creation_response(reply, self.settings)
+            return creation_response(reply, self.settings)
         except PROBLEM_ERRORS as error:
             return problem_of_error(error)
 

@@ -10,7 +10,8 @@ import trio
 from attrs import Factory, define
 
 from mmo_trio.engine.engine import EngineStatistics
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.sql.store import Store
 
 ANSWER_TTL_S: Final = 1.0
 """Seconds for which an answer holds: the store is asked at most so often, however many ask here."""

@@ -18,8 +18,8 @@ from mmo_sansio.values import problems
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand
 from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.store import Store
 
 logger = structlog.get_logger(__name__)
 

@@ -12,8 +12,7 @@ import structlog
 from attrs import define
 
 from mmo_sansio.http.ip_rules import Address
-from mmo_sansio.http.message_fields import unpack_body
-from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
+from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
 from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.providers.common.interface import (
@@ -29,7 +28,8 @@ from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.handler import Admitted, RequestContext
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
 from mmo_trio.workers.providers.deposits import deposit_inputs, deposit_owner, payment_named_by

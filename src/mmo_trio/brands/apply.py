@@ -9,13 +9,13 @@ from attrs import evolve, field, frozen
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Brand, Status
-from mmo_trio.brands.difference import BrandDifference, brand_differences, removed_methods
+from mmo_sansio.values.model import Brand, Method, Status
+from mmo_trio.brands.description import BrandDifference, brand_differences, method_name
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, ConfiguredBrand, read_brands_file
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
 from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.admin_types import BrandRecord
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 PENDING_SHOWN_MAX = 1_000
 """Pending payments of a brand that are counted."""
@@ -69,7 +69,7 @@ def plan_brands(
         for each in configured
         if each.brand.id in stored
     ]
-    missing = {each.id: [] if prune else removed_methods(stored[each.id].brand, each) for each in known}
+    missing = {each.id: [] if prune else _removed_methods(stored[each.id].brand, each) for each in known}
     known = [evolve(each, methods=(*each.methods, *missing[each.id])) for each in known]
     names = {each.brand.id for each in configured}
     return BrandsPlan(
@@ -82,7 +82,7 @@ def plan_brands(
             each.brand.id for each in configured if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
         ),
         differences=tuple(one for each in known for one in brand_differences(stored[each.id].brand, each)),
-        kept_methods=tuple(f"{id}: {each.key} ({each.country})" for id, kept in missing.items() for each in kept),
+        kept_methods=tuple(f"{id}: {method_name(each)}" for id, kept in missing.items() for each in kept),
     )
 
 
@@ -90,6 +90,11 @@ def _with_present_state(configured: ConfiguredBrand, stored: Brand, *, may_enabl
     """Return the brand as the file describes it, disabled if staff have disabled it and the file does not enable it."""
     stays_disabled = not stored.enabled and not (configured.enabled and may_enable)
     return evolve(configured.brand, enabled=False) if stays_disabled else configured.brand
+
+
+def _removed_methods(before: Brand, after: Brand) -> Sequence[Method]:
+    kept = {(each.key, each.country) for each in after.methods}
+    return [each for each in before.methods if (each.key, each.country) not in kept]
 
 
 async def check_new_ids(store: Store, plan: BrandsPlan, *, reused: Collection[str] = ()) -> None:

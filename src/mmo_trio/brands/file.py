@@ -1,14 +1,20 @@
-"""Reads `brands.toml`, the brands and their methods, strictly; a fault is named with its remedy."""
+"""Defines the fields of `brands.toml`, the brands and their methods, and reads the file strictly: a fault is named with
+its remedy.
+
+Each field stands in one table, with its key, its meaning, and how its value is read and checked. The file is read by
+these tables, the page of the documentation is made from them, and brands are shown, compared and edited by their keys.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
-from attrs import field, frozen
+from attrs import Factory, evolve, field, fields, frozen
 
 from mmo_sansio.http.egress_rules import (
     FORBIDDEN_REDIRECT_SCHEMES,
@@ -23,6 +29,7 @@ from mmo_sansio.values.model import (
     Brand,
     BrandLimits,
     Limits,
+    Logo,
     Method,
     Operation,
     PageAppearance,
@@ -32,16 +39,6 @@ from mmo_sansio.values.model import (
 )
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 from mmo_sansio.values.near_match import near_match
-from mmo_trio.brands.file_keys import (
-    BRAND_KEYS,
-    BRAND_LIMIT_KEYS,
-    DAILY_LIMITS,
-    METHOD_KEYS,
-    METHOD_LIMIT_KEYS,
-    PAGE_KEYS,
-    key_names,
-)
-from mmo_trio.brands.logo import LOGO_BYTES_MAX, LogoError, read_logo
 from mmo_trio.settings.values import SettingsError
 
 BRAND_LIMIT_MAX = 1_000_000
@@ -52,12 +49,506 @@ API_KEY_LENGTH_MIN = 24
 SANDBOX_API_KEY_LENGTH_MIN = 8
 """The same in a sandbox, where no money moves."""
 
+LOGO_BYTES_MAX = 8_192
+"""So that the first view of the payment page stays below 20 KB."""
+
 _API_KEY_PATTERN = re.compile(r"[!-~]{1,256}", re.ASCII)
-_BRAND_ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_METHOD_KEY_PATTERN = re.compile(r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?")
-_COUNTRY_PATTERN = re.compile(r"[A-Z]{2}", re.ASCII)
-_COLOUR_PATTERN = re.compile(r"#[0-9A-Fa-f]{6}", re.ASCII)
 _SCHEME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
+
+
+@frozen
+class FileTable:
+    """Reads the values of one table of the file, and knows its location."""
+
+    location: str
+    values: Mapping[str, Any]
+    providers: Mapping[str, str] = Factory(dict)
+    """The titles of the configured providers by name."""
+    rules: EgressRules = EgressRules()
+    """What push_result_url has to keep."""
+    folder: Path = Path()
+    """Where logos are found."""
+
+    def fail(self, key: str, fault: str, remedy: str) -> NoReturn:
+        raise SettingsError(f"{self.location}, {key}", fault, remedy)
+
+    def text(self, key: str, length_max: int = 255) -> str:
+        """Return a text that is not blank."""
+        value = self.values.get(key)
+        if not isinstance(value, str) or not value.strip() or len(value) > length_max:
+            self.fail(key, "it is missing or no text.", f"Give 1 to {length_max} characters.")
+        return value
+
+    def text_list(self, key: str) -> tuple[str, ...]:
+        values = self.values.get(key, [])
+        if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+            self.fail(key, "it is no list of texts.", f'Write {key} = ["…"].')
+        return tuple(values)
+
+    def table(self, key: str, remedy: str) -> FileTable:
+        value = self.values.get(key)
+        if not isinstance(value, dict):
+            self.fail(key, "it is no table.", remedy)
+        return evolve(self, location=f"{self.location}, {key}", values=value)
+
+    def tables(self, key: str, header: str) -> Sequence[FileTable]:
+        values = self.values.get(key, [])
+        if not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
+            self.fail(key, "it is no list of tables.", f"Begin each with {header}.")
+        return [
+            evolve(self, location=f"{self.location}, {header} {n}", values=each) for n, each in enumerate(values, 1)
+        ]
+
+    def allow_only(self, known: Iterable[str]) -> None:
+        for key in self.values:
+            if key not in known:
+                self.fail(key, "there is no such key.", near_match(key, known))
+
+    def attributes(self, known: Sequence[BrandField]) -> dict[str, Any]:
+        """Return the attributes that the table sets; for what it leaves out the model has a default."""
+        self.allow_only(key_names(known))
+        return {
+            each.attribute: each.kind.read(self, each.key)
+            for each in known
+            if each.key in self.values or each.default == REQUIRED
+        }
+
+
+@frozen
+class FieldKind:
+    """Says how a kind of value is read from a table, by its key; what can't be used raises SettingsError."""
+
+    name: str
+    """The form of its values, for people."""
+    read: Callable[[FileTable, str], Any]
+
+
+@frozen
+class BrandField:
+    """Describes one key."""
+
+    key: str
+    kind: FieldKind
+    default: str
+    """What holds without it, for people; REQUIRED: it may not be left out."""
+    meaning: str
+    attribute: str = field(default=Factory(lambda self: self.key, takes_self=True))
+    """The name of its value in the model."""
+
+
+REQUIRED: Final = "required"
+_NO_LIMIT: Final = "no limit"
+
+
+def key_names(known: Iterable[BrandField]) -> tuple[str, ...]:
+    """Return the keys of these fields."""
+    return tuple(each.key for each in known)
+
+
+def _text_matching(pattern: str, remedy: str) -> FieldKind:
+    def read(table: FileTable, key: str) -> str:
+        value = table.text(key)
+        if not re.fullmatch(pattern, value, re.ASCII):
+            table.fail(key, f"{value!r} can't be used.", remedy)
+        return value
+
+    return FieldKind("text", read)
+
+
+def _kind(name: str) -> Callable[[Callable[[FileTable, str], Any]], FieldKind]:
+    """Make a function the reader of a kind of value."""
+    return partial(FieldKind, name)
+
+
+_TEXT: Final = FieldKind("text", FileTable.text)
+_TEXTS: Final = FieldKind("list of texts", FileTable.text_list)
+
+
+@_kind("amount in quotes")
+def _amount(table: FileTable, key: str) -> Money:
+    """Read the exact amount at `limits.CURRENCY.NAME`; a TOML float would have lost digits already (G6)."""
+    _, currency, name = key.split(".")
+    value = table.values["limits"][currency][name]
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        table.fail(key, f"{value!r} is no exact amount.", f'Put it in quotes: "{value}".')
+    try:
+        return to_money(check_amount(parse_number(str(value))), currency)
+    except AmountError as error:
+        table.fail(key, f"it {error}.", 'Write it like "10.50".')
+
+
+DAILY_LIMITS: Final[Mapping[str, Type]] = {f"daily_{each.value}": each for each in Type}
+"""The keys of the largest sum of a day, by type of payment."""
+
+METHOD_LIMIT_FIELDS: Final = (
+    BrandField("min", _amount, REQUIRED, "The smallest amount (C11)."),
+    BrandField("max", _amount, REQUIRED, "The largest amount (C11)."),
+    *(
+        BrandField(
+            key,
+            _amount,
+            _NO_LIMIT,
+            f"The largest sum of the {type.value} payments of a day, by UTC (422 `brand_daily_limit`).",
+        )
+        for key, type in DAILY_LIMITS.items()
+    ),
+)
+"""The keys of a method's limits in one currency."""
+
+
+def limit_amounts(limits: Limits) -> Mapping[str, Money]:
+    """Return the limits of a method in one currency by their keys."""
+    daily = {key: limits.daily[type] for key, type in DAILY_LIMITS.items() if type in limits.daily}
+    return {"min": limits.minimum, "max": limits.maximum, **daily}
+
+
+@_kind("table by currency")
+def method_limits(table: FileTable, key: str) -> Mapping[str, Limits]:
+    """Read the limits of a method by currency. Raises SettingsError."""
+    values = table.values.get(key)
+    example = 'Write limits.KES = { min = "10", max = "150000" }.'
+    if not isinstance(values, dict) or not values:
+        table.fail(key, "they are missing.", example)
+    limits = {}
+    for currency, bounds in values.items():
+        where = f"{key}.{currency}"
+        if currency not in CURRENCIES:
+            table.fail(where, "ISO 4217 has no such currency.", near_match(currency, CURRENCIES))
+        if not isinstance(bounds, dict) or not {"min", "max"} <= bounds.keys() <= set(key_names(METHOD_LIMIT_FIELDS)):
+            table.fail(where, f"it needs min and max, and may have {', '.join(DAILY_LIMITS)}.", example)
+        amounts = {name: _amount.read(table, f"{where}.{name}") for name in bounds}
+        if amounts["min"].minor > amounts["max"].minor:
+            table.fail(where, "min is above max.", "Exchange them.")
+        daily = {type: amounts[name] for name, type in DAILY_LIMITS.items() if name in amounts}
+        limits[currency] = Limits(amounts["min"], amounts["max"], daily)
+    return limits
+
+
+@_kind("text")
+def _provider(table: FileTable, key: str) -> str:
+    provider = table.text(key)
+    if provider not in table.providers:
+        table.fail(key, f"{provider!r} isn't configured.", near_match(provider, table.providers))
+    return provider
+
+
+@_kind("list of texts")
+def _flows(table: FileTable, key: str) -> frozenset[Operation]:
+    operations = {each.value: each for each in Operation}
+    flows = table.text_list(key)
+    for flow in flows:
+        if flow not in operations:
+            table.fail(key, f"{flow!r} is none.", near_match(flow, operations))
+    if not flows:
+        table.fail(key, "there are none.", 'Write flows = ["direct/payin"].')
+    return frozenset(operations[flow] for flow in flows)
+
+
+METHOD_FIELDS: Final = (
+    BrandField(
+        "key",
+        _text_matching(
+            r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?",
+            "Use 1 to 100 characters, no '/' and none of control.",
+        ),
+        REQUIRED,
+        "The `{method}` of requests: 1 to 100 characters without `/`; capitals count (C10). A key may occur once for"
+        " each country.",
+    ),
+    BrandField("provider", _provider, REQUIRED, "The `NAME` of a `[provider.NAME]` of `mmo.toml`."),
+    BrandField(
+        "country",
+        _text_matching("[A-Z]{2}", 'Use ISO 3166-1 alpha-2, such as "KE".'),
+        REQUIRED,
+        "ISO 3166-1 alpha-2, in capitals.",
+    ),
+    BrandField(
+        "flows",
+        _flows,
+        REQUIRED,
+        "What requests may ask for: `direct/payin`, `direct/payout`, `qr/payin`, `web/payin`, `direct/taxpayout`.",
+        attribute="operations",
+    ),
+    BrandField("limits", method_limits, REQUIRED, "Limits in each currency that the method takes; see below."),
+    BrandField(
+        "tax_authority_id", _TEXT, "the method's key", "`party.id` of the tax payouts: the name of the authority (M5)."
+    ),
+    BrandField(
+        "tax_authority_account",
+        FieldKind("text", partial(FileTable.text, length_max=20)),
+        f"`{fields(Method).tax_authority_account.default}`",
+        "`party.msisdn` of the tax payouts: the authority's account, 1 to 20 characters (M5).",
+    ),
+    BrandField(
+        "push_accounts",
+        _TEXTS,
+        "`[]`",
+        "The offline deposits that belong to this method: `ACCOUNT`, or `ACCOUNT/PREFIX` for those whose bill reference"
+        " begins so; the longest prefix counts (S4).",
+    ),
+)
+"""The keys of a `[[brand.method]]`."""
+
+
+@_kind("`[[brand.method]]` tables")
+def _methods(table: FileTable, key: str) -> tuple[Method, ...]:
+    read = [each.attributes(METHOD_FIELDS) for each in table.tables(key, "[[brand.method]]")]
+    _check_unique(table.location, key, (f"{each['key']} in {each['country']}" for each in read))
+    return tuple(Method(provider_title=table.providers[each["provider"]], **each) for each in read)
+
+
+@_kind("number")
+def _brand_limit(table: FileTable, key: str) -> int:
+    number = table.values[key]
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= BRAND_LIMIT_MAX:
+        table.fail(key, f"{number!r} can't be used.", f"Give a whole number from 1 to {BRAND_LIMIT_MAX}.")
+    return number
+
+
+BRAND_LIMIT_FIELDS: Final = (
+    BrandField("requests_per_second", _brand_limit, _NO_LIMIT, "Requests of any kind (429 `too_many_requests`)."),
+    BrandField(
+        "requests_burst",
+        _brand_limit,
+        "those of one second",
+        "Requests that may come at once after a pause; needs `requests_per_second`.",
+    ),
+    BrandField(
+        "pending_payments",
+        _brand_limit,
+        _NO_LIMIT,
+        "Payments that may be pending at the same time (422 `brand_pending_limit`).",
+    ),
+)
+"""The keys of a brand's `limits`."""
+
+
+@_kind("table")
+def brand_limits(table: FileTable, key: str) -> BrandLimits:
+    """Read the limits of a brand as a whole. Raises SettingsError."""
+    limits = table.table(key, "Write limits.pending_payments = 1000.")
+    read = limits.attributes(BRAND_LIMIT_FIELDS)
+    if "requests_burst" in read and "requests_per_second" not in read:
+        limits.fail("requests_burst", "it needs requests_per_second.", "Give both.")
+    return BrandLimits(**read)
+
+
+_LOGO_SIGNATURES = (
+    ("image/png", 0, b"\x89PNG\r\n\x1a\n"),
+    ("image/jpeg", 0, b"\xff\xd8\xff"),
+    ("image/webp", 8, b"WEBP"),
+)
+"""Media type, the place of the bytes by which its files are known, and these bytes.
+
+Every browser of the last ten years shows these three kinds.
+"""
+
+
+class LogoError(ValueError):
+    """Says in a sentence why a file can't be a logo; names neither the file nor the remedy."""
+
+
+def read_logo(path: Path) -> Logo:
+    """Return the logo in this file. Raises LogoError.
+
+    The first bytes decide what it is, not its name. SVG is not accepted: it may hold scripts and addresses of other
+    servers.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(LOGO_BYTES_MAX + 1)
+    except OSError as error:
+        raise LogoError(f"it can't be read ({error.strerror}).") from None
+    if len(content) > LOGO_BYTES_MAX:
+        raise LogoError(f"it has more than {LOGO_BYTES_MAX:,} bytes.")
+    for media_type, at, signature in _LOGO_SIGNATURES:
+        if content[at : at + len(signature)] == signature:
+            return Logo(media_type=media_type, content=content)
+    raise LogoError("it is neither PNG, JPEG nor WebP.")
+
+
+@_kind("`#rrggbb`")
+def _colour(table: FileTable, key: str) -> str:
+    colour: str = _text_matching("#[0-9A-Fa-f]{6}", 'Write it like "#0a6b48".').read(table, key)
+    return colour.lower()
+
+
+@_kind("file name")
+def _logo(table: FileTable, key: str) -> Logo:
+    file = table.text(key, length_max=1024)
+    try:
+        return read_logo(table.folder / file)
+    except LogoError as error:
+        remedy = f"Name a PNG, JPEG or WebP file of at most {LOGO_BYTES_MAX:,} bytes."
+        table.fail(key, f"{file}: {error}", remedy)
+
+
+PAGE_FIELDS: Final = (
+    BrandField(
+        "colour",
+        _colour,
+        "that of the gateway",
+        "The colour of the button and the shop's mark, made darker or lighter as far as it has to be to be read.",
+    ),
+    BrandField(
+        "logo",
+        _logo,
+        "the initials of `name`",
+        "A PNG, JPEG or WebP file of at most 8,192 bytes, from the folder of `brands.toml`; it is shown as a square.",
+    ),
+    BrandField(
+        "order_label",
+        _TEXT,
+        "nothing is said",
+        "The key of the label (M4) whose value the page shows as what is paid for, such as `order`.",
+    ),
+)
+"""The keys of a brand's `page`."""
+
+
+@_kind("table")
+def _page(table: FileTable, key: str) -> PageAppearance:
+    return PageAppearance(**table.table(key, 'Write page.colour = "#0a6b48".').attributes(PAGE_FIELDS))
+
+
+@_kind("list of texts")
+def _api_keys(table: FileTable, key: str) -> tuple[str, ...]:
+    api_keys = table.text_list(key)
+    for number, api_key in enumerate(api_keys, 1):  # The message never holds the key itself (A5).
+        if len(api_key) < SANDBOX_API_KEY_LENGTH_MIN or not _API_KEY_PATTERN.fullmatch(api_key):
+            table.fail(
+                key,
+                f"key {number} can't be used.",
+                f"Use {API_KEY_LENGTH_MIN} to 256 visible ASCII characters, best from a generator;"
+                " or leave api_keys out, and one is made.",
+            )
+    return api_keys
+
+
+@_kind("true or false")
+def _enabled(table: FileTable, key: str) -> bool:
+    enabled = table.values[key]
+    if not isinstance(enabled, bool):
+        table.fail(key, "it is neither true nor false.", "Write enabled = true.")
+    return enabled
+
+
+@_kind("https URL")
+def _push_result_url(table: FileTable, key: str) -> str:
+    url = table.text(key, length_max=2048)
+    host = _host.read(table, "host") if "host" in table.values else None
+    if (fault := delivery_url_error(url, rules=table.rules, brand_host=host)) is not None:
+        table.fail(key, fault, "Give a URL as a merchant would as resultUrl.")
+    return url
+
+
+@_kind("host name")
+def _host(table: FileTable, key: str) -> str:
+    host = table.text(key)
+    try:
+        target = parse_url(f"https://{host}/")
+    except UrlError as error:
+        table.fail(key, str(error), 'Give a host name only, such as "acme.example".')
+    if (target.path_and_query, target.port) != ("/", 443):
+        table.fail(key, f"{host!r} is more than a name.", 'Write it like "acme.example".')
+    return target.host
+
+
+@_kind("text or table by type")
+def _reuse_policy(table: FileTable, key: str) -> ReusePolicy:
+    """Read one choice for every type of payment, or a table with a choice for each; the rest has the default."""
+    value = table.values[key]
+    if not isinstance(value, dict):
+        return ReusePolicy.same_for_all(_read_reuse(table, key))
+    choices, types = FileTable(f"{table.location}, {key}", value), [each.value for each in Type]
+    choices.allow_only(types)
+    return ReusePolicy(**{type: _read_reuse(choices, type) for type in types if type in value})
+
+
+def _read_reuse(table: FileTable, key: str) -> ReferenceReuse:
+    value, known = table.values[key], [each.value for each in ReferenceReuse]
+    if value not in known:
+        table.fail(key, f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
+    return ReferenceReuse(value)
+
+
+@_kind("list of texts")
+def _redirect_schemes(table: FileTable, key: str) -> frozenset[str]:
+    schemes = frozenset(each.lower() for each in table.text_list(key))
+    for scheme in schemes:
+        if not _SCHEME_PATTERN.fullmatch(scheme):
+            table.fail(key, f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
+        if scheme in FORBIDDEN_REDIRECT_SCHEMES:
+            table.fail(key, f"{scheme} is dangerous in a browser.", "Leave it out.")
+    return schemes
+
+
+@_kind("list of host names")
+def _result_hosts(table: FileTable, key: str) -> tuple[str, ...]:
+    try:
+        return tuple(sorted({parse_result_host(each) for each in table.text_list(key)}))
+    except UrlError as error:
+        table.fail(key, str(error), 'Give host names only, such as "pay.acme.example" or "*.acme.example".')
+
+
+_ID: Final = _text_matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'.")
+
+BRAND_FIELDS: Final = (
+    BrandField(
+        "id",
+        _ID,
+        REQUIRED,
+        "The name of the brand in commands, logs and metrics: 1 to 64 ASCII letters, digits, `.`, `_` and `-`.",
+    ),
+    BrandField("name", _TEXT, REQUIRED, "The name that payers see on the payment page."),
+    BrandField(
+        "api_keys",
+        _api_keys,
+        "one is made",
+        "API keys of 24 to 256 visible ASCII characters. Better leave it out: a brand without a key gets one, which is"
+        " shown once.",
+    ),
+    BrandField(
+        "enabled", _enabled, "as it is; true for a new brand", "Whether requests of the brand are accepted (A2)."
+    ),
+    BrandField(
+        "push_result_url",
+        _push_result_url,
+        "nothing is sent",
+        "Where the results of offline deposits are sent (S4); the same rules as for `resultUrl`.",
+    ),
+    BrandField(
+        "host",
+        _host,
+        "none",
+        "A host of the brand's own: on it only the brand's keys work, and they work on the common host, too (A6).",
+    ),
+    BrandField(
+        "reference_reuse",
+        _reuse_policy,
+        ", ".join(f"`{type.value} = {ReusePolicy().for_type(type).value}`" for type in Type),
+        "When a `merchantReference` may be used again after its window (C12): `unless_paid`, `never` or"
+        " `after_window`, for all types of payment or for each.",
+    ),
+    BrandField(
+        "redirect_schemes",
+        _redirect_schemes,
+        "`[]`: http and https",
+        "Further schemes that redirect URLs may have, such as an app's (C8).",
+    ),
+    BrandField(
+        "result_hosts",
+        _result_hosts,
+        "`[]`: any public host",
+        "The only hosts that results and QR codes are sent to; `*.` before a name stands for all names below it.",
+    ),
+    BrandField("limits", brand_limits, _NO_LIMIT, "Limits of the brand as a whole; see below."),
+    BrandField(
+        "page", _page, "the same for all", "How the payment page of the brand looks; see below.", attribute="appearance"
+    ),
+    BrandField("method", _methods, "none", "The payment methods; see below.", attribute="methods"),
+)
+"""The keys of a `[[brand]]`; all but `api_keys` are attributes of the model."""
 
 
 @frozen
@@ -95,266 +586,20 @@ def parse_brands(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(source, f"it isn't TOML ({error}).", "Correct that place.") from None
-    top = _TomlTable(source, document)
+    top = FileTable(source, document, providers, rules, Path(source).parent)
     top.allow_only(("brand",))
-    brands = tuple(
-        _parse_brand(each, providers, rules, Path(source).parent) for each in top.tables("brand", "[[brand]]")
-    )
+    brands = tuple(_parse_brand(source, each) for each in top.tables("brand", "[[brand]]"))
     _check_unique(source, "id", (each.brand.id for each in brands))
     _check_unique(source, "host", (each.brand.host for each in brands if each.brand.host))
     _check_unique(source, "api_key", (key for each in brands for key in each.api_keys))
     return brands
 
 
-@frozen
-class _TomlTable:
-    """Reads the values of one table of the file, and knows its location."""
-
-    location: str
-    values: Mapping[str, Any]
-
-    def fail(self, key: str, fault: str, remedy: str) -> NoReturn:
-        raise SettingsError(f"{self.location}, {key}", fault, remedy)
-
-    def allow_only(self, known: Iterable[str]) -> None:
-        for key in self.values:
-            if key not in known:
-                self.fail(key, "there is no such key.", near_match(key, known))
-
-    def text(self, key: str, length_max: int = 255) -> str:
-        """Return a required text that is not blank."""
-        value = self.values.get(key)
-        if not isinstance(value, str) or not value.strip() or len(value) > length_max:
-            self.fail(key, "it is missing or no text.", f"Give 1 to {length_max} characters.")
-        return value
-
-    def optional_text(self, key: str, length_max: int = 255) -> str | None:
-        return None if key not in self.values else self.text(key, length_max)
-
-    def text_list(self, key: str) -> tuple[str, ...]:
-        values = self.values.get(key, [])
-        if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
-            self.fail(key, "it is no list of texts.", f'Write {key} = ["…"].')
-        return tuple(values)
-
-    def tables(self, key: str, header: str) -> Sequence[_TomlTable]:
-        values = self.values.get(key, [])
-        if not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
-            self.fail(key, "it is no list of tables.", f"Begin each with {header}.")
-        return [_TomlTable(f"{self.location}, {header} {n}", each) for n, each in enumerate(values, 1)]
-
-    def text_matching(self, key: str, pattern: re.Pattern[str], remedy: str) -> str:
-        value = self.text(key)
-        if not pattern.fullmatch(value):
-            self.fail(key, f"{value!r} can't be used.", remedy)
-        return value
-
-
-def _parse_brand(table: _TomlTable, providers: Mapping[str, str], rules: EgressRules, folder: Path) -> ConfiguredBrand:
-    id = table.text_matching("id", _BRAND_ID_PATTERN, "Use 1 to 64 ASCII letters, digits, '.', '_' and '-'.")
-    table = _TomlTable(table.location.partition(", [[brand]]")[0] + f", brand {id}", table.values)
-    table.allow_only(key_names(BRAND_KEYS))
-    enabled = table.values.get("enabled")
-    if enabled is not None and not isinstance(enabled, bool):
-        table.fail("enabled", "it is neither true nor false.", "Write enabled = true.")
-    methods = tuple(_parse_method(each, providers) for each in table.tables("method", "[[brand.method]]"))
-    pairs = (f"{method.key} in {method.country}" for method in methods)
-    _check_unique(table.location, "method", pairs)
-    brand = Brand(
-        id=id,
-        name=table.text("name"),
-        methods=methods,
-        enabled=enabled is not False,
-        push_result_url=_parse_push_result_url(table, rules),
-        host=_parse_host(table),
-        reference_reuse=_parse_reuse_policy(table),
-        limits=_parse_brand_limits(table),
-        redirect_schemes=_parse_redirect_schemes(table),
-        result_hosts=_parse_result_hosts(table),
-        appearance=_parse_appearance(table, folder),
-    )
-    return ConfiguredBrand(brand, _parse_api_keys(table), enabled)
-
-
-def _parse_push_result_url(table: _TomlTable, rules: EgressRules) -> str | None:
-    url = table.optional_text("push_result_url", 2048)
-    if url is None:
-        return None
-    if (fault := delivery_url_error(url, rules=rules, brand_host=_parse_host(table))) is not None:
-        table.fail("push_result_url", fault, "Give a URL as a merchant would as resultUrl.")
-    return url
-
-
-def _parse_host(table: _TomlTable) -> str | None:
-    host = table.optional_text("host")
-    if host is None:
-        return None
-    try:
-        target = parse_url(f"https://{host}/")
-    except UrlError as error:
-        table.fail("host", str(error), 'Give a host name only, such as "acme.example".')
-    if (target.path_and_query, target.port) != ("/", 443):
-        table.fail("host", f"{host!r} is more than a name.", 'Write it like "acme.example".')
-    return target.host
-
-
-def _parse_reuse_policy(table: _TomlTable) -> ReusePolicy:
-    """Parse one choice for every type of payment, or a table with a choice for each; the rest has the default."""
-    value = table.values.get("reference_reuse", {})
-    if not isinstance(value, dict):
-        return ReusePolicy.same_for_all(_parse_reuse(table, "reference_reuse", value))
-    types = [each.value for each in Type]
-    choices = _TomlTable(f"{table.location}, reference_reuse", value)
-    choices.allow_only(types)
-    return ReusePolicy(**{type: _parse_reuse(choices, type, value[type]) for type in types if type in value})
-
-
-def _parse_reuse(table: _TomlTable, key: str, value: object) -> ReferenceReuse:
-    known = [each.value for each in ReferenceReuse]
-    if value not in known:
-        table.fail(key, f"{value!r} is none.", f"Use one of: {', '.join(known)}.")
-    return ReferenceReuse(value)
-
-
-def parse_brand_limits(brand: str, limits: Mapping[str, object]) -> BrandLimits:
-    """Return limits of a brand as a whole that were not written in a file, by its rules. Raises SettingsError."""
-    return _parse_brand_limits(_TomlTable(f"brand {brand}", {"limits": limits}))
-
-
-def parse_method_limits(brand: str, method: str, limits: Mapping[str, object]) -> Mapping[str, Limits]:
-    """Return limits of a method by currency that were not written in a file, by its rules. Raises SettingsError."""
-    return _parse_limits(_TomlTable(f"brand {brand}, method {method}", {"limits": limits}))
-
-
-def _parse_brand_limits(table: _TomlTable) -> BrandLimits:
-    """Parse the limits of a brand as a whole; what is left out is not limited."""
-    value = table.values.get("limits", {})
-    if not isinstance(value, dict):
-        table.fail("limits", "it is no table.", "Write limits.pending_payments = 1000.")
-    limits = _TomlTable(f"{table.location}, limits", value)
-    limits.allow_only(key_names(BRAND_LIMIT_KEYS))
-    for key, number in value.items():
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= BRAND_LIMIT_MAX:
-            limits.fail(key, f"{number!r} can't be used.", f"Give a whole number from 1 to {BRAND_LIMIT_MAX}.")
-    if "requests_burst" in value and "requests_per_second" not in value:
-        limits.fail("requests_burst", "it needs requests_per_second.", "Give both.")
-    return BrandLimits(**value)
-
-
-def _parse_appearance(table: _TomlTable, folder: Path) -> PageAppearance:
-    """Parse how the payment page looks; what is left out looks as it does for every brand."""
-    value = table.values.get("page", {})
-    if not isinstance(value, dict):
-        table.fail("page", "it is no table.", 'Write page.colour = "#0a6b48".')
-    page = _TomlTable(f"{table.location}, page", value)
-    page.allow_only(key_names(PAGE_KEYS))
-    colour = None
-    if "colour" in value:
-        colour = page.text_matching("colour", _COLOUR_PATTERN, 'Write it like "#0a6b48".').lower()
-    logo, file = None, page.optional_text("logo", 1024)
-    if file is not None:
-        try:
-            logo = read_logo(folder / file)
-        except LogoError as error:
-            remedy = f"Name a PNG, JPEG or WebP file of at most {LOGO_BYTES_MAX:,} bytes."
-            page.fail("logo", f"{file}: {error}", remedy)
-    return PageAppearance(colour, logo, page.optional_text("order_label"))
-
-
-def _parse_redirect_schemes(table: _TomlTable) -> frozenset[str]:
-    schemes = frozenset(each.lower() for each in table.text_list("redirect_schemes"))
-    for scheme in schemes:
-        if not _SCHEME_PATTERN.fullmatch(scheme):
-            table.fail("redirect_schemes", f"{scheme!r} is no scheme.", 'Write it like "acmeapp".')
-        if scheme in FORBIDDEN_REDIRECT_SCHEMES:
-            table.fail("redirect_schemes", f"{scheme} is dangerous in a browser.", "Leave it out.")
-    return schemes
-
-
-def _parse_result_hosts(table: _TomlTable) -> tuple[str, ...]:
-    hosts = set()
-    for host in table.text_list("result_hosts"):
-        try:
-            hosts.add(parse_result_host(host))
-        except UrlError as error:
-            remedy = 'Give host names only, such as "pay.acme.example" or "*.acme.example".'
-            table.fail("result_hosts", str(error), remedy)
-    return tuple(sorted(hosts))
-
-
-def _parse_api_keys(table: _TomlTable) -> tuple[str, ...]:
-    keys = table.text_list("api_keys")
-    for number, key in enumerate(keys, 1):  # The message never holds the key itself (A5).
-        if len(key) < SANDBOX_API_KEY_LENGTH_MIN or not _API_KEY_PATTERN.fullmatch(key):
-            table.fail(
-                "api_keys",
-                f"key {number} can't be used.",
-                f"Use {API_KEY_LENGTH_MIN} to 256 visible ASCII characters, best from a generator;"
-                " or leave api_keys out, and one is made.",
-            )
-    return keys
-
-
-def _parse_method(table: _TomlTable, providers: Mapping[str, str]) -> Method:
-    table.allow_only(key_names(METHOD_KEYS))
-    key = table.text_matching("key", _METHOD_KEY_PATTERN, "Use 1 to 100 characters, no '/' and none of control.")
-    country = table.text_matching("country", _COUNTRY_PATTERN, 'Use ISO 3166-1 alpha-2, such as "KE".')
-    provider = table.text("provider")
-    if provider not in providers:
-        table.fail("provider", f"{provider!r} isn't configured.", near_match(provider, providers))
-    operations = {each.value: each for each in Operation}
-    flows = table.text_list("flows")
-    for flow in flows:
-        if flow not in operations:
-            table.fail("flows", f"{flow!r} is none.", near_match(flow, operations))
-    if not flows:
-        table.fail("flows", "there are none.", 'Write flows = ["direct/payin"].')
-    return Method(
-        key=key,
-        provider=provider,
-        provider_title=providers[provider],
-        country=country,
-        operations=frozenset(operations[flow] for flow in flows),
-        limits=_parse_limits(table),
-        tax_authority_id=table.optional_text("tax_authority_id"),
-        tax_authority_account=table.optional_text("tax_authority_account", 20) or "000",
-        push_accounts=table.text_list("push_accounts"),
-    )
-
-
-def _parse_limits(table: _TomlTable) -> Mapping[str, Limits]:
-    values = table.values.get("limits")
-    example = 'Write limits.KES = { min = "10", max = "150000" }.'
-    if not isinstance(values, dict) or not values:
-        table.fail("limits", "they are missing.", example)
-    limits = {}
-    for currency, bounds in values.items():
-        where = f"limits.{currency}"
-        if currency not in CURRENCIES:
-            table.fail(where, "ISO 4217 has no such currency.", near_match(currency, CURRENCIES))
-        if not isinstance(bounds, dict) or not {"min", "max"} <= bounds.keys() <= set(key_names(METHOD_LIMIT_KEYS)):
-            table.fail(where, f"it needs min and max, and may have {', '.join(DAILY_LIMITS)}.", example)
-        minimum = _parse_amount(table, f"{where}.min", bounds["min"], currency)
-        maximum = _parse_amount(table, f"{where}.max", bounds["max"], currency)
-        if minimum.minor > maximum.minor:
-            table.fail(where, "min is above max.", "Exchange them.")
-        daily = {
-            type: _parse_amount(table, f"{where}.{key}", bounds[key], currency)
-            for key, type in DAILY_LIMITS.items()
-            if key in bounds
-        }
-        limits[currency] = Limits(minimum, maximum, daily)
-    return limits
-
-
-def _parse_amount(table: _TomlTable, key: str, value: object, currency: str) -> Money:
-    """Parse an exact amount; a TOML float would have lost digits already (G6)."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        table.fail(key, f"{value!r} is no exact amount.", f'Put it in quotes: "{value}".')
-    try:
-        return to_money(check_amount(parse_number(str(value))), currency)
-    except AmountError as error:
-        table.fail(key, f"it {error}.", 'Write it like "10.50".')
+def _parse_brand(source: str, table: FileTable) -> ConfiguredBrand:
+    table = evolve(table, location=f"{source}, brand {_ID.read(table, 'id')}")
+    read = {"api_keys": (), "methods": (), **table.attributes(BRAND_FIELDS)}
+    api_keys = read.pop("api_keys")
+    return ConfiguredBrand(Brand(**read), api_keys, read.get("enabled"))
 
 
 def _check_unique(location: str, name: str, values: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ import trio
 from attrs import define, frozen
 
 from mmo_sansio.values.clock import MonotonicInstant
-from mmo_trio.storage.interface.store import ConfigurationStore
+from mmo_trio.storage.sql.store import Store
 
 _WAIT_INTERVAL_S = 0.1
 
@@ -47,7 +47,7 @@ class InForce:
     """The names of those that have not said so in time."""
 
 
-async def wait_until_in_force(store: ConfigurationStore, *, timeout_s: float) -> InForce:
+async def wait_until_in_force(store: Store, *, timeout_s: float) -> InForce:
     """Wait until every process that serves the store uses what it holds now, at most `timeout_s` seconds. Raises what
     the store raises."""
     generation = (await store.configuration()).generation

@@ -31,10 +31,10 @@ from attrs import define, field
 from mmo_sansio.values.clock import Instant
 from mmo_trio.brands.keyring import MASTER_KEY_BYTES, KeyRing, SealError
 from mmo_trio.settings.values import SettingsError
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import StoredMasterKey
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.storage.sql.store import Store
 
 logger = structlog.get_logger(__name__)
 

@@ -12,8 +12,8 @@ from mmo_sansio.http.egress_rules import parse_url
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.brands.delivery_key import keys_to_vouch
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import BrandRecord, PaymentFilter, StoredApiKey
+from mmo_trio.storage.sql.admin_store import AdminStore
 
 PAYMENTS_READ_MAX = 5_000
 """The newest payments of a brand that count; so many are read at most."""

@@ -23,16 +23,8 @@ from mmo_trio.admin.change_control import (
     is_expired,
     may_revert_alone,
 )
-from mmo_trio.brands.difference import brand_differences
-from mmo_trio.brands.edit import (
-    BRAND_LIMITS,
-    METHOD_LIMITS,
-    BrandEdit,
-    InvalidEdit,
-    MethodEdit,
-    edit_brand,
-    method_name,
-)
+from mmo_trio.brands.description import brand_differences, method_name
+from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand_form, edit_brand
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
@@ -82,7 +74,7 @@ async def edit(brand: str) -> str:
     await require(Permission.CHANGE_CONFIGURATION)
     with _http_errors():
         found = await _changes().brand(brand)
-    return await _edit_form(found, BrandEdit.of(found))
+    return await _edit_form(found, brand_form(found))
 
 
 @pages.post("/brands/<brand>/configuration")
@@ -92,28 +84,28 @@ async def propose(brand: str) -> Response | tuple[str, int]:
     reason, version = await form_field("reason", is_required=False), await form_field("version", length_max=64)
     with _http_errors():
         before = await _changes().brand(brand)
-    edit = _submitted_edit(before, await request.form)
+    form = await request.form
     if not reason:
-        return await _edit_form(before, edit, fault=NO_REASON), 400
+        return await _edit_form(before, form, fault=NO_REASON), 400
     try:
-        change = await _changes().propose(_change_user(user), brand, version, partial(edit_brand, edit=edit), reason)
+        change = await _changes().propose(_change_user(user), brand, version, partial(edit_brand, form=form), reason)
     except InvalidEdit as invalid:
-        return await _edit_form(before, edit, reason, INVALID_FIELD, invalid), 400
+        return await _edit_form(before, form, reason, INVALID_FIELD, invalid), 400
     except ChangeRefused as refused:
         if refused.refusal is not ChangeRefusal.NOTHING_CHANGES:
             raise _http_error(refused) from None
-        return await _edit_form(before, edit, reason, str(refused)), 400
+        return await _edit_form(before, form, reason, str(refused)), 400
     return redirect_to("configuration.show", id=change.id)
 
 
 async def _edit_form(
-    brand: Brand, edit: BrandEdit, reason: str = "", fault: str = "", invalid: InvalidEdit | None = None
+    brand: Brand, form: Mapping[str, str], reason: str = "", fault: str = "", invalid: InvalidEdit | None = None
 ) -> str:
     return await render_template(
         "configuration/edit.html",
         brand=brand,
         version=brand_version(brand),
-        edit=edit,
+        form=form,
         reason=reason,
         fault=fault,
         invalid=invalid,
@@ -122,23 +114,6 @@ async def _edit_form(
         method_limits=METHOD_LIMITS,
         words=_words,
         flows=list(Operation),
-    )
-
-
-def _submitted_edit(brand: Brand, form: Mapping[str, str]) -> BrandEdit:
-    """Return what a form says about the brand; its fields bear the number of their method and the currency."""
-    return BrandEdit(
-        {name: form.get(name, "").strip() for name in BRAND_LIMITS},
-        {
-            method_name(each): MethodEdit(
-                frozenset(flow for flow in Operation if form.get(f"{number}.{flow.value}") == "on"),
-                {
-                    currency: {name: form.get(f"{number}.{currency}.{name}", "").strip() for name in METHOD_LIMITS}
-                    for currency in each.limits
-                },
-            )
-            for number, each in enumerate(brand.methods)
-        },
     )
 
 

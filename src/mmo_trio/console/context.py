@@ -17,7 +17,7 @@ from mmo_trio.console.passwords import PasswordVerifier
 from mmo_trio.engine.engine import Submit
 from mmo_trio.http.asgi.web_app import OpenStreams
 from mmo_trio.settings import ConsoleSection
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 EXTENSION = "mmo_console"
 """The key of the context among the extensions of the app."""

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import BadRequest, NotFound, TooManyRequests
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.clock import DAY, Instant, format_with_microseconds, from_datetime, later
@@ -45,8 +45,8 @@ from mmo_trio.console.views import (
 )
 from mmo_trio.http.asgi.host import TakeTurn, turns_of
 from mmo_trio.http.asgi.web_app import stream_response
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, PaymentFilter, PaymentPage
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.system.display_text import guard_cell, mask_number
 
 AUDIT_ROWS_MAX = 200

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.values.clock import MINUTE, Instant, Span, earlier
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import SignInAttempt
+from mmo_trio.storage.sql.admin_store import AdminStore
 
 WINDOW = Span(15 * MINUTE)
 FAILURES_PER_PAIR_MAX = 10

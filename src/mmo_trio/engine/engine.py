@@ -33,15 +33,14 @@ from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked, merge_r
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
-from mmo_trio.storage.interface.failures import log_store_failure
 from mmo_trio.storage.interface.store import (
-    BatchStore,
     OutcomeUnknown,
-    Store,
     StoreUnavailable,
     StoreUnusable,
     WorkItem,
+    log_store_failure,
 )
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import LatencyHistogram
@@ -513,13 +512,13 @@ def _transaction_of(decision: Decision) -> Transaction:
     return decision.reply.transaction
 
 
-async def continue_clock(clock: GatewayClock, store: BatchStore) -> None:
+async def continue_clock(clock: GatewayClock, store: Store) -> None:
     """Continue the gateway's own time from the latest record in the store, if there is one. Raises StoreUnavailable."""
     if (found := await store.clock_record(clock.boot_id())) is not None:
         clock.continue_from(found.record, down_for=found.age)
 
 
-async def begin_clock(clock: GatewayClock, store: BatchStore) -> None:
+async def begin_clock(clock: GatewayClock, store: Store) -> None:
     """Continue the gateway's own time, and save where it goes on, before anything is dated by it: after a restart of
     the machine with a clock that was ahead, a later process with the right clock would else wait days for what is due.
     Raises StoreUnavailable."""

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from mmo_sansio import __version__
-from mmo_sansio.api.incoming.routes import ROUTE_NAMES
+from mmo_sansio.api.incoming.requests import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience.circuit_breaker import BreakerState
@@ -31,8 +31,8 @@ from mmo_trio.http.handler import UNROUTED
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.metrics.process_files import ProcessMetricsFiles
 from mmo_trio.storage.interface.admin_types import Backlog
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.system.logs import OUTPUT

@@ -16,7 +16,7 @@ from mmo_sansio.values.model import Terms
 from mmo_trio.engine.engine import Submit
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.settings.service import ServiceAddresses
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 LISTENER_URL = "https://127.0.0.1:8443/"
 """The default address of `mmo listen`, where the results of a sandbox's examples go."""

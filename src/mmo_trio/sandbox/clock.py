@@ -8,7 +8,7 @@ from attrs import define
 
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock, write_offset
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler

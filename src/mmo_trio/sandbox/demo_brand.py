@@ -10,7 +10,7 @@ from mmo_sansio.values.money import to_money
 from mmo_trio.brands.apply import create_key
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 DEMO_BRAND_ID = "demo"
 PUSH_RESULT_URL = f"https://127.0.0.1:{DEFAULT_PORT}/deposits"

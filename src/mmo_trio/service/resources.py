@@ -21,7 +21,7 @@ from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID, ensure_demo_brand
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.settings import LimitsSection, Settings, SettingsError
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, PublicUrls, ServiceAddresses, ServiceConfig, provider_titles
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock, read_offset
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
 from mmo_trio.workers.clock_monitor import require_right_clock

@@ -18,10 +18,10 @@ from mmo_trio.admin.restoration import mark_unfinished, new_store_id
 from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.settings import Settings, SettingsError
 from mmo_trio.settings.service import ServiceConfig
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import Store, StoreUnusable
+from mmo_trio.storage.interface.store import StoreUnusable, log_store_failure
 from mmo_trio.storage.mark_file import read_mark, write_mark
 from mmo_trio.storage.open_store import is_shared_store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
 logger = structlog.get_logger(__name__)

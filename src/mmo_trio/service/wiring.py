@@ -10,7 +10,7 @@ import structlog
 import trio
 from attrs import frozen
 
-from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.api.incoming.requests import ApiSettings
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
@@ -45,7 +45,7 @@ from mmo_trio.service.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceConfig
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels

@@ -6,8 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final
 
-from mmo_trio.storage.interface.store import Store, StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
+from mmo_trio.storage.sql.store import Store
 
 POSTGRES_SCHEMES: Final = ("postgresql", "postgres")
 STORE_SCHEMES: Final = ("sqlite", *POSTGRES_SCHEMES)

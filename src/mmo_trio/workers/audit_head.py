@@ -9,7 +9,7 @@ from attrs import define
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.storage.interface.admin_types import AuditHead
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
-from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import log_store_failure
 
 logger = structlog.get_logger(__name__)
 

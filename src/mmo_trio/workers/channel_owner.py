@@ -27,8 +27,7 @@ from mmo_sansio.resilience.ownership import (
     trusted_until,
 )
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import ChannelOwnership, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import ChannelOwnership, StoreUnavailable, WorkItem, log_store_failure
 from mmo_trio.system.clock import boot_time
 from mmo_trio.workers.deliveries import CallbackWorker, fence_of
 

@@ -11,8 +11,7 @@ from attrs import define
 
 from mmo_sansio.resilience.clock_guard import ClockComparison, ClockRecord, StoreClock, compare_clocks
 from mmo_sansio.values.clock import SECOND, Span, earlier
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.interface.store import StoreUnusable, log_store_failure
 from mmo_trio.system.clock import GatewayClock
 
 logger = structlog.get_logger(__name__)
@@ -29,7 +28,7 @@ COMPARISON_INTERVAL_S = 10.0
 
 
 class ClockStore(Protocol):
-    """The store as the clock monitor needs it; see :class:`mmo_trio.storage.interface.store.BatchStore`."""
+    """The store as the clock monitor needs it; see :class:`mmo_trio.storage.sql.store.Store`."""
 
     async def read_clock(self, boot_id: str) -> StoreClock | None: ...
     async def save_clock_record(self, record: ClockRecord) -> None: ...

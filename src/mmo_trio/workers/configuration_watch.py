@@ -12,8 +12,8 @@ from attrs import define, field
 
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_trio.brands.in_force import KnownConfiguration
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import ConfigurationStore
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.store import Store
 
 logger = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ def _process_name() -> str:
 class ConfigurationWatch:
     """Keeps what this process knows of the configuration in step with the store."""
 
-    store: ConfigurationStore
+    store: Store
     known: KnownConfiguration
     monotonic: Callable[[], MonotonicInstant]
     _process: str = field(factory=_process_name, init=False)

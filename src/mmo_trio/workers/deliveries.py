@@ -23,7 +23,7 @@ import structlog
 import trio
 from attrs import evolve, field, frozen
 
-from mmo_sansio.api.outgoing.delivery_requests import callback_request, not_sent_attempt, qr_code_request
+from mmo_sansio.api.outgoing import callback_request, not_sent_attempt, qr_code_request
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome, breaker_open_attempt
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CallbackConcluded, QrConcluded
@@ -42,8 +42,13 @@ from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Order, QrCode, Transaction
 from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.http.client.client import MaySend, SendForbidden
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable, WorkItem
+from mmo_trio.storage.interface.store import (
+    OutcomeUnknown,
+    StoreUnavailable,
+    StoreUnusable,
+    WorkItem,
+    log_store_failure,
+)
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
 from mmo_trio.workers.postponed import Postponed

@@ -19,8 +19,8 @@ from mmo_sansio.messages.intents import (
     SubmitToProvider,
     durable_intent,
 )
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import Store, WorkItem
+from mmo_trio.storage.interface.store import WorkItem, log_store_failure
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.channel_owner import ChannelOwner
 from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
 from mmo_trio.workers.providers.worker import ProviderWorker

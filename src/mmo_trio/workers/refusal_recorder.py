@@ -13,9 +13,9 @@ from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.payments.brand_changes import RefusedRequest, refused_request
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.problems import Problem
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.configuration_types import BrandDay
-from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.admin_store import AdminStore
 
 logger = structlog.get_logger(__name__)
 

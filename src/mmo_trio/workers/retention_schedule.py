@@ -13,8 +13,9 @@ from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.retention_pace import LeaseLost, RetentionPace
 from mmo_trio.admin.retention_run import RetentionReport, RetentionRun, cutoffs
 from mmo_trio.settings.sections import RetentionSection
-from mmo_trio.storage.interface.retention import RetentionDuty, RetentionStore
+from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sql.retention import RetentionStore
 from mmo_trio.system.fault_report import describe_fault
 
 logger = structlog.get_logger(__name__)

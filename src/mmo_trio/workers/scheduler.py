@@ -14,8 +14,13 @@ from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.engine.engine import Enqueue
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, StoreUnusable, WorkItem
+from mmo_trio.storage.interface.store import (
+    OutcomeUnknown,
+    StoreUnavailable,
+    StoreUnusable,
+    WorkItem,
+    log_store_failure,
+)
 from mmo_trio.workers.postponed import Postponed
 
 logger = structlog.get_logger(__name__)
@@ -46,7 +51,7 @@ BACKLOG_WAIT_MAX_S = 5.0
 
 
 class SchedulerStore(Protocol):
-    """The store as the scheduler needs it; see :class:`mmo_trio.storage.interface.store.Store`."""
+    """The store as the scheduler needs it; see :class:`mmo_trio.storage.sql.store.Store`."""
 
     async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None: ...
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]: ...

@@ -28,7 +28,7 @@ from mmo_merchant import (
     WatchedPayment,
     receive_callback,
 )
-from mmo_sansio.api.outgoing.delivery_requests import callback_request
+from mmo_sansio.api.outgoing import callback_request
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import ProviderReport
 from mmo_sansio.testing import FakeProvider, World, accepts, fails, succeeds

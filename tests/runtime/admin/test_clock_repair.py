@@ -12,7 +12,7 @@ from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import DAY, MINUTE, SECOND, Moment, MonotonicInstant, Span, format_with_microseconds
 from mmo_trio.admin import clock_repair
 from mmo_trio.admin.clock_repair import NAMED_MAX, ClockErrors, correct_clock_errors, find_clock_errors
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import creation, reference
 from tests.support.sqlite_store import StoreFile

@@ -11,7 +11,7 @@ from mmo_sansio.values.model import Status
 from mmo_trio.admin import reference_search
 from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.storage.interface.admin_types import PaymentPage
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import after_noon, create_payments, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.sqlite_store import StoreFile

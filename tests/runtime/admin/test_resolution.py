@@ -32,8 +32,8 @@ from mmo_trio.admin.resolution import (
 )
 from mmo_trio.engine.engine import submit_once
 from mmo_trio.storage.interface.admin_types import AuditKey, ConsoleUser, Proposal, ProposalState, Role
-from mmo_trio.storage.interface.store import Store
-from mmo_trio.storage.sql.admin_store import SqlAdminStore
+from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.system.clock import GatewayClock
 
@@ -360,14 +360,14 @@ async def test_of_two_who_decide_in_one_moment_one_learns_who_was_faster(store: 
     seen = await case.store.admin.proposal(1)
     await case.resolutions.reject(ABE, 1, "no such line")
 
-    class SlowAdmin(SqlAdminStore):
+    class SlowAdmin(AdminStore):
         """Shows the proposal first as it was before the other user rejected it."""
 
         shown = 0
 
         async def proposal(self, id: int) -> Proposal | None:
             SlowAdmin.shown += 1
-            return seen if SlowAdmin.shown == 1 else await SqlAdminStore.proposal(self, id)
+            return seen if SlowAdmin.shown == 1 else await AdminStore.proposal(self, id)
 
     case.store.admin = SlowAdmin(store.admin.read, store.admin.write, store.admin.clear_breaker)
     with pytest.raises(ResolutionRefused, match=r"^abe rejected it already, at "):
@@ -420,7 +420,7 @@ async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_fa
     await case.begin()
     await case.propose(SAM)
 
-    class SlowAdmin(SqlAdminStore):
+    class SlowAdmin(AdminStore):
         """Shows the proposals as they were before the other one was made."""
 
         async def proposals(
@@ -431,7 +431,7 @@ async def test_of_two_who_propose_in_one_moment_one_learns_that_the_other_was_fa
     case.store.admin = SlowAdmin(store.admin.read, store.admin.write, store.admin.clear_breaker)
     refusal = await case.refusal(case.propose(SAM, ErrorCode.USER_CANCELLED))
     assert refusal is ResolutionRefusal.ALREADY_PROPOSED
-    assert [each.id for each in await SqlAdminStore.proposals(store.admin)] == [1]
+    assert [each.id for each in await AdminStore.proposals(store.admin)] == [1]
 
 
 @pytest.mark.finding("rules-10", "audit-11")

@@ -11,8 +11,8 @@ from mmo_sansio.values.clock import DAY
 from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import RetentionRun
 from mmo_trio.settings.sections import RetentionSection
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import SqliteStore, open_sqlite
 from tests.conformance.driver import NOON
 from tests.support.aged_payments import NOW, pay

@@ -23,7 +23,7 @@ from mmo_sansio.values.money import Money
 from mmo_trio.admin.explanation import conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import ToldWrong, list_told_wrong, merchant_message
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import submit_batch
 from tests.support.sqlite_store import StoreFile
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from attrs import define, evolve
@@ -31,6 +31,7 @@ from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.used_hosts import READ_AGAIN_AFTER
 from mmo_trio.storage.interface.admin_types import KeyOwner, StoredApiKey
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import SqliteStore
 from tests.conformance.inputs import brand
 from tests.support.stored_ledger import store_ledger
@@ -108,7 +109,7 @@ class Counting:
 @pytest.mark.spec("A2", "A3")
 async def test_a_verified_key_is_believed_for_a_minute_and_not_longer(store: SqliteStore) -> None:
     counting, now = Counting(store), Clock()
-    authenticator = Authenticator(counting, RING, monotonic=now, cache_ttl=Span(5 * clock.MINUTE))
+    authenticator = Authenticator(cast(Store, counting), RING, monotonic=now, cache_ttl=Span(5 * clock.MINUTE))
     key = SECRET.encode()
     begin = now.now
     assert await find_owner(authenticator, key, here) == KeyOwner(brand("acme"), "1")
@@ -132,7 +133,7 @@ async def test_a_new_key_works_at_once_even_if_it_was_refused_just_before(store:
 
 async def test_a_key_of_an_earlier_generation_is_verified_again(store: SqliteStore) -> None:
     counting, now, known = Counting(store), Clock(), KnownConfiguration()
-    authenticator = Authenticator(counting, RING, monotonic=now, known=known)
+    authenticator = Authenticator(cast(Store, counting), RING, monotonic=now, known=known)
     for _ in range(2):
         assert await find_owner(authenticator, SECRET.encode(), here) == KeyOwner(brand("acme"), "1")
     assert counting.asked == 1
@@ -144,7 +145,7 @@ async def test_a_key_of_an_earlier_generation_is_verified_again(store: SqliteSto
 
 async def test_a_process_that_has_not_read_the_store_for_long_trusts_nothing(store: SqliteStore) -> None:
     counting, now, known = Counting(store), Clock(), KnownConfiguration()
-    authenticator = Authenticator(counting, RING, monotonic=now, known=known)
+    authenticator = Authenticator(cast(Store, counting), RING, monotonic=now, known=known)
     known.trusted_until = later(now.now, clock.SECOND)
     assert await find_owner(authenticator, SECRET.encode(), here) is not None
     now.now = later(now.now, clock.SECOND)
@@ -165,7 +166,7 @@ async def test_a_look_up_that_began_before_a_change_is_not_kept(store: SqliteSto
             return found
 
     slow = Slow(store)
-    authenticator = Authenticator(slow, RING, monotonic=Clock(), known=known)
+    authenticator = Authenticator(cast(Store, slow), RING, monotonic=Clock(), known=known)
     for asked in (1, 2, 2):
         assert await find_owner(authenticator, SECRET.encode(), here) is not None
         assert slow.asked == asked
@@ -319,7 +320,7 @@ async def test_nothing_is_sent_beyond_the_brand_s_result_hosts_as_they_are_now(s
 @pytest.mark.finding("security-21", "audit-7")
 async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(store: SqliteStore) -> None:
     counting, now = Counting(store), Clock()
-    authenticator = Authenticator(counting, RING, monotonic=now)
+    authenticator = Authenticator(cast(Store, counting), RING, monotonic=now)
     assert await find_owner(authenticator, SECRET.encode(), here) is not None
     begin = counting.asked
     answers = [await guess(authenticator, b"guess-%d" % number) for number in range(1_000)]
@@ -342,7 +343,7 @@ async def test_unknown_keys_from_one_address_cost_the_store_a_look_up_a_second(s
 @pytest.mark.finding("security-21")
 async def test_unknown_keys_are_counted_by_the_slash_64_of_ipv6(store: SqliteStore) -> None:
     counting = Counting(store)
-    authenticator = Authenticator(counting, RING, monotonic=Clock())
+    authenticator = Authenticator(cast(Store, counting), RING, monotonic=Clock())
     for number in range(200):
         await guess(authenticator, b"guess", f"2001:db8::{number:x}".__str__)
     assert counting.asked == WRONG_KEYS_BURST

@@ -11,7 +11,7 @@ from mmo_trio.api.forwarded import TrustedProxies, is_in_networks, parse_address
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.values import NETWORKS
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.support.sqlite_store import StoreFile
 
 PROXIES = TrustedProxies(NETWORKS.parse(["10.0.0.0/8", "fd00::/8"]), write_host=True)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from mmo_sansio.api.incoming.routes import CreateRoute
+from mmo_sansio.api.incoming.requests import CreateRoute
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Rejected, Reply

@@ -12,7 +12,8 @@ from trio.testing import MockClock
 
 from mmo_trio.api.readiness import Readiness
 from mmo_trio.engine.engine import EngineStatistics
-from mmo_trio.storage.interface.store import Store, StoreCorrupt, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 
 pytestmark = pytest.mark.finding("security-9", "hostile-F5")
 

@@ -16,7 +16,7 @@ from mmo_trio.brands.apply import BrandsPlan, add_key, apply_plan, check_new_ids
 from mmo_trio.brands.file import ConfiguredBrand, parse_brands, read_brands_file
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings.values import SettingsError
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import brand, creation
 from tests.support.sqlite_store import StoreFile

@@ -8,9 +8,8 @@ import pytest
 
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Brand, Logo, PageAppearance
-from mmo_trio.brands.difference import brand_differences
-from mmo_trio.brands.file import parse_brands, read_brands_file
-from mmo_trio.brands.logo import LOGO_BYTES_MAX, LogoError, read_logo
+from mmo_trio.brands.description import brand_differences
+from mmo_trio.brands.file import LOGO_BYTES_MAX, LogoError, parse_brands, read_brands_file, read_logo
 from mmo_trio.settings.values import SettingsError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

@@ -16,7 +16,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from mmo_sansio import __version__
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.testing import builders as a

@@ -14,8 +14,8 @@ from mmo_sansio.messages.queries import LookUp
 from mmo_sansio.values.model import Stage
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.storage.interface.admin_types import Configuration
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON, after_noon, submit_batch
 from tests.conformance.inputs import brand, creation, reference
 from tests.runtime.cli.test_brands import mmo

@@ -11,7 +11,7 @@ from mmo_trio.console.passwords import hash_password
 from mmo_trio.console.sign_in_limit import FAILURES_PER_NETWORK_MAX, FAILURES_PER_PAIR_MAX
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.sql.admin_store import SqlAdminStore
+from mmo_trio.storage.sql.admin_store import AdminStore
 from tests.runtime.console.conftest import SignedIn
 from tests.support.console_browser import PASSWORD, ConsoleBrowser, add_users, open_store_of
 from tests.support.sandbox_gateway import Running, Serve
@@ -125,7 +125,7 @@ async def test_nobody_signs_in_while_attempts_can_not_be_counted(
     async def fail(*_: object, **__: object) -> None:
         raise StoreUnavailable("The store does not answer.")
 
-    monkeypatch.setattr(SqlAdminStore, method, fail)
+    monkeypatch.setattr(AdminStore, method, fail)
     answer = await person.sign_in("ada")
     assert (answer.status, answer.headers["retry-after"]) == (503, "2")
     assert (await person.get("/")).status == 303

@@ -20,9 +20,9 @@ from mmo_trio.console.sign_in_limit import (
     forgive_failures,
     retry_after,
 )
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import SignInAttempt
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sqlite import SqliteStore
 from tests.support.time_limits import HANGS_AFTER_S
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_sansio.api.incoming.strict_json import parse_object
+from mmo_sansio.values.strict_json import parse_object
 from tests.support.sandbox_gateway import Running
 
 

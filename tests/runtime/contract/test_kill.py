@@ -26,8 +26,8 @@ from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.sandbox.operator_worker import read_operator_journal
 from mmo_trio.service.wiring import OPERATOR_JOURNAL_FILE
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.sql.store import Store
 from tests.support.http_listener import Client, NoAnswerError
 from tests.support.merchant import ROOT, Merchant
 from tests.support.mmo_process import CallbackRecorder, Process, mmo, recording_callbacks, serving_process

@@ -9,7 +9,7 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from mmo_sansio.api.incoming.routes import ROUTE_NAMES
+from mmo_sansio.api.incoming.requests import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.storage.interface.retention import RetentionDuty

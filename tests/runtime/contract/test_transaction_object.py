@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mmo_sansio.api.outgoing.transaction_json import PARTY_MEMBERS, PROVIDER_DATA_MEMBERS, TRANSACTION_MEMBERS
+from mmo_sansio.api.outgoing import PARTY_MEMBERS, PROVIDER_DATA_MEMBERS, TRANSACTION_MEMBERS
 from tests.support.merchants import ACME_KEY, a_brand, deposited, developer
 from tests.support.receivers import calls_to, receiver, url_of
 from tests.support.sandbox_gateway import Running, Serve

@@ -14,7 +14,8 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.testing import a_create_payment, numbered_reference
 from mmo_trio.engine.engine import COALESCED_MAX, Engine, Outbox
-from mmo_trio.storage.interface.store import DecideBatch, Store
+from mmo_trio.storage.interface.store import DecideBatch
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from tests.support.sqlite_store import StoreFile
 

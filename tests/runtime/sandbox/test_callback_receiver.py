@@ -10,7 +10,7 @@ import pytest
 import trio
 from attrs import define, field
 
-from mmo_sansio.api.outgoing.delivery_requests import callback_request
+from mmo_sansio.api.outgoing import callback_request
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.testing import REFERENCE, a_transaction

@@ -16,7 +16,7 @@ from mmo_trio.service.resources import Resources, build_resources
 from mmo_trio.service.wiring import ConfiguredAccounts, assemble, build_workers
 from mmo_trio.settings import SettingsError, load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.support.hostile_receivers import answers_and_closes, authority, callback_to, running_receiver, server_context
 from tests.support.sqlite_store import StoreFile
 from tests.support.time_limits import HANGS_AFTER_S

@@ -31,11 +31,11 @@ from mmo_sansio.payments.ledger import Ledger, merge_reads
 from mmo_sansio.values.clock import DAY, FIRST_INSTANT, Instant, Span, later
 from mmo_sansio.values.model import BrandLimits
 from mmo_trio.storage.interface.admin_types import BrandHold
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import new_references, open_postgres, startup
 from mmo_trio.storage.postgres import store as postgres_store
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.connections import WRITER_SETUP
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.driver import NOON
 from tests.conformance.inputs import DELIVERED, claimed, creation, failed, random_inputs, reference, succeeded
 from tests.simulation.stores.faults import FaultDraws

@@ -21,11 +21,11 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import BrandHold
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres import store as store_module
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.commits import Commit
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import open_sqlite
 from tests.conformance.driver import submit_batch
 from tests.support.input_pairs import HELD, Events, Outcome, Pair, pairs, representatives, sequences

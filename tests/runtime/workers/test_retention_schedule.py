@@ -15,7 +15,8 @@ from mmo_trio.admin.retention_run import cutoffs
 from mmo_trio.settings.sections import RetentionSection
 from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.retention import RetentionDuty
-from mmo_trio.storage.interface.store import Store, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import SqliteStore
 from mmo_trio.workers.retention_schedule import FIRST_LOOK_AFTER_S, LOOK_INTERVAL_S, RetentionWorker
 from tests.conformance.inputs import PAYER, reference

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mmo_sansio.http.message_fields import RETRY_AFTER_MAX, retry_after, unpack_body
-from mmo_sansio.http.messages import Headers, HttpResponse
+from mmo_sansio.http.messages import RETRY_AFTER_MAX, Headers, HttpResponse, retry_after, unpack_body
 from mmo_sansio.values.clock import SECOND, from_datetime
 
 TEXT = b'{"status":"SUCCESSFUL"}'

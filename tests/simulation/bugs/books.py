@@ -11,7 +11,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_trio.storage.shared.net_effect import NetEffect
-from mmo_trio.storage.sql.store import SqlStore
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import batches
 from tests.simulation.stores.shared_store import SimulatedSharedStore
 
@@ -20,7 +20,7 @@ from tests.simulation.stores.shared_store import SimulatedSharedStore
 def look_up_answered_from_memory() -> Iterator[None]:
     """A look-up that was answered once is always answered so."""
     found: dict[object, bytes | None] = {}
-    with patch.object(SqlStore, "look_up", _remembering(SqlStore.look_up, found)):
+    with patch.object(Store, "look_up", _remembering(Store.look_up, found)):
         yield
 
 
@@ -53,7 +53,7 @@ def _is_submission(change: object) -> bool:
 def row_left_out_of_a_page() -> Iterator[None]:
     """A page of records lacks its first row."""
     with ExitStack() as patches:
-        for kind in (SqlStore, SimulatedSharedStore):
+        for kind in (Store, SimulatedSharedStore):
             patches.enter_context(patch.object(kind, "list_records", _listing_most(kind.list_records)))
         yield
 

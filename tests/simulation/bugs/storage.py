@@ -16,7 +16,7 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import BrandHold
 from mmo_trio.storage.shared.net_effect import NetEffect
 from mmo_trio.storage.sql import clock_records, monitoring, serialization
-from mmo_trio.storage.sql.admin_store import SqlAdminStore
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import SqlQuery
 from mmo_trio.storage.sqlite import batches
@@ -124,8 +124,8 @@ def evidence_not_stored() -> AbstractContextManager[object]:
 def hold_not_stored() -> AbstractContextManager[object]:
     """A brand that is put on hold is not."""
 
-    async def hold_nothing(self: SqlAdminStore, hold: BrandHold) -> bool:
+    async def hold_nothing(self: AdminStore, hold: BrandHold) -> bool:
         await trio.lowlevel.checkpoint()
         return True
 
-    return patch.object(SqlAdminStore, "hold_brand", hold_nothing)
+    return patch.object(AdminStore, "hold_brand", hold_nothing)

@@ -27,10 +27,10 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.shared.net_effect import net_effect
-from mmo_trio.storage.sql.admin_store import SqlAdminStore
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
-from mmo_trio.storage.sql.store import SqlStore
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import queries
 from mmo_trio.system.waiting import run_to_end
 from tests.simulation.stores.machine import StoreCall
@@ -101,23 +101,24 @@ class UnresolvedCommit(OutcomeUnknown):
 
 
 @frozen
-class SimulatedAdminStore(SqlAdminStore):
-    """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
+class SimulatedAdminStore(AdminStore):
+    """See :class:`mmo_trio.storage.sql.admin_store.AdminStore`."""
 
     wait_for_commits: Callable[[], Awaitable[None]]
 
     async def hold_brand(self, hold: BrandHold) -> bool:
         """Wait for the commits in progress, which may begin to submit payments of the brand."""
-        is_new = await SqlAdminStore.hold_brand(self, hold)
+        is_new = await AdminStore.hold_brand(self, hold)
         await self.wait_for_commits()
         return is_new
 
 
-class SimulatedSharedStore(SqlStore):
-    """See :class:`mmo_trio.storage.interface.store.Store`; made by :func:`open_shared_store`."""
+class SimulatedSharedStore(Store):
+    """See :class:`mmo_trio.storage.sql.store.Store`; made by :func:`open_shared_store`."""
 
     batches_in_flight = 3
     """While some commit, the next one is loaded and decided."""
+    ownership: SimulatedChannelOwnership
 
     def __init__(self, server: SimulatedServer, process: str, lease_number: int) -> None:
         super().__init__(SHARED_SCHEMA, self._read_query, self._write_query)

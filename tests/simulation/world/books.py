@@ -15,7 +15,8 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import Proposal, SuspenseEntry
-from mmo_trio.storage.interface.store import Store, WorkItem
+from mmo_trio.storage.interface.store import WorkItem
+from mmo_trio.storage.sql.store import Store
 
 ROWS_MAX: Final = 100_000
 

@@ -21,7 +21,8 @@ from mmo_trio.service.resources import HttpClients, build_resources
 from mmo_trio.service.store_recognition import recognise_store
 from mmo_trio.service.wiring import Components, assemble
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from tests.simulation.network.machines import SimulatedMachine
 from tests.simulation.world.commits import WorldCommits
 from tests.simulation.world.files import API_PORT, CONSOLE_PORT, GATEWAY_HOST, PAGES_PORT

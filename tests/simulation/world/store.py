@@ -11,7 +11,7 @@ import trio
 from attrs import Factory, define, evolve, field
 
 from mmo_sansio.values.clock import MINUTE, Span
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from tests.simulation.clocks.virtual_clock import TRUE_TIME_AT_START
 from tests.simulation.stores.faults import FaultDraws, StoreFaults
 from tests.simulation.stores.file_store import FileProcess, SimulatedFile

@@ -6,8 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
-from mmo_sansio.api.outgoing.delivery_requests import qr_code_request
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import qr_code_request, transaction_object
 from mmo_sansio.testing.builders import a_transaction, ulid_digits
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, earlier, later

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mmo_sansio.api.outgoing.problem_json import problem_document
+from mmo_sansio.api.outgoing import problem_document
 from mmo_sansio.http.request_head import HeadLimits
 from mmo_sansio.values import problems
 from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode

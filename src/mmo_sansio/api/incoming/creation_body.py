@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from decimal import Decimal
+from itertools import islice
 from typing import Final
 
-from mmo_sansio.api.incoming.fields import Members, text_error
-from mmo_sansio.api.incoming.strict_json import JsonNumber, JsonValue
+from attrs import define, field
+
 from mmo_sansio.http.egress_rules import (
     URL_LENGTH_MAX,
     EgressRules,
@@ -20,10 +22,14 @@ from mmo_sansio.http.egress_rules import (
 from mmo_sansio.messages.inputs import Draft
 from mmo_sansio.values.model import Brand, Operation, Party
 from mmo_sansio.values.money import NUMBER_CHARACTERS_MAX, AmountError, check_amount, parse_number
+from mmo_sansio.values.near_match import closest_name
+from mmo_sansio.values.problems import FieldError, ProblemError, validation_problem
+from mmo_sansio.values.strict_json import JsonNumber, JsonValue
 
 METHOD_MAX: Final = 100
 TEXT_MAX: Final = 255
 """Characters of references, and of the id and the names of a party."""
+
 MSISDN_MIN: Final = 3
 MSISDN_MAX: Final = 20
 EMAIL_MAX: Final = 320
@@ -32,9 +38,9 @@ LABELS_MAX: Final = 10
 LARGEST_BODY_BYTES: Final = 256 * 1024
 """Bytes in which every member fits at its greatest length, with each character escaped (RFC 8259 section 7): 12 bytes
 for one outside the basic plane."""
+
 LABEL_KEY_MAX: Final = 255
 LABEL_TEXT_MAX: Final = 1_000
-
 CURRENCY_PATTERN: Final = r"[A-Za-z]{3}"
 MSISDN_PATTERN: Final = r"\+?[1-9][0-9]*"
 _LETTER_OR_DIGIT: Final = r"A-Za-z0-9\u00c0-\u1fff\u3005-\u3007\u3040-\ud7ff"
@@ -43,9 +49,17 @@ EMAIL_PATTERN: Final = rf"[^@\s\x00-\x1f\x7f-\x9f]{{1,64}}@{_DNS_LABEL}(?:\.{_DN
 """1 to 64 characters without white space, one `@`, at least two DNS labels, which may be international ones
 (RFC 6531); `is_email` looks closer at those."""
 
+CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Characters that no text of a request may have (G7)."""
+
 _CURRENCY: Final = re.compile(CURRENCY_PATTERN)
 _MSISDN: Final = re.compile(MSISDN_PATTERN)
 _EMAIL: Final = re.compile(EMAIL_PATTERN)
+_PLAUSIBLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_NAMES_COMPARED: Final = 20
+_SIMILAR: Final = 0.75
+"""Share of characters that a misspelt member has in common with the right one; no two members have as many, except
+payer and payee, of which one is sent for the other."""
 
 PARTY_NAMES: Final = {
     Operation.DIRECT_PAYIN: "payer",
@@ -238,3 +252,102 @@ def _label_error(value: JsonValue) -> str | None:
 
 
 _to_json: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+@define
+class FieldErrors:
+    """Collects what is wrong with a request."""
+
+    errors: list[FieldError] = field(factory=list)
+
+    def add(self, name: str, problem: str) -> None:
+        """Add a problem of the field with this dotted name, such as "must be a string"."""
+        self.errors.append(FieldError(name, f"'{name}' {problem}."))
+
+    def raise_if_any(self) -> None:
+        """Raise ProblemError with all errors (P1), if there are any."""
+        if self.errors:
+            raise ProblemError(validation_problem(self.errors))
+
+
+@define
+class Members:
+    """Reads the members of one object by name; unknown ones are ignored, null is absent, and so is an optional text
+    that is empty, as forms send it (G4).
+
+    The value of an invalid member is a stand-in, good for reading on until `FieldErrors.raise_if_any`."""
+
+    values: Mapping[str, JsonValue]
+    errors: FieldErrors
+    path: str = ""
+    """The prefix of a member's dotted path: empty, or `payer.`."""
+
+    def add_error(self, name: str, problem: str) -> None:
+        """Add a problem of this member."""
+        self.errors.add(self.path + name, problem)
+
+    def add_required_error(self, name: str) -> None:
+        """Add that this member is missing, with the member that was probably sent instead."""
+        sent = (each for each in self.values if _PLAUSIBLE_NAME.fullmatch(each))
+        near = closest_name(name, islice(sent, _NAMES_COMPARED), cutoff=_SIMILAR)
+        self.add_error(name, "is required" if near is None else f"is required, not '{near}'")
+
+    def text(self, name: str, *, max_length: int, min_length: int = 1) -> str:
+        """Return a required string of limited code points, not blank (G8); empty if it is invalid."""
+        given = self.values.get(name)
+        if isinstance(given, str) and min_length <= len(given) <= max_length and given.isprintable():
+            if not given.isspace():
+                return given  # Nearly every text ends here: what is printable has no control characters.
+        elif given is None:
+            self.add_required_error(name)
+            return ""
+        value = self._valid_text(name, max_length=max_length)
+        if value is None:
+            return ""
+        if not value or value.isspace():
+            self.add_error(name, "may not be blank")
+            return ""
+        if len(value) < min_length:
+            self.add_error(name, f"must have at least {min_length} characters")
+            return ""
+        return value
+
+    def optional_text(self, name: str, *, max_length: int) -> str | None:
+        """Return a string of at most `max_length` code points (G8); None if it is absent or empty."""
+        given = self.values.get(name)
+        if given is None:
+            return None
+        if isinstance(given, str) and len(given) <= max_length and given.isprintable():
+            return given or None
+        return self._valid_text(name, max_length=max_length) or None
+
+    def _valid_text(self, name: str, *, max_length: int) -> str | None:
+        value = self.values[name]
+        error = text_error(value, max_length=max_length)
+        if error is None and isinstance(value, str):
+            return value
+        self.add_error(name, error or "must be a string")
+        return None
+
+    def object(self, name: str) -> Members | None:
+        """Return the members of a required object, or None if it is invalid."""
+        value = self.values.get(name)
+        if isinstance(value, dict):
+            return Members(value, self.errors, f"{self.path}{name}.")
+        if value is None:
+            self.add_required_error(name)
+        else:
+            self.add_error(name, "must be an object")
+        return None
+
+
+def text_error(value: JsonValue, *, max_length: int) -> str | None:
+    """Return what is wrong with a string of at most `max_length` code points, such as "must be a string"; None if
+    nothing is."""
+    if not isinstance(value, str):
+        return "must be a string"
+    if len(value) > max_length:
+        return f"must have at most {max_length} characters"
+    if CONTROL_CHARACTERS.search(value):
+        return "may not contain control characters"
+    return None

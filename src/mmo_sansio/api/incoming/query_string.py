@@ -10,8 +10,7 @@ from typing import Final
 from attrs import frozen
 
 from mmo_sansio.api.cursor import Cursor, CursorError, Direction, Filters, decode_cursor
-from mmo_sansio.api.incoming.creation_body import TEXT_MAX
-from mmo_sansio.api.incoming.fields import CONTROL_CHARACTERS, FieldErrors
+from mmo_sansio.api.incoming.creation_body import CONTROL_CHARACTERS, TEXT_MAX, FieldErrors
 from mmo_sansio.api.incoming.timestamps import parse_exact_timestamp, restore_plus
 from mmo_sansio.http.request_head import percent_decode
 from mmo_sansio.messages.queries import (

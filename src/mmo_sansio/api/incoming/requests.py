@@ -1,49 +1,211 @@
 """Turns a request of a merchant into an input or a query, step by step in the order of C9.
 
-`routes.find_route` comes first, then `read_api_key`. The shell looks up the brand of the key, and `check_head` makes
-every other check that needs no body, so that a wrong key costs none (A1, A2). `parse_creation` reads the body at last.
+`find_route` comes first (clauses G1, C1 to C5, L1 to L3, R1), then `read_api_key`. The shell looks up the brand of the
+key, and `check_head` makes every other check that needs no body, so that a wrong key costs none (A1, A2).
+`parse_creation` reads the body at last.
+
+The path is split at its slashes before anything is decoded, as a reference may contain an encoded slash. A path that is
+not written exactly as in the specification (one slash more, an encoded letter) is a 404.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from functools import lru_cache
 from typing import Final, TypeAlias, assert_never
 
-from attrs import frozen
+from attrs import field, frozen
 
 from mmo_sansio.api.incoming import query_string
-from mmo_sansio.api.incoming.creation_body import parse_draft
-from mmo_sansio.api.incoming.fields import FieldErrors, Members
+from mmo_sansio.api.incoming.creation_body import FieldErrors, Members, parse_draft
 from mmo_sansio.api.incoming.query_string import RecordsRequest
-from mmo_sansio.api.incoming.routes import (
-    ApiRoute,
-    CreateRoute,
-    ListRecordsRoute,
-    LookUpByMerchantReferenceRoute,
-    LookUpRoute,
-)
-from mmo_sansio.api.incoming.strict_json import parse_object
-from mmo_sansio.api.settings import ApiSettings
+from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.messages import RequestHead
+from mmo_sansio.http.request_head import percent_decode
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
-from mmo_sansio.values.model import Brand, Terms
-from mmo_sansio.values.problems import MALFORMED, MERCHANT_DISABLED, UNAUTHORIZED, Problem, ProblemError
+from mmo_sansio.values.model import Brand, Operation, Terms
+from mmo_sansio.values.problems import (
+    MALFORMED,
+    MERCHANT_DISABLED,
+    METHOD_NOT_ALLOWED,
+    NOT_FOUND,
+    UNAUTHORIZED,
+    Problem,
+    ProblemError,
+)
+from mmo_sansio.values.strict_json import parse_object
 
+API_PREFIX: Final = b"/gateway/mmo/v2/"
 KEY_MAX: Final = 256
 """Characters of an API key; keys of the gateway have far fewer."""
-SCENARIO_HEADER: Final = "X-Sandbox-Scenario"
-_SCENARIO_FIELD: Final = SCENARIO_HEADER.lower().encode()
 
 CONTENT_TYPE_BYTES_MAX: Final = 256
 """Bytes of a Content-Type that is read: the longest that says JSON in UTF-8 has about forty."""
 
-_KEY: Final = re.compile(rb"[\x21-\x7e]{1,%d}" % KEY_MAX)
-_TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PARAMETER: Final = re.compile(rb"[ \t]*;[ \t]*(?:(" + _TOKEN + rb")=(" + _TOKEN + rb'|"(?:[^"\\]|\\.)*"))?')
-_UTF_8: Final = (b"utf-8", b"utf8")
-"""The charset, and the name that many programs give it."""
-_JSON: Final = re.compile(rb"application/json(?P<parameters>.*)", re.IGNORECASE | re.DOTALL)
+SCENARIO_HEADER: Final = "X-Sandbox-Scenario"
+
+
+@frozen
+class ApiSettings:
+    """Holds base addresses, the cursors' keys and what differs from one gateway to another."""
+
+    error_docs_url: str
+    """Base of the problems' `type` URIs, without a slash at its end."""
+    hpp_url: str
+    """Base of the hosted payment page, without a slash at its end."""
+    cursor_keys: tuple[bytes, ...] = field(repr=False)
+    """The first signs the cursors of the records, all are accepted; the same on every node and after every restart
+    (R5)."""
+    egress_rules: EgressRules = EgressRules()
+    """Where merchants' URLs may lead (C8)."""
+    sandbox_scenarios: Collection[str] | None = None
+    """The values of `X-Sandbox-Scenario`; None outside the sandbox, where the header means nothing."""
+
+
+@frozen
+class CreateRoute:
+    """Creates a payment: `POST …/{flow}/{direction}/{method}` (C1 to C5)."""
+
+    operation: Operation
+    method: str
+    """The method key, decoded, of any length."""
+
+
+@frozen
+class LookUpRoute:
+    """Looks a payment up: `GET …/status/{gatewayReference}` (L1)."""
+
+    gateway_reference: str
+    """The decoded text, not yet checked to be a ULID."""
+
+
+@frozen
+class LookUpByMerchantReferenceRoute:
+    """Looks a payment up: `GET …/status/mref/{merchantReference}` (L2)."""
+
+    merchant_reference: str
+
+
+@frozen
+class ListRecordsRoute:
+    """Lists payments: `GET …/records` (R1)."""
+
+    query: bytes
+    """The raw query string, without its question mark."""
+
+
+@frozen
+class HealthRoute:
+    """Tells whether the process is alive: `GET /healthz`."""
+
+
+@frozen
+class ReadinessRoute:
+    """Tells whether the process can do its work: `GET /readyz`."""
+
+
+@frozen
+class WebhookRoute:
+    """Receives a provider's notification: `POST|PUT /hooks/{provider}/{token}`.
+
+    The provider's adapter reads what follows."""
+
+    provider: str
+    token: str = field(repr=False)
+
+
+ApiRoute: TypeAlias = CreateRoute | LookUpRoute | LookUpByMerchantReferenceRoute | ListRecordsRoute
+"""Routes that need the API key of a brand."""
+
+Route: TypeAlias = ApiRoute | HealthRoute | ReadinessRoute | WebhookRoute
+
+_NAMES: Final = {
+    LookUpRoute: "status",
+    LookUpByMerchantReferenceRoute: "status/mref",
+    ListRecordsRoute: "records",
+    WebhookRoute: "hooks",
+    HealthRoute: "healthz",
+    ReadinessRoute: "readyz",
+}
+
+ROUTE_NAMES: Final = (*(each.value for each in Operation), *_NAMES.values())
+_READ_METHODS: Final = ("GET", "HEAD")
+_CREATE_METHODS: Final = ("POST",)
+_NOTIFY_METHODS: Final = ("POST", "PUT")
+"""Some operators PUT their notifications."""
+
+_OPERATIONS: Final = {tuple(each.value.encode().split(b"/")): each for each in Operation}
+
+
+def find_route(head: RequestHead) -> Route:
+    """Return the resource that the target (in origin-form) names, for a method that it knows.
+
+    Raises ProblemError with 404 when there is none, a bad escape or `%00` included, and else with 405 and the allowed
+    methods."""
+    path, _, query = head.target.partition(b"?")
+    try:
+        if head.method == "POST" and (create := _find_create_route(path)) is not None:
+            return create
+        route, methods = _find_resource(path, query)
+    except ValueError:
+        raise ProblemError(NOT_FOUND.problem("The path is not validly encoded.")) from None
+    if head.method not in methods:
+        allow = ", ".join(methods)
+        raise ProblemError(METHOD_NOT_ALLOWED.problem(f"This resource knows only {allow}.", allow=allow))
+    return route
+
+
+def route_name(route: Route) -> str:
+    """Return the resource's name in metrics and logs: one of ROUTE_NAMES, never a path, which may hold personal
+    data."""
+    if isinstance(route, CreateRoute):
+        return route.operation._value_  # Every request comes by: `value` is a slow property.
+    return _NAMES[type(route)]
+
+
+def _parse_create_route(path: bytes) -> CreateRoute | None:
+    """Return the creation that a path names, or None. Raises ValueError for a segment that cannot be decoded."""
+    if path.startswith(API_PREFIX):
+        match path[len(API_PREFIX) :].split(b"/"):
+            case [flow, direction, method] if method and (flow, direction) in _OPERATIONS:
+                return CreateRoute(_OPERATIONS[flow, direction], _decode_segment(method))
+    return None
+
+
+_find_create_route: Final = lru_cache(maxsize=512)(_parse_create_route)
+"""Caches them, as a merchant uses few."""
+
+
+def _find_resource(path: bytes, query: bytes) -> tuple[Route, tuple[str, ...]]:
+    """Return the resource and its methods. Raises ValueError for a segment that cannot be decoded."""
+    if path.startswith(API_PREFIX):
+        match path[len(API_PREFIX) :].split(b"/"):
+            case [b"status", b"mref", reference] if reference:
+                return LookUpByMerchantReferenceRoute(_decode_segment(reference)), _READ_METHODS
+            case [b"status", reference] if reference:
+                return LookUpRoute(_decode_segment(reference)), _READ_METHODS
+            case [b"records"]:
+                return ListRecordsRoute(query), _READ_METHODS
+            case [_, _, _] if (create := _parse_create_route(path)) is not None:
+                return create, _CREATE_METHODS
+    match path.split(b"/"):
+        case [b"", b"hooks", provider, token, *_] if provider and token:
+            return WebhookRoute(_decode_segment(provider), _decode_segment(token)), _NOTIFY_METHODS
+        case [b"", b"healthz"]:
+            return HealthRoute(), _READ_METHODS
+        case [b"", b"readyz"]:
+            return ReadinessRoute(), _READ_METHODS
+    raise ProblemError(NOT_FOUND.problem("There is nothing at this path."))
+
+
+def _decode_segment(segment: bytes) -> str:
+    """Return the segment's text. Raises ValueError for NUL, too, which no reference can hold (L3)."""
+    text = percent_decode(segment)
+    if "\0" in text:
+        raise ValueError("NUL")
+    return text
 
 
 @frozen
@@ -57,6 +219,16 @@ class CreationHead:
 
 ApiRequest: TypeAlias = CreationHead | LookUp | LookUpByMerchantReference | RecordsRequest
 """What an accepted head asks for."""
+
+_SCENARIO_FIELD: Final = SCENARIO_HEADER.lower().encode()
+_KEY: Final = re.compile(rb"[\x21-\x7e]{1,%d}" % KEY_MAX)
+_TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PARAMETER: Final = re.compile(rb"[ \t]*;[ \t]*(?:(" + _TOKEN + rb")=(" + _TOKEN + rb'|"(?:[^"\\]|\\.)*"))?')
+
+_UTF_8: Final = (b"utf-8", b"utf8")
+"""The charset, and the name that many programs give it."""
+
+_JSON: Final = re.compile(rb"application/json(?P<parameters>.*)", re.IGNORECASE | re.DOTALL)
 
 
 def read_api_key(head: RequestHead) -> bytes:

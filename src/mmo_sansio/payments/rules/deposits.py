@@ -65,7 +65,6 @@ FIRST_LOOK_AT_PROMPT: Final[Span] = Span(30 * SECOND)
 """How long a claim that names a pending payment waits first: mostly the payment's own result explains it."""
 
 _TEXT_CHARACTERS_MAX: Final = 255
-
 _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 

@@ -66,7 +66,6 @@ _ACCOUNT_REFUSED: Final = (
 )
 
 _PENDING_STATUSES = frozenset({"TA", "TIP"})
-
 _ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 
 

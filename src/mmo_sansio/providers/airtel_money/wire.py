@@ -19,9 +19,7 @@ from mmo_sansio.values.model import Order, Type
 from mmo_sansio.values.money import Money
 
 AES_KEY_BYTES = 32
-
 AES_IV_BYTES = 16
-
 REFERENCE_CHARACTERS_MAX = 25
 """The length limit of the reference for a payer; the operator's own limit is undocumented."""
 
@@ -32,9 +30,7 @@ TEXT_CHARACTERS_MAX = 500
 """The length to which the operator's texts are cut."""
 
 _REFERENCE_CHARACTERS_MIN = 4
-
 _SHORT_KEY_BITS = 1024
-
 _COLLECTION_PATHS = {1: "/merchant/v1/payments/", 2: "/merchant/v2/payments/"}
 
 _DISBURSEMENT_PATHS = {
@@ -44,9 +40,7 @@ _DISBURSEMENT_PATHS = {
 }
 
 _NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]")
-
 _SPACE = re.compile(r"[ \t\n\r]*")
-
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from mmo_sansio.values.clock import DAY, SECOND, Span
-from mmo_sansio.values.json_structure import structure_error
 from mmo_sansio.values.money import Money, parse_number
+from mmo_sansio.values.strict_json import structure_error
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 

@@ -21,7 +21,6 @@ from mmo_sansio.values.clock import Instant
 
 PASSWORD_LIFETIME: Final = timedelta(days=90)
 PASSWORD_WARNED_BEFORE: Final = timedelta(days=14)
-
 LOCKING_CODES: Final = frozenset({"2001", "8006"})
 """Codes after which a further question may lock the API operator, or keep it locked."""
 

@@ -98,9 +98,7 @@ PAGES_MAX: Final = 200
 """The pages of one list that are read; that there are more is left to a person."""
 
 FOUND: Final = "1000"
-
 NOTHING_FOUND: Final = "1001"
-
 REGISTERED_CODES: Final = (FOUND, NOTHING_FOUND)
 """What the same codes mean of a registration: it is done, now or before."""
 

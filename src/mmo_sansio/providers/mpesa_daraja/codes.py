@@ -17,7 +17,6 @@ from mmo_sansio.values.clock import MINUTE, Span
 from mmo_sansio.values.error_codes import ErrorCode
 
 E = ErrorCode
-
 SUCCESS = "0"
 """The result code of a completed payment, and of an accepted request."""
 

@@ -61,17 +61,11 @@ from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.model import Evidence, Source
 
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
-
 _ACKNOWLEDGED: Final = {"ResultCode": 0, "ResultDesc": "Success"}
-
 _UNKNOWN_ACCOUNT: Final = {"ResultCode": "C2B00012", "ResultDesc": "Rejected"}
-
 _WRONG_AMOUNT: Final = {"ResultCode": "C2B00013", "ResultDesc": "Rejected"}
-
 _WRONG_SHORTCODE: Final = {"ResultCode": "C2B00015", "ResultDesc": "Rejected"}
-
 _OTHER_ERROR: Final = {"ResultCode": "C2B00016", "ResultDesc": "Rejected"}
-
 _PARTY_NUMBER: Final = re.compile(r"[0-9]{5,12}(?![0-9])", re.ASCII)
 
 

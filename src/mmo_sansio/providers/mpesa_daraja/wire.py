@@ -15,7 +15,6 @@ from mmo_sansio.values.model import QrCode
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 
 CURRENCY: Final = "KES"
-
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _NAIROBI_OFFSET: Final = 3 * HOUR
 _MSISDN: Final = re.compile(r"254[17][0-9]{8}", re.ASCII)

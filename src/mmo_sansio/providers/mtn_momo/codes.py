@@ -65,7 +65,6 @@ ALREADY_EXISTS: Final = "RESOURCE_ALREADY_EXIST"
 """The X-Reference-Id was used before: the operator has the submission."""
 
 RESOURCE_NOT_FOUND: Final = "RESOURCE_NOT_FOUND"
-
 NOT_FOUND_CODES: Final = frozenset({RESOURCE_NOT_FOUND, "TRANSACTION_NOT_FOUND"})
 """The code in a 404 to a poll: no such X-Reference-Id. A 404 without it proves nothing."""
 

@@ -11,20 +11,19 @@ import click
 from attrs import asdict, evolve
 
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.values.model import Limits, Operation
 from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, check_removed, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
+from mmo_trio.brands.description import brand_texts, brand_to_json, method_name
 from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, read_brands_file
 from mmo_trio.brands.used_hosts import open_hosts
-from mmo_trio.cli.support.brand_json import brand_keys_to_json, brand_to_json
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import print_json, print_status, print_table, report_readable_secrets
+from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table, report_readable_secrets
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, target_options
 from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, StoredApiKey
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 
 @click.group()
@@ -105,7 +104,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     records, holds = target.with_store(read)
     held = {each.brand: each for each in holds}
     if as_json:
-        print_json([brand_to_json(each, held.get(each.brand.id)) for each in records])
+        print_json([_record_to_json(each, held.get(each.brand.id)) for each in records])
         return
     print_table(
         ("id", "name", "enabled", "methods", "keys in use"),
@@ -114,7 +113,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
                 each.brand.id,
                 each.brand.name,
                 ("yes" if each.brand.enabled else "no") + (", on hold" if each.brand.id in held else ""),
-                ", ".join(f"{method.key} ({method.country})" for method in each.brand.methods),
+                ", ".join(map(method_name, each.brand.methods)),
                 sum(key.retired_at is None for key in each.keys),
             )
             for each in records
@@ -134,44 +133,36 @@ def show(brand: str, target: CommandTarget, as_json: bool) -> None:
         return await find_brand(store, brand), holds.get(brand)
 
     record, hold = target.with_store(read)
-    members = brand_to_json(record, hold)
     if as_json:
-        print_json(members)
+        print_json(_record_to_json(record, hold))
         return
-    for name in ("referenceReuse", "limits"):
-        members[name] = ", ".join(f"{key} {value}" for key, value in members[name].items() if value is not None)
-    print_table(("member", "value"), ((k, v) for k, v in members.items() if k not in ("methods", "keys")))
-    click.echo()
-    print_table(
-        ("method", "country", "provider", "flows", "limits"),
-        (
-            (
-                each.key,
-                each.country,
-                each.provider,
-                ", ".join(sorted(each.operations)),
-                ", ".join(map(_format_limits, each.limits.values())),
-            )
-            for each in record.brand.methods
-        ),
-    )
-    click.echo()
-    print_table(
-        ("method", "country", "tax authority", "account", "deposits to"),
-        (
-            (
-                each.key,
-                each.country,
-                each.tax_authority_id or each.key,
-                each.tax_authority_account,
-                ", ".join(each.push_accounts),
-            )
-            for each in record.brand.methods
-            if each.push_accounts or Operation.DIRECT_TAXPAYOUT in each.operations
-        ),
-    )
+    held = [] if hold is None else [("held_at", format_instant(hold.held_at)), ("held_by", hold.held_by)]
+    print_table(("member", "value"), [*brand_texts(record.brand), *held])
     click.echo()
     print_table(("key", "added", "retired", "leaked"), (key.values() for key in brand_keys_to_json(record)))
+
+
+def _record_to_json(record: BrandRecord, hold: BrandHold | None) -> dict[str, Any]:
+    """Return a brand and its hold as a JSON object: its keys by number, never themselves (A5)."""
+    return {
+        **brand_to_json(record.brand),
+        "heldAt": hold and format_instant(hold.held_at),
+        "heldBy": hold and hold.held_by,
+        "keys": brand_keys_to_json(record),
+    }
+
+
+def brand_keys_to_json(record: BrandRecord) -> list[dict[str, object]]:
+    """Return the number of each key of a brand, and when it was added, retired and reported as leaked."""
+    return [
+        {
+            "id": key.id,
+            "addedAt": format_instant(key.added_at),
+            "retiredAt": format_instant(key.retired_at),
+            "leakedAt": format_instant(key.leaked_at),
+        }
+        for key in record.keys
+    ]
 
 
 @brands.group()
@@ -351,11 +342,6 @@ def _print_plan(plan: BrandsPlan) -> None:
         print_status(f"keep, though the file doesn't have it (--prune removes it): {kept}")
     if plan.keys_to_add:
         print_status(f"add keys: {len(plan.keys_to_add)}")
-
-
-def _format_limits(limits: Limits) -> str:
-    daily = "".join(f", {type.value} of a day {most}" for type, most in limits.daily.items())
-    return f"{limits.minimum} to {limits.maximum}{daily}"
 
 
 def _format_ids(ids: Sequence[int]) -> str:

@@ -42,8 +42,8 @@ from mmo_trio.engine.engine import continue_clock, submit_batch_once
 from mmo_trio.service.store_recognition import keep_mark
 from mmo_trio.storage.interface.admin_types import CountQuery
 from mmo_trio.storage.interface.retention import RetentionDuty
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import distribute_store, migrate_store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
 _EVERY_BRAND = "*"

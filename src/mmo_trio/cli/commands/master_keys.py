@@ -23,8 +23,8 @@ from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.open_store import is_shared_store
+from mmo_trio.storage.sql.store import Store
 
 RESEALED_SECRETS: Final[tuple[Reseal, ...]] = (reseal_api_keys, *RESEAL)
 """Brings every kind of secret that the store keeps sealed under another master key."""

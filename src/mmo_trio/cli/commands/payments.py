@@ -9,7 +9,7 @@ from functools import partial
 
 import click
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.error_codes import ErrorCode
@@ -19,7 +19,7 @@ from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.admin.told_wrong import ToldWrong, find_told_wrong, list_told_wrong, merchant_message
-from mmo_trio.cli.support.brand_json import brand_keys_to_json
+from mmo_trio.cli.commands.brands import brand_keys_to_json
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
 from mmo_trio.cli.support.output import (
@@ -37,8 +37,8 @@ from mmo_trio.cli.support.output import (
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
 from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.interface.store import Store
 from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
 STUCK_PAGE_SIZE = 500

@@ -22,7 +22,7 @@ from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, running_address, target_options
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account_notes import REQUESTED, check_note, read_finding_note
 
 REGISTER_TIMEOUT_S = 60.0

@@ -34,7 +34,7 @@ from mmo_trio.cli.support.output import (
 from mmo_trio.cli.support.statements import lines_of, read_columns, read_record, statement_lines
 
 if TYPE_CHECKING:
-    from mmo_trio.storage.interface.store import Store
+    from mmo_trio.storage.sql.store import Store
 
 
 @click.command()

@@ -21,12 +21,7 @@ from attrs import evolve, frozen
 from mmo_merchant.reconciliation.comparison import RecordedPayment
 from mmo_merchant.reconciliation.daily_digest import DailyDigest, digest_day
 from mmo_merchant.reconciliation.recorded_payments import Period
-from mmo_sansio.api.outgoing.transaction_json import (
-    MONEY_MEMBERS,
-    PARTY_MEMBERS,
-    PROVIDER_DATA_MEMBERS,
-    TRANSACTION_MEMBERS,
-)
+from mmo_sansio.api.outgoing import MONEY_MEMBERS, PARTY_MEMBERS, PROVIDER_DATA_MEMBERS, TRANSACTION_MEMBERS
 from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier, later
@@ -36,7 +31,7 @@ from mmo_trio.cli.support.options import datetime_type, json_option, to_instant
 from mmo_trio.cli.support.output import format_sums, print_rows, print_status, progress_bar
 from mmo_trio.cli.support.statements import read_record
 from mmo_trio.cli.support.target import CommandTarget, target_options
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.display_text import guard_cell
 
 PAGE_SIZE = 1_000

@@ -15,7 +15,7 @@ from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.console.passwords import UnusablePassword, hash_password
 from mmo_trio.storage.interface.admin_types import ConsoleUser, Role
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 
 NAME_CHARACTERS_MAX = 64
 

@@ -24,8 +24,9 @@ from mmo_trio.cli.support.options import Command, config_option, data_option
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.settings import Settings, load_settings
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
-from mmo_trio.storage.interface.store import Store, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.open_store import open_store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock, read_offset
 
 ResultT = TypeVar("ResultT")

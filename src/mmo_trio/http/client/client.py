@@ -29,9 +29,7 @@ from mmo_sansio.http.exchange import (
     to_attempt,
 )
 from mmo_sansio.http.ip_rules import Address, address_error, unmap_ipv4
-from mmo_sansio.http.message_fields import unpack_body
-from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.http.request_writer import InvalidRequest, request_bytes
+from mmo_sansio.http.messages import HttpRequest, HttpResponse, InvalidRequest, request_bytes, unpack_body
 from mmo_sansio.http.response_body import ResponseBodyError, response_body
 from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
 from mmo_sansio.providers.common.interface import ExchangeFailed

@@ -23,7 +23,7 @@ import structlog
 import trio
 from attrs import Factory, field, frozen
 
-from mmo_sansio.api.outgoing.problem_json import problem_response
+from mmo_sansio.api.outgoing import problem_response
 from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.listener_limits import ListenerLimits

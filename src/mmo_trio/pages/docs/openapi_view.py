@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from mmo_sansio.api.docs.openapi.schemas import NO_CONTROLS_PATTERN, NOT_BLANK_PATTERN, ULID_PATTERN
+from mmo_sansio.api.docs.schemas import NO_CONTROLS_PATTERN, NOT_BLANK_PATTERN, ULID_PATTERN
 from mmo_trio.pages.docs.code_samples import ExampleRequest, json_text
 
 JsonObject = Mapping[str, Any]

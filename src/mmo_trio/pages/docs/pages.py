@@ -22,7 +22,7 @@ from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.api.docs.error_pages import ErrorPage, error_pages
 from mmo_sansio.api.docs.openapi import openapi_document
-from mmo_sansio.api.docs.openapi.schemas import document_text
+from mmo_sansio.api.docs.schemas import document_text
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, Scenario
 from mmo_trio.pages.context import LISTENER_URL, find_sandbox, find_shown_key
 from mmo_trio.pages.docs.code_samples import LANGUAGES

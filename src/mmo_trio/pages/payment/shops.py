@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from mmo_sansio.values.clock import SECOND, Instant, Span, later
 from mmo_sansio.values.model import Brand, Logo, PageAppearance
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.display_text import visible_text
 
 SHOPS_TTL = Span(60 * SECOND)

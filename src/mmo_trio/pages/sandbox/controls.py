@@ -8,8 +8,7 @@ from typing import Any
 
 from quart import Blueprint, Response, request
 
-from mmo_sansio.api.incoming.strict_json import JsonNumber, parse_object
-from mmo_sansio.api.outgoing.problem_json import problem_response
+from mmo_sansio.api.outgoing import problem_response
 from mmo_sansio.messages.inputs import ConfirmPage, DepositNotified
 from mmo_sansio.messages.replies import Applied, Ignored
 from mmo_sansio.values import problems
@@ -17,6 +16,7 @@ from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Brand, Method, Party
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.problems import FieldError, Problem, ProblemError
+from mmo_sansio.values.strict_json import JsonNumber, parse_object
 from mmo_trio.pages.context import pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.settings.values import InvalidSettingValue, parse_span
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable

@@ -1,17 +1,12 @@
-"""Defines how a store removes what has become too old: in small steps, each a transaction of its own.
-
-One process at a time works at it, which holds a lease. A walk over rows goes on from a position: a text that only its
-store reads, "" for the beginning.
-"""
+"""Defines what becomes too old, and what is counted and done about it."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol
 
 from attrs import frozen
 
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.values.clock import Instant
 
 COUNTED_MAX = 1_000_000
 """Rows that a count of what is old looks at."""
@@ -61,39 +56,3 @@ class RetentionStep:
     """Whether nothing is left to look at."""
     has_skipped: bool = False
     """Whether it left a row that will be due later, such as a payment that has not ended."""
-
-
-class RetentionStore(Protocol):
-    """Every method raises what those of the store raise; each call is short."""
-
-    async def take_lease(self, holder: str, duration: Span) -> bool:
-        """Begin or renew the lease of this holder; return False while another holds it, by the store's own clock."""
-        ...
-
-    async def end_lease(self, holder: str) -> None:
-        """End the lease, if this holder has it."""
-        ...
-
-    async def last_run(self) -> Instant:
-        """Return when a run last ended; 0 when none has."""
-        ...
-
-    async def save_run(self, now: Instant) -> None:
-        """Save that a run has ended."""
-        ...
-
-    async def position(self, duty: RetentionDuty) -> str:
-        """Return where the walk of this duty goes on."""
-        ...
-
-    async def save_position(self, duty: RetentionDuty, position: str) -> None:
-        """Save where the walk of this duty goes on."""
-        ...
-
-    async def count_aged(self, duty: RetentionDuty, before: Instant) -> AgedRows:
-        """Count what is older than this, beginning where the walk goes on."""
-        ...
-
-    async def age(self, duty: RetentionDuty, before: Instant, position: str, *, limit: int) -> RetentionStep:
-        """Remove or mask what is older than this, of at most `limit` rows from a position on."""
-        ...

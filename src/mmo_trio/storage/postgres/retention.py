@@ -12,12 +12,12 @@ from mmo_trio.storage.postgres.connection_pool import RunCall
 from mmo_trio.storage.postgres.partitions import drop_partition, partitions_before
 from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from mmo_trio.storage.sql.retention_store import SqlRetentionStore
+from mmo_trio.storage.sql.retention import RetentionStore
 
 
 @frozen(kw_only=True)
-class PostgresRetentionStore(SqlRetentionStore):
-    """See :class:`mmo_trio.storage.interface.retention.RetentionStore`."""
+class PostgresRetentionStore(RetentionStore):
+    """See :class:`mmo_trio.storage.sql.retention.RetentionStore`."""
 
     run: RunCall
 

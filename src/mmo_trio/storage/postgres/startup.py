@@ -10,8 +10,7 @@ import structlog
 import trio
 from attrs import frozen
 
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
+from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable, log_store_failure
 from mmo_trio.storage.postgres import distribution, migrations, ownership
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, Outage
 from mmo_trio.storage.postgres.connections import (

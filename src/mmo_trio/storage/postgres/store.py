@@ -57,12 +57,12 @@ from mmo_trio.storage.postgres.shared_locks import SUBMISSION_LOCK, find_holders
 from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.shared.net_effect import net_effect
-from mmo_trio.storage.sql.admin_store import SqlAdminStore
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
-from mmo_trio.storage.sql.store import SqlStore
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.waiting import run_to_end
 
 T = TypeVar("T")
@@ -118,8 +118,8 @@ _INTEGRITY_CHECK_TIMEOUT_S = 24 * 3600.0
 
 
 @frozen
-class PostgresAdminStore(SqlAdminStore):
-    """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
+class PostgresAdminStore(AdminStore):
+    """See :class:`mmo_trio.storage.sql.admin_store.AdminStore`."""
 
     begin_run: Callable[[], RunCall]
     """Returns how calls of one operation are run, until its deadline."""
@@ -127,18 +127,20 @@ class PostgresAdminStore(SqlAdminStore):
     async def hold_brand(self, hold: BrandHold) -> bool:
         """Wait for the commits that may have looked before, also where the brand is on hold already: so nothing of it
         begins to be submitted after this."""
-        is_new = await SqlAdminStore.hold_brand(self, hold)
+        is_new = await AdminStore.hold_brand(self, hold)
         run = self.begin_run()
         await wait_for_holders(run, SUBMISSION_LOCK, await run(partial(find_holders, lock=SUBMISSION_LOCK)))
         return is_new
 
 
-class PostgresStore(SqlStore):
-    """See :class:`mmo_trio.storage.interface.store.Store`; made by
+class PostgresStore(Store):
+    """See :class:`mmo_trio.storage.sql.store.Store`; made by
     :func:`mmo_trio.storage.postgres.open_postgres`."""
 
     batches_in_flight = 3
     """While some commit, the next one is loaded and decided, as if by another process."""
+    ownership: PostgresChannelOwnership | None
+    """None for a command, which owns nothing."""
 
     def __init__(
         self,
@@ -159,7 +161,6 @@ class PostgresStore(SqlStore):
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
         self.ownership = PostgresChannelOwnership(writer_pool, holder, is_distributed) if serves else None
-        """None for a command, which owns nothing."""
         self._timeout_s = timeout_s
         self._is_distributed = is_distributed
         self._known_brands = KnownBrands()

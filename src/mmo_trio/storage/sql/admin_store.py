@@ -1,4 +1,5 @@
-"""Implements the admin API of a store on an SQL database."""
+"""What a store offers to staff and to their commands: each method runs a conversation, whose module says what it
+does."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from attrs import frozen
 
-from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand
 from mmo_trio.storage.interface.admin_types import ClosedProvider
 from mmo_trio.storage.sql import (
@@ -26,13 +26,13 @@ from mmo_trio.storage.sql.statements import RunQuery, RunWrite, SqlQuery
 
 P = ParamSpec("P")
 T = TypeVar("T")
-AdminMethod = Callable[Concatenate["SqlAdminStore", P], Coroutine[Any, Any, T]]
+AdminMethod = Callable[Concatenate["AdminStore", P], Coroutine[Any, Any, T]]
 
 
 def _reading(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
     """Return the method that runs this conversation, which only reads."""
 
-    async def read(self: SqlAdminStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def read(self: AdminStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.read(lambda: make_query(*args, **kwargs))
 
     return read
@@ -41,15 +41,25 @@ def _reading(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
 def _writing(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
     """Return the method that runs this conversation, which writes no instant that counts as a stamp."""
 
-    async def write(self: SqlAdminStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def write(self: AdminStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.write(lambda: make_query(*args, **kwargs))
 
     return write
 
 
+def _dating(make_query: Callable[P, SqlQuery[T]]) -> AdminMethod[P, T]:
+    """Return the method that runs this conversation, which writes the instant `now`: it counts as a stamp."""
+
+    async def write(self: AdminStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        now: Any = kwargs["now"]
+        return await self.write(lambda: make_query(*args, **kwargs), now)
+
+    return write
+
+
 @frozen
-class SqlAdminStore:
-    """See :class:`mmo_trio.storage.interface.admin.AdminStore`."""
+class AdminStore:
+    """Every method raises what those of :class:`mmo_trio.storage.sql.store.Store` raise."""
 
     read: RunQuery
     write: RunWrite
@@ -68,23 +78,17 @@ class SqlAdminStore:
     suspense_entries = _reading(payment_history.suspense_entries)
     suspense_of_payment = _reading(payment_history.suspense_of_payment)
 
-    async def close_suspense(self, id: int, *, by: str, note: str, now: Instant) -> bool:
-        return await self.write(lambda: payment_history.close_suspense(id, by, note, now), now)
+    close_suspense = _dating(payment_history.close_suspense)
 
     brands = _reading(brand_keys.brands)
 
     async def save_brands(self, changed: Sequence[Brand], *, removed: Sequence[str] = ()) -> None:
+        """Add or replace brands, and remove some with their keys, all at once."""
         await self.write(lambda: brand_keys.save_brands(changed, removed, clear_breaker=self.clear_breaker))
 
-    async def add_key(self, brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> bool:
-        return await self.write(lambda: brand_keys.add_key(brand, digest, sealed, now), now)
-
-    async def retire_key(self, brand: str, id: int, *, now: Instant) -> bool:
-        return await self.write(lambda: brand_keys.retire_key(brand, id, now), now)
-
-    async def mark_key_leaked(self, brand: str, id: int, *, now: Instant) -> bool:
-        return await self.write(lambda: brand_keys.mark_key_leaked(brand, id, now), now)
-
+    add_key = _dating(brand_keys.add_key)
+    retire_key = _dating(brand_keys.retire_key)
+    mark_key_leaked = _dating(brand_keys.mark_key_leaked)
     reseal_key = _writing(brand_keys.reseal_key)
     master_keys = _reading(brand_keys.master_keys)
     add_master_key = _writing(brand_keys.add_master_key)
@@ -100,6 +104,7 @@ class SqlAdminStore:
     breaker_changes = _reading(monitoring.breaker_changes)
 
     async def close_provider(self, closed: ClosedProvider) -> bool:
+        """Close a provider for new payments; return False when it is closed already."""
         return await self.write(lambda: configuration.close_provider(closed), closed.closed_at)
 
     brand_holds = _reading(monitoring.brand_holds)

@@ -29,7 +29,8 @@ def audit_columns(row: AuditRow) -> Sequence[object]:
 
 
 def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
-    """Append a row; its update of the head keeps other processes waiting until it is committed."""
+    """Append an event to the audit log; the action waits for this first. The update of the head keeps other processes
+    waiting until it is committed."""
     rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
     [(number, hash)] = rows
     row = next_row(AuditHead(number - 1, hash), event, key)
@@ -41,7 +42,7 @@ def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
 
 
 def audit(*, before: int | None = None, about: str | None = None, limit: int = 50) -> SqlQuery[Sequence[AuditRow]]:
-    """Return the newest rows first."""
+    """Return rows of the audit log below a number, the newest first."""
     where = Where().and_("number < ?", before).and_("about = ?", about)
     return select(
         _parse_audit_row,
@@ -52,7 +53,7 @@ def audit(*, before: int | None = None, about: str | None = None, limit: int = 5
 
 
 def audit_after(number: int, *, limit: int) -> SqlQuery[Sequence[AuditRow]]:
-    """Return rows in order."""
+    """Return rows above a number, in order."""
     return select(
         _parse_audit_row, f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?", number, limit
     )
@@ -65,12 +66,12 @@ def audit_head() -> SqlQuery[AuditHead]:
 
 
 def sealed_audit_keys() -> SqlQuery[Mapping[str, bytes]]:
-    """Return the sealed keys by their ids."""
+    """Return the audit keys of earlier master keys by their ids, sealed with a later master key."""
     return dict((yield from execute("SELECT id, sealed FROM audit_keys")))
 
 
 def save_audit_key(id: str, sealed: bytes) -> SqlQuery[None]:
-    """Add or replace a sealed key."""
+    """Keep a sealed audit key; replace the one with this id."""
     yield from execute(
         "INSERT INTO audit_keys (id, sealed) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed",
         id,

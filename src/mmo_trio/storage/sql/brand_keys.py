@@ -54,7 +54,7 @@ def save_brands(brands: Sequence[Brand], removed: Sequence[str], *, clear_breake
     yield from raise_generation()
 
 
-def add_key(brand: str, digest: bytes, sealed: bytes, now: Instant) -> SqlQuery[bool]:
+def add_key(brand: str, digest: bytes, sealed: bytes, *, now: Instant) -> SqlQuery[bool]:
     """Add a key; return False when its digest is there already. Raises KeyError for an unknown brand."""
     # This update locks the brand's row, so that nobody removes the brand before the key is stored.
     locked = yield from execute("UPDATE brands SET id = id WHERE id = ? RETURNING 1", brand)
@@ -72,7 +72,7 @@ def add_key(brand: str, digest: bytes, sealed: bytes, now: Instant) -> SqlQuery[
     )
 
 
-def retire_key(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
+def retire_key(brand: str, id: int, *, now: Instant) -> SqlQuery[bool]:
     """Retire a key; return False when the brand has no such key in use."""
     change = returns_row(
         "UPDATE api_keys SET retired_at = ? WHERE id = ? AND brand = ? AND retired_at IS NULL RETURNING 1",
@@ -83,8 +83,9 @@ def retire_key(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
     return raising_generation(change)
 
 
-def mark_key_leaked(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
-    """Retire a key as leaked; return False when the brand has no such key, or it is marked already."""
+def mark_key_leaked(brand: str, id: int, *, now: Instant) -> SqlQuery[bool]:
+    """Retire a key as leaked, also one that is retired already; return False when the brand has no such key, or it is
+    marked already."""
     change = returns_row(
         "UPDATE api_keys SET retired_at = coalesce(retired_at, ?), leaked_at = ?"
         " WHERE id = ? AND brand = ? AND leaked_at IS NULL RETURNING 1",
@@ -97,12 +98,13 @@ def mark_key_leaked(brand: str, id: int, now: Instant) -> SqlQuery[bool]:
 
 
 def reseal_key(id: int, digest: bytes, sealed: bytes) -> SqlQuery[None]:
-    """Replace what is stored of a key."""
+    """Replace what is stored of a key, in use or retired, when another master key seals it."""
     yield from execute("UPDATE api_keys SET digest = ?, sealed = ? WHERE id = ?", digest, sealed, id)
 
 
 def master_keys() -> SqlQuery[Sequence[StoredMasterKey]]:
-    """Return the master keys of the store, the oldest first."""
+    """Return the master keys that the store's secrets are or were sealed with, the oldest first; none until the first
+    use of the store."""
     rows = yield from execute("SELECT generation, id, added_at, ended_at FROM master_keys ORDER BY generation")
     return [StoredMasterKey(*row) for row in rows]
 

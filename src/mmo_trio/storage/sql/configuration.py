@@ -80,7 +80,8 @@ def provider_notes(*topics: NoteTopic) -> SqlQuery[Sequence[ProviderNote]]:
 
 
 def note_provider(note: ProviderNote, *, replacing: ProviderNote | None = None) -> SqlQuery[bool]:
-    """Write a note; return False when another one than the one to replace is there."""
+    """Write a note in place of the one with its provider, topic and subject. Return False, and write nothing, when that
+    is another one than the one to replace; None: whatever is there is replaced."""
     values: list[object] = [note.provider, str(note.topic), note.subject, note.at, note.content]
     condition = ""
     if replacing is not None:
@@ -106,7 +107,8 @@ def parse_store_state(rows: Sequence[Row], timeline: int | None = None) -> Store
 
 
 def begin_restoration(store_id: str, holds: Sequence[BrandHold]) -> SqlQuery[None]:
-    """Name the store anew, and hold these brands until the gap behind their backup is closed."""
+    """Give a store that was restored another id, and hold these brands: they take no payments, and what is not found of
+    theirs may be missing, until `finish_restoration`."""
     yield from execute("UPDATE store_state SET former_ids = trim(former_ids || ' ' || id), id = ?", store_id)
     for each in holds:
         yield from execute("INSERT INTO restored_brands (brand) VALUES (?) ON CONFLICT (brand) DO NOTHING", each.brand)
@@ -115,7 +117,7 @@ def begin_restoration(store_id: str, holds: Sequence[BrandHold]) -> SqlQuery[Non
 
 
 def finish_restoration(brand: str) -> SqlQuery[bool]:
-    """Let the brand take payments again; a hold that staff have set stays."""
+    """Let a brand of a restored store take payments again, unless staff hold it; return False when it does."""
     yield from execute("DELETE FROM brand_holds WHERE brand = ? AND held_by = ?", brand, RESTORATION)
     released = returns_row("DELETE FROM restored_brands WHERE brand = ? RETURNING 1", brand)
     return (yield from raising_generation(released))

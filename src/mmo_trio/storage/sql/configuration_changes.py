@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def add_configuration_change(change: ConfigurationChange, event: tuple[AuditEvent, AuditKey]) -> SqlQuery[int]:
-    """Store a proposed change together with its audit event, and return its id."""
+    """Store a proposed change of a brand together with its audit event, and return its id."""
     rows = yield from execute(
         f"INSERT INTO configuration_changes (brand, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " RETURNING id",
@@ -51,7 +51,7 @@ def add_configuration_change(change: ConfigurationChange, event: tuple[AuditEven
 def configuration_changes(
     *, brand: str | None = None, state: ChangeState | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[ConfigurationChange]]:
-    """Return the newest changes first."""
+    """Return changes of one brand or in one state, the newest first."""
     where = Where().and_("brand = ?", brand).and_("state = ?", state and state.value)
     return select(
         _parse_change,
@@ -70,7 +70,9 @@ def configuration_change(id: int) -> SqlQuery[ConfigurationChange | None]:
 def decide_configuration_change(
     expected_state: ChangeState, decided: ConfigurationChange, event: tuple[AuditEvent, AuditKey]
 ) -> SqlQuery[ChangeDecision]:
-    """Decide on a change, bring its version into force and append the event, all or nothing."""
+    """Replace a change that is in the expected state, bring the version of the brand that belongs to its new state into
+    force, and append the event to the audit log, all or nothing. Nothing happens when the user who applies it has
+    proposed it, or when the brand in force is not the version that is to be replaced."""
     # This update locks the change's row, so that of two users who decide at once, one succeeds.
     rows = yield from execute(
         f"UPDATE configuration_changes SET state = state WHERE id = ? AND state = ? RETURNING id, {_COLUMNS}",
@@ -106,7 +108,8 @@ def decide_configuration_change(
 def recorded_requests(
     brand: str, *, begin: Instant, end: Instant, after: Position | None = None, limit: int
 ) -> SqlQuery[Sequence[RecordedRequest]]:
-    """Return what a back-test needs of the payments of a brand in the order of creation, without personal data."""
+    """Return what a back-test needs, no personal data, of the payments of a brand that were created in [begin, end), in
+    the order of creation, those after a position."""
     at = after or Position(begin, "")
     rows = yield from execute(
         "SELECT order_row, progress FROM transactions WHERE brand = ? AND created_at < ?"

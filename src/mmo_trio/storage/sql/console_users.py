@@ -31,7 +31,7 @@ def add_user(user: ConsoleUser) -> SqlQuery[bool]:
 
 
 def replace_user(user: ConsoleUser) -> SqlQuery[bool]:
-    """Replace a user, and end the sessions of the old one."""
+    """Replace a user and end all its sessions; return False when there is no user of that name."""
     name, *values = _user_values(user)
     changed = yield from execute(
         "UPDATE console_users SET role = ?, password_hash = ?, added_at = ?, disabled_at = ?"
@@ -55,7 +55,7 @@ def user(name: str) -> SqlQuery[ConsoleUser | None]:
 
 
 def begin_session(session: ConsoleSession, *, expire_before: Instant) -> SqlQuery[None]:
-    """Store a session, and delete old ones."""
+    """Store a session, and delete those that began before a time."""
     yield from execute("DELETE FROM sessions WHERE began_at < ?", expire_before)
     yield from execute(
         "INSERT INTO sessions (digest, user_name, began_at, seen_at) VALUES (?, ?, ?, ?)",
@@ -67,7 +67,7 @@ def begin_session(session: ConsoleSession, *, expire_before: Instant) -> SqlQuer
 
 
 def session(digest: bytes) -> SqlQuery[tuple[ConsoleSession, ConsoleUser] | None]:
-    """Return a session with its user, as that user is now."""
+    """Return a session and its user, as that user is now."""
     rows = yield from execute(
         f"SELECT digest, user_name, began_at, seen_at, {_USER_COLUMNS}"
         " FROM sessions JOIN console_users ON name = user_name WHERE digest = ?",
@@ -82,12 +82,12 @@ def touch_session(digest: bytes, at: Instant) -> SqlQuery[None]:
 
 
 def end_session(digest: bytes) -> SqlQuery[None]:
-    """End a session."""
+    """End a session, if it is there."""
     yield from execute("DELETE FROM sessions WHERE digest = ?", digest)
 
 
 def record_sign_in_attempt(attempt: SignInAttempt, *, expire_before: Instant) -> SqlQuery[None]:
-    """Record an attempt, and delete old ones."""
+    """Record an attempt, and delete those before a time."""
     yield from execute("DELETE FROM sign_in_attempts WHERE at < ?", expire_before)
     yield from execute(
         "INSERT INTO sign_in_attempts (name, network, at) VALUES (?, ?, ?)", attempt.name, attempt.network, attempt.at
@@ -95,7 +95,7 @@ def record_sign_in_attempt(attempt: SignInAttempt, *, expire_before: Instant) ->
 
 
 def sign_in_attempts(name: str, network: str, *, since: Instant) -> SqlQuery[Sequence[SignInAttempt]]:
-    """Return the attempts with this name or from this network, in the order of time."""
+    """Return the attempts since a time with this name or from this network, in the order of time."""
     return select(
         lambda row: SignInAttempt(*row),
         "SELECT name, network, at FROM sign_in_attempts WHERE at >= ? AND (name = ? OR network = ?) ORDER BY at",
@@ -135,7 +135,8 @@ def proposal_columns(proposal: Proposal) -> Sequence[object]:
 
 
 def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
-    """Store a proposal and return its id; None while there is an unfinished one about the same payment."""
+    """Store a proposal and return its id; return None, and store nothing, while there is an unfinished one about the
+    same payment."""
     rows = yield from execute(
         f"INSERT INTO proposals ({PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING RETURNING id",
@@ -147,7 +148,7 @@ def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
 def proposals(
     *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
 ) -> SqlQuery[Sequence[Proposal]]:
-    """Return the newest proposals first."""
+    """Return proposals about one payment or in one state, the newest first."""
     where = Where().and_("gateway_reference = ?", about).and_("state = ?", state and state.value)
     return select(
         parse_proposal,
@@ -166,7 +167,8 @@ def proposal(id: int) -> SqlQuery[Proposal | None]:
 def update_proposal(
     expected_state: ProposalState, updated: Proposal, *, event: tuple[AuditEvent, AuditKey] | None = None
 ) -> SqlQuery[bool]:
-    """Replace a proposal in this state and append the event; of two users who decide at once, one succeeds."""
+    """Replace a proposal that is in the expected state, and append the event to the audit log, both or neither; return
+    False when it isn't in that state any more. Of two users who decide at once, one succeeds."""
     is_replaced = yield from returns_row(
         "UPDATE proposals SET state = ?, decided_by = ?, decided_at = ?, remark = ?"
         " WHERE id = ? AND state = ? RETURNING 1",

@@ -1,28 +1,20 @@
-"""Masks in SQL the personal data of what is too old; see :mod:`mmo_trio.storage.interface.retention`."""
+"""Masks in SQL the personal data of what is too old, many rows in as few statements as the database allows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
 
 from mmo_sansio.payments.personal_data import mask_claim, mask_members, mask_text, mask_transaction, mask_url
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState
 from mmo_trio.storage.interface.retention import RetentionStep
-from mmo_trio.storage.sql.aging import (
-    Forget,
-    by_shard,
-    of_payments,
-    parse_position,
-    references_of,
-    remove_bodies,
-    with_open_intents,
-)
 from mmo_trio.storage.sql.object_rows import serialize_object
 from mmo_trio.storage.sql.payment_history import CONTENT_COLUMN, SUSPENSE_COLUMNS, parse_suspense_entry
-from mmo_trio.storage.sql.row_updates import RowUpdate
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import (
     parse_claim,
@@ -31,10 +23,77 @@ from mmo_trio.storage.sql.serialization import (
     serialize_order,
     serialize_progress,
 )
-from mmo_trio.storage.sql.statements import SqlQuery, Where, execute
+from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 
 EARLIEST_LINE_BEFORE: Final = DAY
 """How long before its creation nothing about a payment is dated, whichever clocks have dated it."""
+
+Forget: TypeAlias = Callable[[Iterable[str]], None]
+"""Removes payments, by gatewayReference, from what a store remembers of them."""
+
+
+def forget_nothing(references: Iterable[str]) -> None:
+    """Do nothing: for a store that remembers no payments."""
+
+
+@frozen
+class RowUpdate:
+    """Says which columns of a table an update changes, and by which keys it finds the rows."""
+
+    table: str
+    keys: Mapping[str, str]
+    """PostgreSQL's types of the keys, by their expressions; `brand` is the first where the table is distributed, and
+    `at` is one of them where it is partitioned."""
+    changes: Mapping[str, str]
+    """PostgreSQL's types of the columns that change, by their names."""
+    returned: str = "1"
+    """What is returned of each row that has changed."""
+    constants: str = ""
+    """Further assignments, the same for all rows."""
+
+    def run(self, schema: SqlSchema, rows: Iterable[Sequence[object]]) -> SqlQuery[Sequence[Row]]:
+        """Change the rows with these keys, each to these values, and return those that have changed."""
+        found: list[Row] = []
+        if not schema.takes_arrays:
+            for row in rows:
+                found += yield from execute(self._single_text(), *row[len(self.keys) :], *row[: len(self.keys)])
+            return found
+        groups: dict[object, list[Sequence[object]]] = {}
+        for row in rows:
+            groups.setdefault(row[0] if schema.is_distributed else None, []).append(row)
+        for brand, some in groups.items():
+            columns = [list(column) for column in zip(*some, strict=True)]
+            bounds = [bound(columns[list(self.keys).index("at")]) for bound in (min, max)] if "at" in self.keys else []
+            brands = [brand] if schema.is_distributed else []
+            text = self._joined_text(with_brand=schema.is_distributed)
+            found += yield from execute(text, *columns, *bounds, *brands)
+        return found
+
+    def _single_text(self) -> str:
+        changed = [f"{each} = ?" for each in self.changes]
+        found = " AND ".join(f"{each} = ?" for each in self.keys)
+        return f"UPDATE {self.table} SET {self._assignments(changed)} WHERE {found} RETURNING {self.returned}"
+
+    def _joined_text(self, *, with_brand: bool) -> str:
+        """Return the statement for arrays of keys and of new values. The bounds of `at` are there for the planner: it
+        looks into few partitions."""
+        types = [*self.keys.values(), *self.changes.values()]
+        keys, changes = (
+            [f"{prefix}{nth}" for nth in range(len(of))] for prefix, of in (("key", self.keys), ("new", self.changes))
+        )
+        found = [f"{each} = given.{name}" for each, name in zip(self.keys, keys, strict=True)]
+        found += ["at >= ?", "at <= ?"] if "at" in self.keys else []
+        found += ["brand = ?"] if with_brand else []
+        changed = [f"{each} = given.{name}" for each, name in zip(self.changes, changes, strict=True)]
+        return (
+            f"UPDATE {self.table} SET {self._assignments(changed)}"
+            f" FROM unnest({', '.join(f'?::{each}[]' for each in types)}) AS given ({', '.join(keys + changes)})"
+            f" WHERE {' AND '.join(found)} RETURNING {self.returned}"
+        )
+
+    def _assignments(self, changed: Sequence[str]) -> str:
+        return ", ".join([*changed, self.constants] if self.constants else changed)
+
 
 _NUMBERED_KEYS: Final = {"brand": "text", "gateway_reference": "text", "id": "bigint", "at": "bigint"}
 _JOURNAL: Final = RowUpdate("journal", _NUMBERED_KEYS, {"detail": "text"})
@@ -54,26 +113,64 @@ def mask_payments(
         limit,
     )
     found = [parse_transaction(*row) for row in rows]
-    unsent = yield from with_open_intents(schema, found)
+    unsent = yield from _with_open_intents(schema, found)
     ended = [each for each in found if each.progress.stage.is_terminal and each.reference not in unsent]
     masked = yield from _replace(schema, [(each, after) for each in ended if (after := mask_transaction(each)) != each])
-    yield from mask_claims_of(masked)
-    forget(references_of(ended))
-    for brand, some in by_shard(schema, ended):
-        where = about_payments(schema, brand, some)
+    yield from _mask_claims_of(masked)
+    forget(_references_of(ended))
+    for brand, some in _by_shard(schema, ended):
+        where = _about_payments(schema, brand, some)
         yield from _mask_journal(schema, where)
         yield from _mask_callbacks(schema, where)
-    yield from _mask_proposals(references_of(ended))
+    yield from _mask_proposals(_references_of(ended))
     last = found[-1] if found else None
     came_to = position if last is None else f"{last.order.created_at}/{last.reference}"
     return RetentionStep(len(masked), came_to, is_last=len(found) < limit, has_skipped=len(ended) < len(found))
 
 
-def about_payments(schema: SqlSchema, brand: str, payments: Sequence[Transaction]) -> Where:
+def parse_position(position: str) -> tuple[int, str]:
+    """Return createdAt and gatewayReference of the last payment that a walk has looked at."""
+    created_at, _, reference = position.partition("/")
+    return int(created_at or 0), reference
+
+
+def _with_open_intents(schema: SqlSchema, payments: Iterable[Transaction]) -> SqlQuery[Set[str]]:
+    """Return which of these payments have a durable intent, such as a callback that is to be sent."""
+    found: set[str] = set()
+    for brand, some in _by_shard(schema, payments):
+        about = _of_payments(schema, brand, _references_of(some))
+        rows = yield from execute(f"SELECT gateway_reference FROM intents {about}", *about.values)
+        found.update(reference for (reference,) in rows)
+    return found
+
+
+def _by_shard(schema: SqlSchema, transactions: Iterable[Transaction]) -> Iterable[tuple[str, Sequence[Transaction]]]:
+    """Yield the payments that one statement may name: those of a brand where they are distributed, and else all, with
+    an empty text for the brand."""
+    found: dict[str, list[Transaction]] = {}
+    for each in transactions:
+        found.setdefault(each.order.brand if schema.is_distributed else "", []).append(each)
+    return found.items()
+
+
+def _of_payments(schema: SqlSchema, brand: str, references: Sequence[str]) -> Where:
+    """Return the condition for rows of these payments, of this brand where they are distributed."""
+    where = Where()
+    if schema.is_distributed:
+        where.and_("brand = ?", brand)
+    return where.among("gateway_reference", references)
+
+
+def _references_of(transactions: Iterable[Transaction]) -> list[str]:
+    """Return the gatewayReferences of these payments."""
+    return [each.reference for each in transactions]
+
+
+def _about_payments(schema: SqlSchema, brand: str, payments: Sequence[Transaction]) -> Where:
     """Return the condition for rows about these payments in a table that is divided by time. Of its partitions those
     are left out that end before the oldest of the payments."""
     oldest = min(each.order.created_at for each in payments)
-    return of_payments(schema, brand, references_of(payments)).and_("at >= ?", oldest - EARLIEST_LINE_BEFORE)
+    return _of_payments(schema, brand, _references_of(payments)).and_("at >= ?", oldest - EARLIEST_LINE_BEFORE)
 
 
 def _replace(schema: SqlSchema, masked: Sequence[tuple[Transaction, Transaction]]) -> SqlQuery[Sequence[Transaction]]:
@@ -114,9 +211,22 @@ def _mask_callbacks(schema: SqlSchema, where: Where) -> SqlQuery[None]:
     rows = yield from execute(
         f"SELECT brand, gateway_reference, id, at, url, detail FROM callbacks {where}", *where.values
     )
-    yield from remove_bodies(schema, [(brand, reference, at) for brand, reference, _, at, *_ in rows])
+    yield from _remove_bodies(schema, [(brand, reference, at) for brand, reference, _, at, *_ in rows])
     masked = ((key, (url, detail), (mask_url(url), mask_text(detail))) for *key, url, detail in rows)
     yield from _CALLBACKS.run(schema, [(*key, *after) for key, before, after in masked if after != before])
+
+
+def _remove_bodies(schema: SqlSchema, callbacks: Iterable[tuple[str, str, Instant]]) -> SqlQuery[None]:
+    """Remove the bodies of these callbacks (brand, gateway_reference, at), if they are there still. The bounds of `at`
+    are there for the planner: it looks into few partitions."""
+    groups: dict[str, list[tuple[str, Instant]]] = {}
+    for brand, reference, at in callbacks:
+        groups.setdefault(brand if schema.is_distributed else "", []).append((reference, at))
+    for brand, some in groups.items():
+        where = _of_payments(schema, brand, [reference for reference, _ in some])
+        times = [at for _, at in some]
+        where.among("at", times).and_("at >= ?", min(times)).and_("at <= ?", max(times))
+        yield from execute(f"DELETE FROM callback_bodies {where}", *where.values)
 
 
 def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:
@@ -128,7 +238,7 @@ def _mask_proposals(references: Sequence[str]) -> SqlQuery[None]:
             yield from execute("UPDATE proposals SET reason = ?, evidence = ?, remark = ? WHERE id = ?", *masked, id)
 
 
-def mask_claims_of(payments: Iterable[Transaction]) -> SqlQuery[None]:
+def _mask_claims_of(payments: Iterable[Transaction]) -> SqlQuery[None]:
     """Mask the settled claims of the receipts of these payments."""
     for provider, receipts in _receipts_by_provider(payments).items():
         yield from _mask_settled_claims(provider, receipts)

@@ -24,7 +24,7 @@ from mmo_trio.storage.sql.statements import SqlQuery, Where, execute, returns_ro
 
 
 def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
-    """Count what is waiting."""
+    """Count pending, stuck and overdue transactions, open callbacks and suspense."""
     stuck = yield from stuck_transactions(now, limit=STUCK_COUNT_MAX)
     [(pending, overdue)] = yield from execute(
         "SELECT count(*), count(*) FILTER (WHERE wake_at < ?) FROM wakes", overdue_before
@@ -41,7 +41,8 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
 
 
 def count_payments(query: CountQuery, *, by: CountDimension | None) -> SqlQuery[Sequence[PaymentCount]]:
-    """Add up few rows: an hour of one method is one row for each class of latency."""
+    """Count by brand, method or provider over the whole time of the query, or by where each span begins. Few rows are
+    added up: an hour of one method is one row for each class of latency."""
     key = "began_at" if by is None else by.value
     where = Where().and_("span = ?", query.span)
     where.and_("began_at >= ?", query.begin).and_("began_at < ?", query.end)
@@ -63,7 +64,7 @@ def breakers(table: str) -> SqlQuery[Mapping[str, BreakerSnapshot]]:
 
 
 def breaker_changes(*, brand: str | None = None, limit: int = 50) -> SqlQuery[Sequence[BreakerChange]]:
-    """Return when breakers opened and closed, the newest first."""
+    """Return when merchants' breakers opened and closed, the newest first."""
     where = Where().and_("brand = ?", brand)
     return select(
         lambda row: BreakerChange(*row),
@@ -74,7 +75,7 @@ def breaker_changes(*, brand: str | None = None, limit: int = 50) -> SqlQuery[Se
 
 
 def brand_holds() -> SqlQuery[Sequence[BrandHold]]:
-    """Return the brands that are on hold, by id."""
+    """Return the brands that are on hold, by id. A decision that begins a submission finds them in the ledger."""
     rows = yield from execute("SELECT brand, held_at, held_by FROM brand_holds")
     return sorted((BrandHold(*row) for row in rows), key=lambda each: each.brand)
 

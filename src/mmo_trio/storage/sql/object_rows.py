@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql.serialization import parse_transaction, with_checksum, without_checksum

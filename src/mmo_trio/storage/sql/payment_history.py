@@ -32,7 +32,10 @@ _BODY = """(
 def callbacks(
     *, brand: str | None = None, gateway_reference: str | None = None, limit: int = 500
 ) -> SqlQuery[Sequence[CallbackRecorded]]:
-    """Return the newest callbacks, in the order of their recording; the responses' bodies only of one transaction."""
+    """Return the newest recorded callbacks, in the order of their recording.
+
+    The responses' bodies come only with the callbacks of one transaction: each may be a megabyte (K4).
+    """
     where = Where().and_("brand = ?", brand).and_("gateway_reference = ?", gateway_reference)
     body = "" if gateway_reference is None else f", {_BODY}"
     rows = yield from execute(
@@ -47,7 +50,8 @@ def callbacks(
 def failed_callbacks(
     *, brand: str | None = None, before: int | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[tuple[int, CallbackRecorded]]]:
-    """Return failed callbacks with their numbers, the newest first; an index holds the failures only."""
+    """Return callbacks that were not delivered with their numbers, those below a number, the newest first, without the
+    responses' bodies. An index holds the failures only."""
     where = Where().and_(f"outcome <> '{DeliveryOutcome.DELIVERED}'")
     where.and_("brand = ?", brand).and_("id < ?", before)
     rows = yield from execute(
@@ -77,14 +81,15 @@ def suspense(
 
 
 def suspense_of_payment(gateway_reference: str) -> SqlQuery[Sequence[SuspenseEntry]]:
-    """Return all entries about a payment, closed ones too."""
+    """Return all entries of the suspense book about a payment, closed ones too."""
     return _select_suspense("WHERE gateway_reference = ? ORDER BY id", gateway_reference)
 
 
 def suspense_entries(
     *, reasons: Sequence[SuspenseReason] = (), with_closed: bool = False, before: int | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[SuspenseEntry]]:
-    """Return entries with ids below a number, and of these reasons where there are any, the newest first."""
+    """Return entries of the suspense book with ids below a number, the newest first; with reasons only those that have
+    one of them."""
     where = Where().and_("id < ?", before)
     if reasons:
         where.among("reason", [each.value for each in reasons])
@@ -93,8 +98,8 @@ def suspense_entries(
     return _select_suspense(f"{where} ORDER BY id DESC LIMIT ?", *where.values, limit)
 
 
-def close_suspense(id: int, by: str, note: str, now: Instant) -> SqlQuery[bool]:
-    """Close an open entry; return False when there is none."""
+def close_suspense(id: int, *, by: str, note: str, now: Instant) -> SqlQuery[bool]:
+    """Close an open entry; return False when there is no open entry with this id."""
     return returns_row(
         "UPDATE suspense SET closed_at = ?, closed_by = ?, note = ? WHERE id = ? AND closed_at IS NULL RETURNING 1",
         now,

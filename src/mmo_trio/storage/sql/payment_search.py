@@ -9,11 +9,13 @@ from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.evidence import STUCK_AFTER, is_stuck
 from mmo_sansio.values.clock import Instant, earlier
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.storage.interface.admin import PAYMENTS_SCANNED_MAX
 from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
 from mmo_trio.storage.shared.payment_index import AFTER_NEWEST, newest_page, position_of
 from mmo_trio.storage.sql.serialization import parse_transaction
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
+
+PAYMENTS_SCANNED_MAX = 5_000
+"""Payments that one search scans, so that none costs more rows, whatever it searches for."""
 
 CONTENT_ROWS_READ_MAX = 1_000
 """Rows that one statement reads of payments that are selected by their content."""
@@ -40,7 +42,8 @@ def find_transactions(
 def search_payments(
     text: str, *, msisdns: Sequence[str] = (), before: Position | None = None, limit: int = 50
 ) -> SqlQuery[PaymentPage]:
-    """Return payments by any reference or number; each has an index of its own, in the order of the page."""
+    """Return payments by any reference (the gateway's, the merchant's, for reconciliation, the provider's), and by one
+    of these msisdns, newest first. Each has an index of its own, in the order of the page."""
     rows = yield from execute(
         "SELECT t.order_row, t.progress FROM reference_uses AS used JOIN transactions AS t"
         " ON t.gateway_reference = used.gateway_reference AND t.brand = used.brand"
@@ -83,7 +86,8 @@ def _position_values(before: Position | None) -> tuple[Instant, str]:
 
 
 def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
-    """Scan an index in the order of creation, PAYMENTS_SCANNED_MAX rows at most, and select those that match."""
+    """Return payments that match, newest first. An index is scanned in the order of creation, PAYMENTS_SCANNED_MAX rows
+    at most."""
     if payment_filter.provider is not None or payment_filter.error_code is not None:
         return (yield from _list_by_content(payment_filter))
     scanned = _scanned(payment_filter, payment_filter.before)
@@ -160,7 +164,9 @@ def _json_bytes(text: str) -> bytes:
 def stuck_transactions(
     now: Instant, *, after: Position | None = None, limit: int = 50
 ) -> SqlQuery[Sequence[Transaction]]:
-    """Scan pending payments in the order of creation; few of them wait for something else than a result."""
+    """Return the transactions that are stuck (`mmo_sansio.payments.evidence.is_stuck`), the oldest first, a page at a
+    time: those after a position. They are scanned in the order of creation, as few pending payments wait for something
+    else than a result."""
     found: list[Transaction] = []
     at = after or Position(Instant(0), "")
     while len(found) < limit:

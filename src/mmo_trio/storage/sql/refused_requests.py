@@ -27,7 +27,8 @@ _ROWS_MAX = 50
 def record_refusals(
     times: Mapping[BrandDay, int], refused: Sequence[RefusedRequest], *, now: Instant
 ) -> SqlQuery[None]:
-    """Count refused requests, record some of them, and remove old ones."""
+    """Count refused requests by brand and day, and record these of them: at most REFUSALS_RECORDED_MAX for each brand
+    and day in all. What is older than REFUSALS_KEPT is removed, at most REFUSALS_REMOVED_MAX at once."""
     # In one order, so that no two processes wait for each other's counts.
     for day in sorted(times, key=lambda each: (each.brand, each.day)):
         counted = yield from execute(
@@ -52,7 +53,8 @@ def record_refusals(
 def refused_requests(
     brand: str, *, begin: Instant, end: Instant, after: Position | None = None, limit: int
 ) -> SqlQuery[Sequence[RecordedRequest]]:
-    """Return the recorded ones of the refused requests of a brand in the order of their arrival."""
+    """Return the recorded ones of the requests of a brand that were refused in [begin, end), in the order of their
+    arrival, those after a position."""
     at = after or Position(begin, "")
     return select(
         _parse,
@@ -67,7 +69,7 @@ def refused_requests(
 
 
 def refusal_count(day: BrandDay) -> SqlQuery[RefusalCount]:
-    """Return how many requests of a brand were refused on a day."""
+    """Return how many requests of a brand limits and flows refused on a day."""
     rows = yield from execute(
         "SELECT times, recorded FROM refusal_days WHERE brand = ? AND day = ?", day.brand, day.day
     )

@@ -26,7 +26,7 @@ def second_factors() -> SqlQuery[Sequence[SecondFactor]]:
 
 
 def begin_enrolment(user: str, pending: bytes) -> SqlQuery[None]:
-    """Keep a sealed secret that is not confirmed yet."""
+    """Keep a sealed secret that the user has still to confirm, next to the one in use."""
     yield from execute(
         "INSERT INTO second_factors (user_name, pending) VALUES (?, ?)"
         " ON CONFLICT (user_name) DO UPDATE SET pending = excluded.pending",
@@ -38,7 +38,8 @@ def begin_enrolment(user: str, pending: bytes) -> SqlQuery[None]:
 def confirm_second_factor(
     user: str, pending: bytes, *, step: int, at: Instant, codes: Sequence[bytes], session: bytes
 ) -> SqlQuery[bool]:
-    """Put the pending secret into use, with new recovery codes, and end the user's other sessions."""
+    """Put this pending secret into use and replace the recovery codes' digests, and end the user's sessions except one;
+    return False when another secret is pending."""
     confirmed = yield from returns_row(
         "UPDATE second_factors SET sealed = pending, pending = NULL, confirmed_at = ?, last_step = ?"
         " WHERE user_name = ? AND pending = ? RETURNING 1",
@@ -54,7 +55,7 @@ def confirm_second_factor(
 
 
 def use_time_step(user: str, step: int) -> SqlQuery[bool]:
-    """Accept a step of time once."""
+    """Record the step of an accepted code; return False when this step or a later one was accepted before."""
     return returns_row(
         "UPDATE second_factors SET last_step = ?"
         " WHERE user_name = ? AND last_step < ? AND sealed IS NOT NULL RETURNING 1",
@@ -65,19 +66,20 @@ def use_time_step(user: str, step: int) -> SqlQuery[bool]:
 
 
 def use_recovery_code(user: str, digest: bytes) -> SqlQuery[bool]:
-    """Accept a recovery code once."""
+    """Remove a recovery code; return False when the user has no such code."""
     return returns_row("DELETE FROM recovery_codes WHERE user_name = ? AND digest = ? RETURNING 1", user, digest)
 
 
 def replace_recovery_codes(user: str, codes: Sequence[bytes]) -> SqlQuery[None]:
-    """Replace the digests of all recovery codes."""
+    """Replace the digests of the recovery codes."""
     yield from execute("DELETE FROM recovery_codes WHERE user_name = ?", user)
     for code in sorted(codes):
         yield from execute("INSERT INTO recovery_codes (user_name, digest) VALUES (?, ?)", user, code)
 
 
 def remove_second_factor(user: str, *, session: bytes | None = None) -> SqlQuery[bool]:
-    """Remove a second factor with its recovery codes, and end the user's other sessions."""
+    """Remove a second factor and its recovery codes, and end the user's sessions except this one; return False when
+    there is none."""
     removed = yield from returns_row("DELETE FROM second_factors WHERE user_name = ? RETURNING 1", user)
     yield from replace_recovery_codes(user, ())
     yield from execute("DELETE FROM sessions WHERE user_name = ? AND digest <> ?", user, session or b"")
@@ -85,7 +87,7 @@ def remove_second_factor(user: str, *, session: bytes | None = None) -> SqlQuery
 
 
 def reseal_second_factor(user: str, old: bytes, new: bytes) -> SqlQuery[None]:
-    """Replace a sealed secret wherever it stands."""
+    """Replace a sealed secret, wherever it stands, by the same secret, sealed with another key."""
     yield from execute("UPDATE second_factors SET sealed = ? WHERE user_name = ? AND sealed = ?", new, user, old)
     yield from execute("UPDATE second_factors SET pending = ? WHERE user_name = ? AND pending = ?", new, user, old)
 

@@ -1,4 +1,5 @@
-"""Holds the common part of the stores on SQL databases: the conversations, and look-ups that are answered together."""
+"""What the gateway needs of a store, written once for all SQL databases: the conversations, and look-ups that are
+answered together."""
 
 from __future__ import annotations
 
@@ -7,27 +8,29 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
+from mmo_sansio.payments.decision import Decision
+from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
-from mmo_sansio.resilience.store_mark import StoreState
-from mmo_sansio.values.clock import Instant, Span
+from mmo_sansio.resilience.store_mark import StoreMark, StoreState
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
-from mmo_trio.storage.interface.store import StoredClockRecord
+from mmo_trio.storage.interface.store import ChannelOwnership, DecideBatch, StoredClockRecord, WorkItem
 from mmo_trio.storage.shared.coalescing import Coalescer
 from mmo_trio.storage.sql import clock_records, monitoring
-from mmo_trio.storage.sql.admin_store import SqlAdminStore
-from mmo_trio.storage.sql.aging import Forget
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.configuration import (
     SELECT_CONFIGURATION,
     SELECT_STORE_STATE,
     parse_configuration,
     parse_store_state,
 )
+from mmo_trio.storage.sql.masked_rows import Forget, forget_nothing
 from mmo_trio.storage.sql.object_rows import object_of_row
 from mmo_trio.storage.sql.records_page import list_records
-from mmo_trio.storage.sql.retention_store import SqlRetentionStore, forget_nothing
+from mmo_trio.storage.sql.retention import RetentionStore
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import parse_brand, parse_claim, parse_transaction
 from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, execute
@@ -47,8 +50,21 @@ _BEGIN_LISTING = """
 _SAVE_LISTED = "UPDATE deposit_listings SET listed_until = ? WHERE provider = ? AND listed_until < ?"
 
 
-class SqlStore(ABC):
-    """The part of a :class:`mmo_trio.storage.interface.store.Store` that is written once for all SQL databases."""
+class Store(ABC):
+    """A whole store, open: what the databases do differently is abstract.
+
+    Every method raises StoreUnavailable when the store can't serve, and StoreCorrupt when what it reads is damaged.
+    """
+
+    batches_in_flight: int
+    """How many concurrent calls of `transact` are useful. With more than one, each commit fails, and is decided again,
+    when what it was decided from has changed."""
+    ownership: ChannelOwnership | None
+    """How processes share the store; None when this process has it to itself."""
+    admin: AdminStore
+    """What staff and their commands read and change."""
+    retention: RetentionStore
+    """What removes old rows."""
 
     def __init__(
         self, schema: SqlSchema, read: RunQuery, write: RunWrite, forget_payments: Forget = forget_nothing
@@ -56,40 +72,101 @@ class SqlStore(ABC):
         self._schema = schema
         self._run_query = read
         self._run_write = write
-        self.admin = SqlAdminStore(read, write, schema.clear_breaker)
-        self.retention = SqlRetentionStore(schema=schema, read=read, write=write, forget=forget_payments)
+        self.admin = AdminStore(read, write, schema.clear_breaker)
+        self.retention = RetentionStore(schema=schema, read=read, write=write, forget=forget_payments)
         self._look_up_coalescer = Coalescer[AnyLookUp, Row | None](self._look_up_all)
         self._brand_coalescer = Coalescer[str, BrandRecord | None](self._find_brands)
 
+    # Batches of decisions, and the clocks that date them
+
+    @abstractmethod
+    async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
+        """Load what is read, decide, and make changes and durable intents of all decisions durable at once.
+
+        Durable intents belong to this process until they are concluded or it dies; on a shared store, callbacks belong
+        to the process that owns their merchant's channel instead. StoreUnavailable says that nothing was stored;
+        OutcomeUnknown says that nobody can learn it, and if the batch was stored after all, `claim_abandoned` returns
+        its intents. An exception of `decide` itself stores nothing and comes through.
+        """
+
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
+        """Return what was saved of the clocks during this start of the machine, or else the latest of another start or
+        machine; None when nothing was saved."""
         return await self._run_query(lambda: clock_records.clock_record(self._schema, boot_id))
 
     async def read_clock(self, boot_id: str) -> StoreClock | None:
+        """Return the store's time, and how many machines other than the one of this start lately agreed with it; None
+        when the store has no clock of its own."""
         return await self._run_query(lambda: clock_records.read_clock(self._schema, boot_id))
 
     async def save_clock_record(self, record: ClockRecord) -> None:
+        """Save the clocks as they are, in place of what was saved during the same start of the machine."""
         await self._run_write(lambda: clock_records.save_clock_record(self._schema, record))
 
     async def held_until(self) -> Instant:
+        """Return the wall time before which nothing new may be dated, as records up to there were served (R7); 0 when
+        there is none."""
         return await self._run_query(lambda: clock_records.held_until(self._schema))
 
     async def release_held(self, now: Instant) -> None:
+        """Let new payments be dated from now on, although records beyond were served: a wrong clock has shown them."""
         await self._run_write(lambda: clock_records.release_held(self._schema, now))
 
+    # What is to be done, and by which process
+
     async def breakers(self) -> Mapping[str, BreakerSnapshot]:
+        """Return the merchants' breakers as their last outcomes left them, by brand, in the gateway's own time (K5)."""
         return await self._run_query(lambda: monitoring.breakers(self._schema.breaker_table))
 
+    @abstractmethod
+    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
+        """Return the earliest `wake_at` that is later than `after`; None when there is none."""
+
+    @abstractmethod
+    async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
+        """Return gatewayReferences of transactions whose `wake_at` has come, the earliest first. A shared store returns
+        those in this process's share, and those that are long overdue."""
+
+    async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
+        """Return claims of deposits whose `wake_at` has come, the earliest first. All processes that share a store get
+        the same: the decision to wake one lets only one of them act."""
+        statement = "SELECT claim FROM deposit_claims WHERE wake_at <= ? ORDER BY wake_at, receipt LIMIT ?"
+        return await self._fetch(_parse_claims, statement, now, limit)
+
+    async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
+        """Begin to list what was paid to this provider's account, in one process at a time: return from when on, which
+        is now at first; None while the last listing began less than this interval ago. Times are the gateway's own."""
+        rows = await self._run_write(lambda: execute(_BEGIN_LISTING, provider, now, now, interval))
+        return Instant(rows[0][0]) if rows else None
+
+    async def save_listed(self, provider: str, until: Instant) -> None:
+        """Save that all was listed that was paid before this time: the next listing begins with it, unless it would
+        begin later anyway."""
+        await self._run_write(lambda: execute(_SAVE_LISTED, until, provider, until))
+
+    @abstractmethod
+    async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
+        """Claim durable intents that belong to no living process, oldest first; each is returned once. A shared store
+        returns no callbacks: `ownership` does."""
+
+    # Merchants' requests and payers' pages
+
     async def look_up(self, query: AnyLookUp) -> bytes | None:
+        """Return the transaction object, or None (L1, L2)."""
         row = await self._look_up_coalescer(query)
         return None if row is None else object_of_row(row)
 
     async def list_records(self, query: ListRecords) -> Records:
+        """Return a page of transaction objects (R1 to R7)."""
         return await self._run_query(lambda: list_records(query))
 
     async def transaction(self, gateway_reference: str) -> Transaction | None:
+        """Return one transaction, of any brand."""
         return await self._only_transaction("gateway_reference = ?", gateway_reference)
 
     async def transactions(self, gateway_references: Sequence[str]) -> Mapping[str, Transaction]:
+        """Return those of these transactions that are stored, of any brand, by gatewayReference: at most some hundred
+        at a time."""
         if not gateway_references:
             return {}
         places = ", ".join("?" * len(gateway_references))
@@ -98,9 +175,12 @@ class SqlStore(ABC):
         return {each.reference: each for each in found}
 
     async def transaction_by_page_token(self, token: str) -> Transaction | None:
+        """Return the transaction of this hosted page."""
         return await self._only_transaction("page_token = ?", token)
 
     async def transaction_by_suffix(self, suffix: str) -> Transaction | None:
+        """Return the transaction whose gatewayReference ends with these twelve characters; None when none or several
+        do."""
         return await self._only_transaction(f"{self._schema.reference_suffix} = ?", suffix)
 
     async def _only_transaction(self, condition: str, value: str) -> Transaction | None:
@@ -108,41 +188,59 @@ class SqlStore(ABC):
         return await self._fetch(_parse_only_transaction, statement, value)
 
     async def deposit_claim(self, provider: str, receipt: str) -> DepositClaim | None:
+        """Return the claim of a deposit with this receipt, open or settled."""
         statement = "SELECT claim FROM deposit_claims WHERE provider = ? AND receipt = ?"
         found = await self._fetch(_parse_claims, statement, provider, receipt)
         return found[0] if found else None
 
-    async def due_claims(self, now: Instant, *, limit: int) -> Sequence[DepositClaim]:
-        statement = "SELECT claim FROM deposit_claims WHERE wake_at <= ? ORDER BY wake_at, receipt LIMIT ?"
-        return await self._fetch(_parse_claims, statement, now, limit)
-
-    async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
-        rows = await self._run_write(lambda: execute(_BEGIN_LISTING, provider, now, now, interval))
-        return Instant(rows[0][0]) if rows else None
-
-    async def save_listed(self, provider: str, until: Instant) -> None:
-        await self._run_write(lambda: execute(_SAVE_LISTED, until, provider, until))
-
     async def key_owner(self, *digests: bytes) -> KeyOwner | None:
+        """Return the brand, enabled or not, that has a key in use with one of these digests, and the key's id. They are
+        digests of one key with different master keys."""
         statement = _SELECT_KEY_OWNER.format(", ".join("?" * len(digests)))
         return await self._fetch(_parse_key_owner, statement, *digests)
 
     async def brand_record(self, brand: str) -> BrandRecord | None:
+        """Return a brand with its keys, retired ones too, the oldest first; None when there is no such brand."""
         return await self._brand_coalescer(brand)
 
-    async def configuration(self) -> Configuration:
-        return await self._fetch(parse_configuration, SELECT_CONFIGURATION)
+    # What every process keeps in memory, and which process knows that it has changed
 
-    async def state(self) -> StoreState:
-        return await self._fetch(parse_store_state, SELECT_STORE_STATE)
+    async def configuration(self) -> Configuration:
+        """Return the generation of brands, keys and closed providers. What is read of these after this call is of that
+        generation or a later one."""
+        return await self._fetch(parse_configuration, SELECT_CONFIGURATION)
 
     @abstractmethod
     async def use_configuration(self, generation: int, *, process: str) -> None:
-        """Record that this process uses this generation."""
+        """Record that this process, by this name, uses nothing of an earlier generation any more. To repeat it costs
+        nothing."""
 
     @abstractmethod
     async def serving_processes(self) -> Sequence[ServingProcess]:
-        """Return the processes that serve the store."""
+        """Return the processes that serve the store now, this one, too, if it does."""
+
+    # The store as a whole
+
+    @property
+    @abstractmethod
+    def raised_mark(self) -> StoreMark | None:
+        """Return how far the store has come, as far as this process knows: by the last commit that raised its epoch
+        and was confirmed; None while it doesn't know."""
+
+    async def state(self) -> StoreState:
+        """Return which store this is, and how far it has come."""
+        return await self._fetch(parse_store_state, SELECT_STORE_STATE)
+
+    @abstractmethod
+    async def check(self) -> None:
+        """Return when the store can be reached and, as far as that is seen without a write, written to: this writes
+        nothing, and takes at most CHECK_TIMEOUT_S."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close the store; later calls raise StoreUnavailable."""
+
+    # How a database is read
 
     @abstractmethod
     async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:

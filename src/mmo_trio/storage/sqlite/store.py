@@ -21,7 +21,7 @@ from mmo_trio.storage.shared.net_effect import NetEffect, net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, execute, run_query
-from mmo_trio.storage.sql.store import SqlStore
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import queries
 from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch
 from mmo_trio.storage.sqlite.connection import SqliteCall, run_statement, translate_errors
@@ -38,8 +38,8 @@ STORE_TIMEOUT_S = 10.0
 _PROGRESS_HANDLER_STEPS = 50_000
 
 
-class SqliteStore(SqlStore):
-    """See :class:`mmo_trio.storage.interface.store.Store`; made by
+class SqliteStore(Store):
+    """See :class:`mmo_trio.storage.sql.store.Store`; made by
     :func:`mmo_trio.storage.sqlite.open_sqlite`."""
 
     batches_in_flight = 1

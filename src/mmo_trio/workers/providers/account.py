@@ -20,8 +20,7 @@ import structlog
 import trio
 from attrs import Factory, define, evolve, field, frozen
 
-from mmo_sansio.http.message_fields import retry_after
-from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.http.messages import HttpRequest, HttpResponse, retry_after
 from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Finished, Provider, SignInFailed, resume
 from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
 from mmo_sansio.resilience.rate_limit import RateLimit

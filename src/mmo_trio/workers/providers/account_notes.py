@@ -29,9 +29,9 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.recording import RecordedExchange, Redactor
 from mmo_sansio.values.clock import DAY, HOUR, MILLISECOND, Instant, Span, elapsed
-from mmo_trio.storage.interface.admin import AdminStore
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
-from mmo_trio.storage.interface.failures import log_store_failure
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.providers.account import ProviderAccount, drive_async
 

@@ -40,8 +40,8 @@ from mmo_sansio.values.clock import FIRST_INSTANT, HOUR, MINUTE, Instant, Span, 
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.engine.engine import Submit
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import Store
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.workers.postponed import Postponed
 from mmo_trio.workers.providers.account import SendRequest, drive_async

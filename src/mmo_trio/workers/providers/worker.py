@@ -40,8 +40,7 @@ from mmo_sansio.providers.common.operations import OperationKey, resubmission_en
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Operation, Order, Stage, Transaction
 from mmo_trio.engine.engine import Submit
-from mmo_trio.storage.interface.failures import log_store_failure
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem, log_store_failure
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.ids import request_id_generator
 from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram

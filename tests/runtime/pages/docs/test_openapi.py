@@ -15,11 +15,9 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from mmo_sansio.api.docs.openapi import openapi_document
-from mmo_sansio.api.docs.openapi.request_schemas import request_example
-from mmo_sansio.api.docs.openapi.schemas import document_text, request_name
+from mmo_sansio.api.docs.schemas import document_text, request_example, request_name
 from mmo_sansio.api.incoming import creation_body
-from mmo_sansio.api.outgoing.delivery_requests import qr_code_request
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import qr_code_request, transaction_object
 from mmo_sansio.http.egress_rules import URL_LENGTH_MAX
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS, SCENARIOS
 from mmo_sansio.testing.builders import a_transaction

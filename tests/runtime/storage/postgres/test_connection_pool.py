@@ -15,13 +15,14 @@ import trio
 from structlog.testing import capture_logs
 
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, WRITER_CONNECTIONS, WRITER_SETUP, build_conninfo
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.queries import run_statement
 from mmo_trio.storage.sql.statements import SqlStatement
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from tests.conformance.inputs import creation, reference
 from tests.support.postgres_cluster import postgres_cluster

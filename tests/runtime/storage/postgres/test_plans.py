@@ -18,8 +18,9 @@ from bench.servers import RIVALS
 
 from mmo_sansio.messages.replies import Accepted
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.storage.interface.store import Store, StoreCorrupt
+from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from tests.conformance import CHECKS, SHARED_CHECKS, StoreCheck
 from tests.conformance.inputs import creation

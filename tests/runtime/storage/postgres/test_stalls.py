@@ -12,8 +12,9 @@ import pytest
 import trio
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from tests.conformance.inputs import reference
 from tests.support.callback_nodes import Node, Receiver, recorded_outcomes, running_nodes

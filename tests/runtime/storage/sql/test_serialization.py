@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (

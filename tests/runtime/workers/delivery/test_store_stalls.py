@@ -14,7 +14,8 @@ from attrs import Factory, define
 from trio.testing import MockClock
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_trio.storage.interface.store import OutcomeUnknown, Store, StoreUnavailable
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from tests.conformance.inputs import reference
 from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.callback_nodes import Node, Receiver, recorded_outcomes, running_nodes

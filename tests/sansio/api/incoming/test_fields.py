@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mmo_sansio.api.incoming.fields import FieldErrors, Members
+from mmo_sansio.api.incoming.creation_body import FieldErrors, Members
 from mmo_sansio.values.model import Operation
 from mmo_sansio.values.problems import ProblemError
 from tests.support.api_requests import body, call, request, text

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mmo_sansio.api.incoming.query_string import RecordsRequest, parse_records_query
 from mmo_sansio.api.incoming.timestamps import parse_timestamp
-from mmo_sansio.api.outgoing.responses import records_response
+from mmo_sansio.api.outgoing import records_response
 from mmo_sansio.messages.queries import ListRecords, Position, Records
 from mmo_sansio.values.clock import (
     DAY,

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from mmo_sansio.api.incoming import requests
 from mmo_sansio.api.incoming.query_string import RecordsRequest, look_up, look_up_by_merchant_reference
-from mmo_sansio.api.incoming.routes import (
+from mmo_sansio.api.incoming.requests import (
     ApiRoute,
     CreateRoute,
     HealthRoute,

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.api.incoming.strict_json import JsonNumber, JsonValue, parse_object
-from mmo_sansio.values.json_structure import NESTING_MAX, VALUES_MAX
 from mmo_sansio.values.problems import ProblemError
+from mmo_sansio.values.strict_json import NESTING_MAX, VALUES_MAX, JsonNumber, JsonValue, parse_object
 
 
 @pytest.mark.spec("G7")

@@ -8,8 +8,7 @@ import json
 import pytest
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.delivery_requests import callback_request, qr_code_request
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import callback_request, qr_code_request, transaction_object
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.changes import IntentConcluded, JournalEntry, QrRecorded

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mmo_sansio.api.outgoing.problem_json import problem_response
+from mmo_sansio.api.outgoing import problem_response
 from mmo_sansio.values.problems import (
     METHOD_NOT_ALLOWED,
     PROBLEM_TYPES,

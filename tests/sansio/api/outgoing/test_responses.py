@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from mmo_sansio.api.outgoing.responses import creation_response, look_up_response
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import creation_response, look_up_response, transaction_object
 from mmo_sansio.http.messages import HttpResponse
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.gateway import Gateway

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.api.outgoing.transaction_json import (
+from mmo_sansio.api.outgoing import (
     MONEY_MEMBERS,
     PARTY_MEMBERS,
     PROVIDER_DATA_MEMBERS,

@@ -20,8 +20,7 @@ from mmo_merchant import (
     verify_key,
 )
 from mmo_merchant.api.callback_bodies import CALLBACK_BYTES_MAX
-from mmo_sansio.api.outgoing.delivery_requests import callback_request, qr_code_request
-from mmo_sansio.api.outgoing.transaction_json import transaction_object
+from mmo_sansio.api.outgoing import callback_request, qr_code_request, transaction_object
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.testing import FakeProvider, World, fails, succeeds
 from mmo_sansio.values.model import Operation, QrCode

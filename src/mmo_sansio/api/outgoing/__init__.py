@@ -1,1 +1,0 @@
-"""Writes what merchants receive: responses, callbacks, QR codes and problem documents."""

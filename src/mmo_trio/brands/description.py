@@ -1,0 +1,138 @@
+"""Describes a brand for people: as a JSON object, and by what differs between two versions of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import frozen
+
+from mmo_sansio.values.model import Brand, BrandLimits, Limits, Logo, Method, PageAppearance, ReusePolicy, Type
+from mmo_trio.brands.file import BRAND_FIELDS, BRAND_LIMIT_FIELDS, METHOD_FIELDS, PAGE_FIELDS, BrandField, limit_amounts
+
+_FIELDS: Final[Mapping[type, Sequence[BrandField]]] = {
+    Brand: [each for each in BRAND_FIELDS if each.key != "api_keys"],
+    BrandLimits: BRAND_LIMIT_FIELDS,
+    PageAppearance: PAGE_FIELDS,
+    Method: METHOD_FIELDS,
+}
+"""The fields of each class of the model; keys of the API are none of it (A5)."""
+
+
+def method_name(method: Method) -> str:
+    """Return the name of a method among those of its brand, `mpesa_ke (KE)`."""
+    return f"{method.key} ({method.country})"
+
+
+def brand_to_json(brand: Brand) -> dict[str, Any]:
+    """Return a brand as a JSON object."""
+    members: dict[str, Any] = _to_json(brand)
+    members["methods"] = members.pop("method")
+    return members
+
+
+def _to_json(value: Any) -> Any:
+    match value:
+        case Limits():
+            daily = {type.value: most.text for type, most in value.daily.items()}
+            return {"min": value.minimum.text, "max": value.maximum.text, "daily": daily}
+        case Logo():
+            return {"type": value.media_type, "bytes": len(value.content)}
+        case frozenset():
+            return sorted(value)
+        case tuple():
+            return [_to_json(each) for each in value]
+    members = _members(value)
+    return value if members is None else {_json_name(key): _to_json(each) for key, each in members.items()}
+
+
+def _members(value: Any) -> Mapping[str, Any] | None:
+    """Return the values in a table by their keys in the file; None for what is no table."""
+    match value:
+        case Brand() | BrandLimits() | PageAppearance() | Method():
+            return {each.key: getattr(value, each.attribute) for each in _FIELDS[type(value)]}
+        case ReusePolicy():
+            return {each.value: value.for_type(each) for each in Type}
+        case Limits():
+            return limit_amounts(value)
+        case Mapping():
+            return value
+        case _:
+            return None
+
+
+def _json_name(key: str) -> str:
+    first, *others = key.split("_")
+    return "".join((first, *map(str.capitalize, others)))
+
+
+@frozen
+class BrandDifference:
+    """Describes one value of a brand that changes, is added or is removed."""
+
+    brand: str
+    member: str
+    """The key of brands.toml, below its method: `name`, `method mpesa_ke (KE), limits.KES.max`."""
+    before: str | None
+    """None: there was none."""
+    after: str | None
+    """None: there is none any more."""
+
+    @property
+    def text(self) -> str:
+        """Return the difference in one line."""
+        return f"{self.brand}: {self.member}: {self.before or 'none'} -> {self.after or 'none'}"
+
+
+def brand_differences(before: Brand, after: Brand) -> list[BrandDifference]:
+    """Return what differs between two versions of one brand, in the order of the file."""
+    old, new = dict(brand_texts(before)), dict(brand_texts(after))
+    members = [*old, *(each for each in new if each not in old)]
+    return [
+        BrandDifference(after.id, each, old.get(each), new.get(each))
+        for each in members
+        if old.get(each) != new.get(each)
+    ]
+
+
+def brand_texts(brand: Brand) -> Iterator[tuple[str, str]]:
+    """Yield what a brand has, as texts by their place in the file: `page.colour`, for each method its provider as
+    `method mpesa_ke (KE)`, then `method mpesa_ke (KE), limits.KES.max`. What is empty is left out."""
+    for each in _FIELDS[Brand]:
+        if each.key != "method":
+            yield from _texts(each.key, getattr(brand, each.attribute))
+    for method in brand.methods:
+        name = f"method {method_name(method)}"
+        yield name, f"provider {method.provider}"
+        for each in METHOD_FIELDS:
+            if each.key not in ("key", "country", "provider"):
+                yield from _texts(f"{name}, {each.key}", getattr(method, each.attribute))
+
+
+def _texts(member: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield a value as text, or each value in a table; what is empty is left out."""
+    members = _members(value)
+    if members is None:
+        if text := _text(value):
+            yield member, text
+        return
+    for key, each in members.items():
+        yield from _texts(f"{member}.{key}", each)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case Logo():
+            digest = hashlib.sha256(value.content).hexdigest()[:16]
+            return f"{value.media_type} of {len(value.content)} bytes, SHA-256 {digest}"
+        case frozenset():
+            return ", ".join(sorted(value))
+        case tuple():
+            return ", ".join(value)
+        case _:
+            return str(value)
