@@ -47,10 +47,9 @@ from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sqlite import open_sqlite
-from mmo_trio.storage.sqlite.batches import load_batch, write_batch
 from mmo_trio.storage.sqlite.connection import connect
 from mmo_trio.storage.sqlite.files import OpenFiles
-from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+from mmo_trio.storage.sqlite.statements import RecentTransactions, load_batch, write_batch
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator, request_id_generator

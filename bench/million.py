@@ -22,8 +22,8 @@ from mmo_sansio.values.model import Party, Stage, Transaction
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.shared.net_effect import NetEffect
-from mmo_trio.storage.sqlite.batches import write_batch
 from mmo_trio.storage.sqlite.connection import connect
+from mmo_trio.storage.sqlite.statements import write_batch
 
 READ_BYTES = 1 << 20
 BATCH = 10_000
@@ -122,7 +122,7 @@ def _numbered(like: Transaction, number: int, at: Instant) -> Transaction:
 def _fingerprint() -> str:
     """Return a hash of the code that determines rows."""
     source = Path(mmo_trio.__file__).parent
-    files = [*source.glob("storage/sql/*.py"), source / "storage/sqlite/batches.py"]
+    files = [*source.glob("storage/sql/*.py"), source / "storage/sqlite/statements.py"]
     files += [*source.glob("storage/schema/sqlite/*.sql"), Path(__file__)]
     files.append(source.parent / "mmo_sansio/api/outgoing.py")
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files)))

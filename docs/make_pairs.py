@@ -18,9 +18,8 @@ HEAD = """\
 Processes that share a store decide at the same time, each from what it has loaded. Where one input reads what the other
 writes, something has to exclude that each is decided as if the other was not there: one receipt could be booked twice.
 
-Mostly it is a row that both write: the later commit finds it changed, or its key taken, and is decided again. On one
-server of PostgreSQL a payment is also locked from the load on, so that the later input waits; where tables are
-distributed it is not. On SQLite each input is decided after the commit of the one before.
+Mostly it is a row that both write: the later commit finds it changed, or its key taken, and is decided again. On SQLite
+each input is decided after the commit of the one before.
 
 This page is made by `docs/make_pairs.py` from the keys that `reads` names, and from what every kind of input writes
 after a number of histories; a test compares the two. Another test plays each pair in both orders, so that the second

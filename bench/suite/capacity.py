@@ -19,9 +19,9 @@ from bench.options import Options
 from bench.report import Outcome, Table
 from bench.suite.life import MERCHANTS, LifeResult, live_on
 from bench.suite.waits import Watched, median_of, watch
-from mmo_trio.storage.postgres import batch_load, batch_statements, claim_statements, commits, records_horizon
-from mmo_trio.storage.postgres.brand_statements import BrandStatement, InsertStatement
+from mmo_trio.storage.postgres import batch_load, batch_statements, commits, shared_locks
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
+from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement
 
 SECONDS = 12.0
 LOADS: Sequence[tuple[str, float | None]] = (("50 a second", 50.0), ("as many as can be", None))
@@ -59,7 +59,7 @@ def _beginning(text: str) -> str:
 
 
 _SENT_WITH_ANOTHER = tuple(
-    {*_beginnings(batch_load, batch_statements, claim_statements, commits, records_horizon)}
+    {*_beginnings(batch_load, batch_statements, commits, shared_locks)}
     - {_beginning(_COMMIT_RECORD), _beginning(_HORIZON)}
 )
 """The statements of a batch, but for one of its load and one of its commit. One that writes all of it begins

@@ -19,8 +19,8 @@ It never decides about money: that is for the core. `run_service` serves a gatew
 #   cli          one module for each command
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # Type checkers take it for True; `typing` would take longer to load than all else here.
 if TYPE_CHECKING:
     from mmo_trio.service.process import run_service
     from mmo_trio.settings.load import load_settings

@@ -31,7 +31,6 @@ PLANTED: Final[Mapping[str, Plant]] = MappingProxyType(
             commits.acted_on_before_the_commit,
             commits.lost_wake_up,
             commits.unknown_outcome_taken_for_success,
-            commits.deferred_input_forgotten,
             commits.commit_without_conditions,
             commits.commit_in_doubt_forgotten,
             commits.horizon_that_does_not_wait,

@@ -19,9 +19,8 @@ from attrs import define, field
 
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant
 from mmo_trio.storage.sqlite import SqliteStore, open_sqlite
-from mmo_trio.storage.sqlite.connection import connect
-from mmo_trio.storage.sqlite.migrations import migrate
-from mmo_trio.storage.sqlite.system import CallRunner, SqliteSystem
+from mmo_trio.storage.sqlite.connection import CallRunner, SqliteSystem, connect
+from mmo_trio.storage.sqlite.startup import migrate
 from mmo_trio.system.clock import GatewayClock
 
 T = TypeVar("T")

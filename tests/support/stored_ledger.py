@@ -18,8 +18,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.storage.sqlite.batches import load_batch
-from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+from mmo_trio.storage.sqlite.statements import RecentTransactions, load_batch
 
 
 def stored_ledger(connection: sqlite3.Connection) -> Ledger:

@@ -96,11 +96,6 @@ class NotPrefetched(AssertionError):
     same."""
 
 
-class TransactionLocked(Exception):
-    """Raised when a decision looks at a transaction that another process is deciding about: decide again once that
-    has ended."""
-
-
 @define
 class Ledger:
     """Holds transactions, consumed references, deposits, their claims and open intents.
@@ -122,9 +117,6 @@ class Ledger:
     """The brands on hold: nothing more of theirs is submitted. Staff change it, not decisions."""
     not_before: Instant = Instant(0)
     """No transaction may be created with an earlier stamp: the records up to here have been served (R7)."""
-    locked: frozenset[str] = frozenset()
-    """The gatewayReferences of transactions that another process is deciding about: looking at one raises
-    TransactionLocked."""
 
     def working_set(self, reads: Reads) -> Ledger:
         """Return what is read and nothing else, with the transactions of known deposits and of the newest uses of
@@ -144,9 +136,7 @@ class Ledger:
         )
 
     def transaction(self, gateway_reference: str) -> Transaction | None:
-        """Return the transaction with this reference, if there is one. Raises TransactionLocked."""
-        if gateway_reference in self.locked:
-            raise TransactionLocked(gateway_reference)
+        """Return the transaction with this reference, if there is one."""
         found = self.transactions.get(gateway_reference)
         if found is None and self.prefetched and gateway_reference not in self.prefetched.transactions:
             raise NotPrefetched(gateway_reference)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
-from attrs import Factory, define, field, frozen
+from attrs import define, field, frozen
 
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, RequestHead
+from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, earlier, later
+from mmo_sansio.values.clock import MonotonicInstant, Span, later
 from mmo_sansio.values.model import Order
 from mmo_sansio.values.problems import TOO_MANY_REQUESTS, ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
@@ -45,8 +46,8 @@ HOSTS_CACHE_TTL = Span(60 * clock.SECOND)
 
 WRONG_KEYS_BURST: Final = 50
 """Attempts with unknown keys that an address may make at once."""
-WRONG_KEY_INTERVAL: Final = Span(SECOND)
-"""The time after which an address may make one more."""
+WRONG_KEYS_PER_SECOND: Final = 1
+"""Further attempts that an address may make."""
 ADDRESSES_MAX: Final = 10_000
 """Addresses that are remembered; beyond it the one whose last failure is oldest is forgotten."""
 
@@ -91,7 +92,10 @@ class Authenticator:
         self._monotonic = monotonic
         self._cache_ttl = min(cache_ttl, API_KEY_CACHE_MAX)
         self._reload_master_keys = reload_master_keys
-        self._wrong_keys = WrongKeyBudget()
+        self._wrong_keys: OrderedDict[str, TokenBucket] = OrderedDict()
+        """Bounds how many unknown keys one address, IPv6 by its /64, may try, so that guessing costs the store nothing
+        (A1); the latest failure last. Without a token an unknown key is answered 429 unseen; a key that this process
+        has seen valid never is."""
         self._used_hosts = UsedHosts(store.admin, monotonic)
         self._verified: dict[bytes, VerifiedKey] = {}
 
@@ -112,21 +116,31 @@ class Authenticator:
             and now < self._known.trusted_until
         ):
             return verified
-        address = find_address()
-        if verified is None and self._wrong_keys.is_spent(address, now):
+        network = subscriber_network(find_address())
+        if verified is None and network in self._wrong_keys and self._wrong_keys[network].delay(now):
             raise ProblemError(UNSEEN_KEY)
         owner = await self._store.key_owner(*self._keyring.digests(key))
         if owner is None and self._reload_master_keys():
             owner = await self._store.key_owner(*self._keyring.digests(key))
         self._verified.pop(digest, None)
         if owner is None:
-            self._wrong_keys.record_failure(address, now)
+            self._count_wrong_key(network, now)
             return None
         while len(self._verified) >= CACHE_ENTRIES_MAX:
             self._verified.pop(next(iter(self._verified)))
         # The time of the look-up counts (A3), and so does the generation before it.
         self._verified[digest] = verified = VerifiedKey(owner, later(now, self._cache_ttl), generation)
         return verified
+
+    def _count_wrong_key(self, network: str, now: MonotonicInstant) -> None:
+        bucket = self._wrong_keys.pop(network, None) or TokenBucket(WRONG_KEYS_PER_SECOND, WRONG_KEYS_BURST)
+        self._wrong_keys[network] = bucket
+        while len(self._wrong_keys) > ADDRESSES_MAX:
+            self._wrong_keys.popitem(last=False)
+        was_limited = bucket.delay(now) > 0
+        bucket.spend(now)
+        if bucket.delay(now) and not was_limited:
+            logger.warning("unknown_keys_limited", network=network)
 
     async def delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
         """Return the key that a callback or QR code of this payment to this URL carries now, or why nothing may be
@@ -149,37 +163,6 @@ class Authenticator:
             if not self._reload_master_keys():
                 raise
             return self._keyring.unseal(order.brand, selected.sealed)
-
-
-@define(eq=False)
-class WrongKeyBudget:
-    """Bounds how many unknown API keys one address may try, so that guessing costs the store nothing (A1).
-
-    A token bucket for each address, IPv6 by its /64, in the memory of each process: an attempt with a key that no brand
-    has takes a token. Without a token an unknown key is answered 429 unseen; a key that this process has seen valid
-    never is."""
-
-    _full_at: OrderedDict[str, MonotonicInstant] = Factory(OrderedDict)
-    """When each address has all its tokens again, the latest failure last; absent: it has them all."""
-
-    def is_spent(self, address: str, now: MonotonicInstant) -> bool:
-        """Return whether this address may try no unknown key now."""
-        full_at = self._full_at.get(subscriber_network(address))
-        return full_at is not None and later(now, _capacity(WRONG_KEYS_BURST - 1)) < full_at
-
-    def record_failure(self, address: str, now: MonotonicInstant) -> None:
-        """Take a token: the address has tried a key that no brand has."""
-        network = subscriber_network(address)
-        full_at = later(max(self._full_at.pop(network, now), now), WRONG_KEY_INTERVAL)
-        self._full_at[network] = full_at
-        while len(self._full_at) > ADDRESSES_MAX:
-            self._full_at.popitem(last=False)
-        if earlier(full_at, WRONG_KEY_INTERVAL) <= later(now, _capacity(WRONG_KEYS_BURST - 1)) < full_at:
-            logger.warning("unknown_keys_limited", network=network)
-
-
-def _capacity(tokens: int) -> Span:
-    return Span(tokens * WRONG_KEY_INTERVAL)
 
 
 class BrandHosts:

@@ -166,18 +166,12 @@ class MerchantApi:
         return owner
 
     async def _verify_key(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
-        find_address = partial(self._client_address, head, context)
+        find_address = partial(self.trusted_proxies.client_of, head, context)
         key = await self.authenticator.verify(requests.read_api_key(head), find_address)
         if key is None or not await self.brand_hosts.is_allowed(key.owner.brand.id, head, context):
             return None
         self.known_senders.add(head.headers, context.client, key, hosts_until=self.brand_hosts.expires_at)
         return key.owner
-
-    def _client_address(self, head: RequestHead, context: RequestContext) -> str:
-        """Return the address that a request counts for; behind a trusted proxy that of its client, if it names one."""
-        forwarded = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
-        address = self.trusted_proxies.client_address(context.client, forwarded)
-        return context.client if address is None else str(address)
 
     async def _create(
         self, creation: CreationHead, api_key_id: str, received_at: MonotonicInstant, body: bytes

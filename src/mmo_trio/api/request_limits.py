@@ -13,7 +13,7 @@ import trio
 from attrs import Factory, define
 
 from mmo_sansio.messages.queries import RECORDS_BYTES_MAX
-from mmo_sansio.resilience.rate_limit import TokenBucket
+from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Brand
@@ -65,9 +65,11 @@ class RequestRates:
         if now >= self._counted_until:
             self._counted_until = later(now, COUNT_TTL)
             await self._count_processes()
-        bucket = self._buckets.setdefault(brand.id, TokenBucket())
+        per_second = rate / self._processes
         burst = max(1, round((brand.limits.requests_burst or rate) / self._processes))
-        if wait := bucket.take(now, per_second=rate / self._processes, burst=burst):
+        bucket = self._buckets.setdefault(brand.id, TokenBucket(per_second, burst))
+        bucket.per_second, bucket.burst = per_second, burst  # They may have changed since the last request.
+        if wait := bucket.take(now):
             raise ProblemError(
                 TOO_MANY_REQUESTS.problem(
                     f"The limit is {rate} requests a second. Send the request again after a moment.",

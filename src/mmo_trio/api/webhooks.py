@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import structlog
 from attrs import define
 
-from mmo_sansio.http.ip_rules import Address
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
 from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
@@ -57,7 +56,8 @@ class Webhooks:
         endpoint = self.endpoints.get(name)
         if endpoint is None or not _is_known(token, endpoint.tokens):
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
-        if endpoint.allowed_networks and not is_in_networks(self._sender(head, context), endpoint.allowed_networks):
+        networks, proxies = endpoint.allowed_networks, self.trusted_proxies
+        if networks and not is_in_networks(proxies.named_client(head, context), networks):
             logger.warning("notification_address_rejected", provider=endpoint.provider.name)
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
 
@@ -116,10 +116,6 @@ class Webhooks:
         if payment is not None:
             return not payment.progress.stage.is_terminal and payment.order.requested == deposit.amount
         return await deposit_owner(self.store, deposit) is not None
-
-    def _sender(self, head: RequestHead, context: RequestContext) -> Address | None:
-        named = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
-        return self.trusted_proxies.client_address(context.client, named)
 
 
 def _is_known(token: str, tokens: Sequence[str]) -> bool:

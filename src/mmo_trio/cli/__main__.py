@@ -3,10 +3,14 @@
 import sys
 
 from mmo_trio.cli import installation_advice
+from mmo_trio.cli.contents import help_text
 
 
 def run() -> None:
     """Run the command `mmo`; where the packages of every command are missing, say what to install."""
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        print(help_text())
+        return
     try:
         from mmo_trio.cli.group import main
     except ModuleNotFoundError as error:

@@ -8,50 +8,22 @@ import sys
 import click
 
 from mmo_sansio import __version__
+from mmo_trio.cli.contents import COMMANDS, help_text
 from mmo_trio.cli.support.errors import ErrorReportingGroup
 from mmo_trio.cli.support.lazy_group import LazyCommand, LazyGroup
-
-_SECTIONS = {
-    "Build a shop": (
-        LazyCommand("demo", "demo", "Show a whole first payment."),
-        LazyCommand("sandbox", "serve", "Serve a sandbox to build against."),
-        LazyCommand("sandbox-clock", "sandbox_clock", "Set the sandbox's clock forward."),
-        LazyCommand("listen", "listen", "Receive callbacks on this machine; forward them to a local server."),
-        LazyCommand("trigger", "trigger", "Play a whole scenario against a running sandbox."),
-        LazyCommand("conform", "conform", "Test a merchant's endpoint for callbacks.", extra="merchant,tools"),
-    ),
-    "Run a gateway": (
-        LazyCommand("serve", "serve", "Serve in production."),
-        LazyCommand("check-config", "serve", "Check the settings as `mmo serve` does, and show them."),
-        LazyCommand("db", "db", "Migrate, check, correct and restore the store."),
-        LazyCommand("brands", "brands", "Show and change brands, their methods and keys."),
-        LazyCommand("providers", "providers", "Show, close and open providers of mobile money."),
-        LazyCommand("users", "users", "Show and change the users of the console."),
-        LazyCommand(
-            "keys", "master_keys", "Show and replace the master key, with which the store's secrets are sealed."
-        ),
-        LazyCommand(
-            "simulate", "simulate", "Simulate a mobile money operator, with money of no value.", extra="simulators"
-        ),
-    ),
-    "Look after payments": (
-        LazyCommand("explain", "payments", "Explain the outcome of a payment."),
-        LazyCommand("tx", "payments", "Show transactions, and resolve one by hand."),
-        LazyCommand("suspense", "payments", "Show and close entries of the suspense book."),
-        LazyCommand("records", "records", "Write transactions for reconciliation, and compare them with statements."),
-        LazyCommand("audit", "audit", "Show the audit log: sign-ins, and all actions of users and of commands."),
-    ),
-    "Use the command": (LazyCommand("completion", "completion", "Print the completion script of a shell."),),
-}
 
 
 class _MainGroup(ErrorReportingGroup, LazyGroup):
     """Reports failures, and loads the command that is used."""
 
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the same text as `mmo --help` before anything is loaded."""
+        formatter.write(help_text())
+
 
 @click.group(
     cls=_MainGroup,
-    sections=_SECTIONS,
+    sections={section: [LazyCommand(*row) for row in rows] for section, rows in COMMANDS.items()},
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     no_args_is_help=False,
@@ -59,10 +31,6 @@ class _MainGroup(ErrorReportingGroup, LazyGroup):
 @click.version_option(__version__, prog_name="mmo", message="%(prog)s %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """An open mobile money gateway.
-
-    `mmo demo` shows a whole payment; `mmo sandbox` serves one to build against.
-    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # A terminal may lack a letter of a merchant's text.
     if ctx.invoked_subcommand is None:

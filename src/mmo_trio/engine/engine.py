@@ -6,9 +6,6 @@ allows it, further batches begin before the end of the first, as soon as enough 
 enough is a share of those that are being made durable, so batches are small under low load and large under high load.
 The store calls the payment rules with a working set that contains exactly what the batch reads; they are pure, so it
 doesn't matter in which thread, or how often, that happens.
-
-Where another process is deciding about a payment at the moment, the working set says so. Inputs about it are put back
-and decided a little later, while the others of their batch are committed.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from mmo_sansio.messages.inputs import CallbackConcluded, CreatePayment, Input
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked, merge_reads
+from mmo_sansio.payments.ledger import Ledger, Reads, merge_reads
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX, ENGINE_QUEUE_MAX
@@ -55,13 +52,6 @@ would cost much for the few who get their replies sooner; during small ones to w
 COALESCED_MAX = 8
 """Inputs for which a batch may wait: what a larger one saves is little for each of its inputs."""
 
-DEFERRAL_MIN_S, DEFERRAL_MAX_S = 0.005, 0.16
-"""Seconds before an input is decided again whose payment another process was deciding about: about a commit's time at
-first, doubled each time."""
-
-DEFERRALS_MAX = 64
-"""Deferrals of one input, in about 10 s, before its caller learns that nothing was stored."""
-
 SCAN_MAX = 512
 """Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer scan would cost more
 than it finds."""
@@ -85,8 +75,6 @@ class PendingInput(ParkingSpot[Reply]):
     """When its request was read, as time since the machine started; when the engine got it where there is none."""
     reads: Reads = field(init=False)
     keys: frozenset[Hashable] = field(init=False)
-    deferrals: int = 0
-    """How often it was put back because another process was deciding about its payment."""
     _outcome: outcome.Outcome[Reply] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -164,15 +152,6 @@ class InputQueue:
         """Mark these inputs as no longer active."""
         self._active_keys.difference_update(*(each.keys for each in inputs))
 
-    def hold(self, inputs: Iterable[PendingInput]) -> None:
-        """Let these inputs, which are active no longer, keep their keys until they are put back."""
-        self._active_keys.update(*(each.keys for each in inputs))
-
-    def put_back(self, inputs: Sequence[PendingInput]) -> None:
-        """Let these inputs, which are held, wait again, before all others."""
-        self.finish(inputs)
-        self._queued.extendleft(reversed(inputs))
-
     def drain(self) -> Sequence[PendingInput]:
         """Remove and return all waiting inputs."""
         every = list(self._queued)
@@ -209,8 +188,6 @@ class EngineStatistics:
     """Inputs that found the queue full."""
     failed_batches: int = 0
     """Batches that the store couldn't commit."""
-    deferred: int = 0
-    """How often an input was put back because another process was deciding about its payment."""
     last_commit_at: float = -math.inf
     """Trio's time of the last commit that stored something; minus infinity before the first."""
     last_failure_at: float = -math.inf
@@ -296,12 +273,12 @@ class Engine:
             task_status.started()
             async with trio.open_nursery() as nursery:
                 for _ in range(self.store.batches_in_flight):
-                    nursery.start_soon(self._decide_batches, nursery)
+                    nursery.start_soon(self._decide_batches)
         finally:
             for call in self._queue.drain():
                 call.complete(outcome.Error(StoreUnavailable("shutting down")))
 
-    async def _decide_batches(self, nursery: trio.Nursery) -> None:
+    async def _decide_batches(self) -> None:
         """Decide one batch after the other; as many tasks run this as the store allows batches at once."""
         while True:
             await self._coalesce_inputs()
@@ -312,9 +289,7 @@ class Engine:
             # batches that follow each other.
             with trio.CancelScope(shield=True):
                 while calls:
-                    deferred = await self._decide_batch(calls)
-                    if deferred:
-                        nursery.start_soon(self._put_back_later, deferred)
+                    await self._decide_batch(calls)
                     await self._coalesce_inputs()
                     calls = self._next_batch()
 
@@ -322,27 +297,20 @@ class Engine:
         """Decide the next batch in the task of a caller who is alone: to wake a task of the engine for it, and that one
         the caller, would cost two more turns of Trio's loop."""
         spot = self._idle.pop()
-        deferred: Sequence[PendingInput] = ()
         try:
             with trio.CancelScope(shield=True):
                 if calls := self._next_batch():
-                    deferred = await self._decide_batch(calls)
+                    await self._decide_batch(calls)
         finally:
             if spot.is_taken:
                 self._idle.append(spot)
         self._start_batch_if_possible()
-        if deferred:
-            await self._put_back_later(deferred)
 
-    async def _decide_batch(self, calls: Sequence[PendingInput]) -> Sequence[PendingInput]:
-        """Decide these inputs, and return those that have to be decided later, which keep their keys."""
-        deferred = await self._commit_batch(calls)
+    async def _decide_batch(self, calls: Sequence[PendingInput]) -> None:
+        await self._commit_batch(calls)
         self._queue.finish(calls)
         self._active_inputs -= len(calls)
         self._expected_inputs = min(len(calls) + len(self._queue), self.batch_max, COALESCED_MAX)
-        if deferred:
-            self._queue.hold(deferred)
-        return deferred
 
     async def _coalesce_inputs(self) -> None:
         """Let the callers of the last batch, who have just got their replies, send their next inputs before another
@@ -359,17 +327,6 @@ class Engine:
         finally:
             self._awaited_inputs = 0
 
-    async def _put_back_later(self, deferred: Sequence[PendingInput]) -> None:
-        """Put these inputs back into the queue after a pause; meanwhile no input with one of their keys is decided."""
-        for call in deferred:
-            call.deferrals += 1
-        pause_s = DEFERRAL_MIN_S * 2.0 ** min(call.deferrals - 1 for call in deferred)
-        try:
-            await trio.sleep(min(pause_s, DEFERRAL_MAX_S))
-        finally:  # A caller who goes away decides nothing more, so somebody else has to.
-            self._queue.put_back(deferred)
-            self._start_batch_if_possible()
-
     def _start_batch_if_possible(self) -> None:
         if self._idle and self._can_start_batch():
             self._idle.pop().unpark(outcome.Value(None))
@@ -385,9 +342,9 @@ class Engine:
         self._active_inputs += len(calls)
         return calls
 
-    async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> Sequence[PendingInput]:
-        """Decide these in one commit, and return those that have to be decided later. When the store raises an error
-        of this program, decide them one by one, so that only the input with the error fails."""
+    async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> None:
+        """Decide these in one commit. When the store raises an error of this program, decide them one by one, so that
+        only the input with the error fails."""
         batch = Batch(pending_inputs, self.clock)
         needed = merge_reads(call.reads for call in pending_inputs)
         began = trio.current_time()
@@ -402,7 +359,9 @@ class Engine:
                 call.complete(outcome.Error(failure(str(error))))
         except Exception as error:
             if len(pending_inputs) > 1:
-                return [each for call in pending_inputs for each in await self._commit_batch([call])]
+                for call in pending_inputs:
+                    await self._commit_batch([call])
+                return
             kind = type(pending_inputs[0].input).__name__
             logger.error("input_failed", input=kind, fault=describe_fault(error))
             pending_inputs[0].complete(outcome.Error(DecisionFailed("the store failed")))
@@ -413,11 +372,8 @@ class Engine:
                 self.statistics.last_commit_at = now
             self.statistics.commit_durations.observe(now - began)
             # What follows belongs to this engine's process, whichever task has decided the batch.
-            deferred = self._context.run(batch.complete, self.outbox.put)
-            self.statistics.inputs += len(pending_inputs) - len(deferred)
-            self.statistics.deferred += len(deferred)
-            return deferred
-        return ()
+            self._context.run(batch.complete, self.outbox.put)
+            self.statistics.inputs += len(pending_inputs)
 
     async def _wait_for_batch(self) -> None:
         spot: ParkingSpot[None] = ParkingSpot()
@@ -440,41 +396,28 @@ class Batch:
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
         """Decide one after the other, each at a moment of its own, so that later inputs see what earlier ones changed.
-        An error in the payment rules fails only its own input, of which nothing is applied. What shares a key with an
-        input that has to wait waits, too. Nothing is created for a request that may be as old as a suspension: its
-        sender may have given it up, and paid otherwise."""
+        An error in the payment rules fails only its own input, of which nothing is applied. Nothing is
+        created for a request that may be as old as a suspension: its sender may have given it up, and paid
+        otherwise."""
         requests_count_since = self.clock.requests_count_since()
         moments = self.clock.next_moments(len(self.pending_inputs), after=ledger.not_before)
         self.results = []
-        waiting: set[Hashable] = set()
         for call, (now, utc) in zip(self.pending_inputs, moments, strict=True):
-            result: Decision | Exception
             if call.received_at < requests_count_since and isinstance(call.input, CreatePayment):
-                result = StoreUnavailable(_MAY_HAVE_WAITED)
-            elif waiting.isdisjoint(call.keys):
-                result = self._decide_one(ledger, call.input, now, utc)
+                self.results.append(StoreUnavailable(_MAY_HAVE_WAITED))
             else:
-                result = TransactionLocked()
-            if isinstance(result, TransactionLocked):
-                waiting |= call.keys
-            self.results.append(result)
+                self.results.append(self._decide_one(ledger, call.input, now, utc))
         return [each for each in self.results if isinstance(each, Decision)]
 
     def has_changes(self) -> bool:
         """Return whether any decision changes what is stored."""
         return any(isinstance(each, Decision) and each.changes for each in self.results)
 
-    def complete(self, put_work: Callable[[WorkItem], None]) -> Sequence[PendingInput]:
-        """Complete the callers' inputs, then hand over the work that follows; return the inputs that have to be decided
-        later."""
-        deferred: list[PendingInput] = []
+    def complete(self, put_work: Callable[[WorkItem], None]) -> None:
+        """Complete the callers' inputs, then hand over the work that follows."""
         for call, result in zip(self.pending_inputs, self.results, strict=True):
             if isinstance(result, Decision):
                 call.complete(outcome.Value(result.reply))
-            elif isinstance(result, TransactionLocked) and call.deferrals < DEFERRALS_MAX:
-                deferred.append(call)
-            elif isinstance(result, TransactionLocked):
-                call.complete(outcome.Error(StoreUnavailable("another process is deciding about the same payment")))
             elif isinstance(result, StoreUnavailable):
                 call.complete(outcome.Error(result))
             else:
@@ -486,7 +429,6 @@ class Batch:
                 subject = _transaction_of(result)
                 for intent in result.intents:
                     put_work(WorkItem(intent, subject))
-        return deferred
 
     @staticmethod
     def _decide_one(ledger: Ledger, input_: Input, now: Instant, utc: Instant) -> Decision | Exception:

@@ -15,7 +15,7 @@ from attrs import Factory, define
 from mmo_sansio.values.problems import INTERNAL, UNAVAILABLE, Problem
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.system.latency import LatencyHistogram
-from mmo_trio.system.log_limit import LogRateLimit
+from mmo_trio.system.logs import LogRateLimit
 
 logger = structlog.get_logger(__name__)
 

@@ -256,11 +256,6 @@ def _engine_metrics(engine: Engine) -> Iterator[Metric]:
         "mmo_engine_batch_failures", "Batches whose commit failed or is in doubt.", ({}, statistics.failed_batches)
     )
     yield _counter("mmo_engine_inputs", "Inputs decided.", ({}, statistics.inputs))
-    yield _counter(
-        "mmo_engine_deferred",
-        "Times that an input waited for another process to decide about its payment.",
-        ({}, statistics.deferred),
-    )
     yield _gauge("mmo_engine_waiting", "Inputs waiting for a batch.", ({}, engine.queued))
     yield _counter(
         "mmo_engine_turned_away",

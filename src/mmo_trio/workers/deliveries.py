@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from io import BytesIO
@@ -29,7 +29,6 @@ from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CallbackConcluded, QrConcluded
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied
-from mmo_sansio.resilience.byte_budget import ByteBudget
 from mmo_sansio.resilience.circuit_breaker import (
     INITIAL_SNAPSHOT,
     BreakerSettings,
@@ -351,7 +350,10 @@ class CallbackWorker(DeliveryPool):
         self._stored: dict[str, BreakerSnapshot] = {}
         """What the store holds of each breaker, in the breakers' own time; a new one where nothing is said."""
         self._durations = LatencyHistogram(EXTERNAL_BUCKETS_S)
-        self._stored_bodies = ByteBudget(stored_bodies_bytes)
+        self._stored_bodies = defaultdict[str, TokenBucket](
+            lambda: TokenBucket(stored_bodies_bytes * SECOND / HOUR, burst=stored_bodies_bytes)
+        )
+        """The bytes of large answers that each brand may have stored."""
 
     def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
         """Replace this brand's breaker by a stored one, whose times are the gateway's own."""
@@ -446,7 +448,7 @@ class CallbackWorker(DeliveryPool):
         """Return what is stored of an attempt: the whole body (K4), as long as its merchant's answers do not fill the
         disk."""
         size = len(attempt.body)
-        if size <= SMALL_BODY_BYTES or self._stored_bodies.take(brand, size, self._monotonic()):
+        if size <= SMALL_BODY_BYTES or not self._stored_bodies[brand].take(self._monotonic(), size):
             return attempt
         detail = f"{attempt.detail} Of its answer's {size} bytes, the first {SMALL_BODY_BYTES} are stored."
         return evolve(attempt, body=attempt.body[:SMALL_BODY_BYTES], detail=detail)

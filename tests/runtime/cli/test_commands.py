@@ -30,7 +30,7 @@ from mmo_trio.cli.support.target import machine_user
 from mmo_trio.engine.engine import submit_once
 from mmo_trio.settings.service import ServiceAddresses
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.storage.sqlite.migrations import scripts
+from mmo_trio.storage.sqlite.startup import scripts
 from mmo_trio.system.clock import GatewayClock, read_offset
 from tests.support.command_tree import commands_of
 from tests.support.time_limits import HANGS_AFTER_S

@@ -68,6 +68,13 @@ def test_a_list_of_commands_loads_none() -> None:
     assert done.stderr == "[]\n"
 
 
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_the_program_lists_its_commands_before_any_package_is_loaded(option: str) -> None:
+    code = "import sys\nsys.modules['click'] = None\nfrom mmo_trio.cli.__main__ import run\nrun()\n"
+    done = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)
+    assert done.stdout == CliRunner().invoke(main, [option]).stdout
+
+
 def test_a_command_whose_packages_are_missing_says_what_to_install() -> None:
     code = "import sys\nsys.modules['trio'] = None\nfrom mmo_trio.cli.__main__ import run\nrun()\n"
     done = subprocess.run([sys.executable, "-c", code, "serve"], capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ import trio
 import trio.testing
 from attrs import Factory, define
 
-from mmo_trio.storage.sqlite.system import READERS_MAX
+from mmo_trio.storage.sqlite.connection import READERS_MAX
 from tests.support.http_listener import Client, NoAnswerError
 from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.sandbox_gateway import Running, Serve

@@ -24,8 +24,8 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.engine import engine
 from mmo_trio.storage.sqlite import connection as sqlite_connection
 from mmo_trio.storage.sqlite import startup
+from mmo_trio.storage.sqlite.connection import SqliteSystem
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
-from mmo_trio.storage.sqlite.system import SqliteSystem
 from tests.support.merchant import TIMEOUT_S, Answer, a_reference, ask
 from tests.support.rejections import assert_problem
 from tests.support.sandbox_gateway import Running, Serve

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from mmo_sansio.values.model import Operation
-from mmo_trio.storage.sqlite.system import READERS_MAX
+from mmo_trio.storage.sqlite.connection import READERS_MAX
 from tests.support.http_listener import open_descriptors, wait_for_descriptors
 from tests.support.merchant import ROOT, TIMEOUT_S
 from tests.support.request_fuzzer import fuzz

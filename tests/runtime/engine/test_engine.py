@@ -22,8 +22,8 @@ from mmo_sansio.testing import a_create_payment, a_transaction, numbered_referen
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Stage, Transaction
-from mmo_trio.engine.engine import DEFERRAL_MIN_S, Batch, DecisionFailed, Engine, Outbox, PendingInput
+from mmo_sansio.values.model import Source, Transaction
+from mmo_trio.engine.engine import Batch, DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import RESUMING, GatewayClock
 from tests.conformance.inputs import creation, succeeded
@@ -473,40 +473,4 @@ async def test_a_batch_that_fails_costs_the_one_beside_it_nothing() -> None:
                 await failing.reply()
             again = a_create_payment(gateway_reference=numbered_reference(3), merchant_reference="order-2")
             assert isinstance(await engine.submit(again), Rejected)
-        nursery.cancel_scope.cancel()
-
-
-class LockedAtFirst(Watched):
-    """Another process is deciding about every payment for the first so many batches."""
-
-    locked_batches = 1
-
-    async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        def decide_later(ledger: Ledger) -> Sequence[Decision]:
-            if reads.transactions and self.locked_batches:
-                self.locked_batches -= 1
-                ledger.locked = reads.transactions
-            return decide(ledger)
-
-        return await super().transact(reads, decide_later)
-
-
-@pytest.mark.spec("S6")
-@pytest.mark.finding("rules-12")
-async def test_an_input_that_waits_for_another_process_is_decided_though_its_caller_was_alone_and_goes_away(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with StoreFile().open() as memory, trio.open_nursery() as nursery:
-        engine = Engine(LockedAtFirst(memory), GatewayClock(), Outbox())  # type: ignore[arg-type]
-        await nursery.start(engine.run)
-        await engine.submit(a_payment(1))
-        await trio.sleep(1)
-        with trio.move_on_after(DEFERRAL_MIN_S / 2) as caller:
-            await engine.submit(BeginSubmission(numbered_reference(1)))
-        assert caller.cancelled_caught
-        assert engine.statistics.deferred == 1
-        await trio.sleep(60)
-        found = await memory.transaction(numbered_reference(1))
-        assert found is not None
-        assert (found.progress.stage, engine.queued) == (Stage.SUBMITTING, 0)
         nursery.cancel_scope.cancel()

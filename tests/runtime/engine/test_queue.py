@@ -125,13 +125,3 @@ def test_outcomes_that_bring_a_breaker_keep_their_order_whatever_they_are_about(
     """The breaker that is kept last is the one that counts."""
     one, other = (CallbackConcluded(reference(n), DELIVERED, fence=1, breaker=INITIAL_SNAPSHOT) for n in (1, 2))
     assert keys(one) & keys(other)
-
-
-def test_what_is_held_keeps_its_keys_and_goes_back_before_all_others() -> None:
-    queue = waiting_for(touching("a", "b", "a", "b"))
-    active = queue.take_batch(2)
-    queue.finish(active)
-    queue.hold(active[:1])
-    assert numbers(queue.take_batch(1)) == [3]
-    queue.put_back(active[:1])
-    assert numbers(queue.take_batch(9)) == [0, 2]

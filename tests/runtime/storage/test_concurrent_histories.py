@@ -31,7 +31,7 @@ from mmo_sansio.payments.ledger import Ledger, merge_reads
 from mmo_sansio.values.clock import DAY, FIRST_INSTANT, Instant, Span, later
 from mmo_sansio.values.model import BrandLimits
 from mmo_trio.storage.interface.admin_types import BrandHold
-from mmo_trio.storage.postgres import new_references, open_postgres, startup
+from mmo_trio.storage.postgres import batch_load, open_postgres, startup
 from mmo_trio.storage.postgres import store as postgres_store
 from mmo_trio.storage.postgres.batch_load import load_batch
 from mmo_trio.storage.postgres.connections import WRITER_SETUP
@@ -136,7 +136,7 @@ def _stops_after_loads(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(postgres_store, "load_batch", load_and_stop)
     monkeypatch.setattr(SimulatedSharedStore, "_call", call_and_stop)
-    monkeypatch.setattr(new_references, "LOADS_BEFORE_ASSUMPTION", 10**9)
+    monkeypatch.setattr(batch_load, "LOADS_BEFORE_ASSUMPTION", 10**9)
     patient = WRITER_SETUP.replace("'5s'", f"'{HANGS_AFTER_S:.0f}s'")
     assert patient != WRITER_SETUP
     monkeypatch.setattr(startup, "WRITER_SETUP", patient)  # A busy machine makes a client stand still for longer.
@@ -196,20 +196,6 @@ def about_few(random: Random, number: int) -> Input:
     return random.choice(every)
 
 
-def about_different_payments(stamped: Sequence[tuple[Input, Instant]]) -> Sequence[tuple[Input, Instant]]:
-    """Return the first of these inputs, up to one about the payment of another. A batch that concludes an intent of a
-    payment, and moves it as well, does not lock that at its load: on PostgreSQL, unlike in the model, its commit waits
-    for one that has, which this history would never let end."""
-    some, seen = list[tuple[Input, Instant]](), set[str]()
-    for each in stamped:
-        payments = reads(each[0]).transactions
-        if not seen.isdisjoint(payments):
-            break
-        seen |= payments
-        some.append(each)
-    return some
-
-
 def history(seed: int) -> list[list[Operation]]:
     """Return what each client does; their payments, references, receipts and limits are few, so that they meet."""
     random = Random(seed)
@@ -230,7 +216,7 @@ def history(seed: int) -> list[list[Operation]]:
         elif chance < 0.1:
             mine.append(hold(random.choice(BRANDS), at))
         else:
-            some = about_different_payments(stamped[: random.choice((1, 1, 1, 2, 3))])
+            some = stamped[: random.choice((1, 1, 1, 2, 3))]
             mine.append(batch(*some))
             del stamped[: len(some)]
     return operations

@@ -14,7 +14,6 @@ import trio
 from attrs import evolve
 from trio.testing import wait_all_tasks_blocked
 
-from mmo_sansio.messages.inputs import TransactionWoke
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
@@ -22,8 +21,6 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import BrandHold
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.postgres import store as store_module
-from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
 from mmo_trio.storage.postgres.commits import Commit
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import open_sqlite
@@ -60,18 +57,8 @@ def window(monkeypatch: pytest.MonkeyPatch) -> Window:
     return window
 
 
-@pytest.mark.parametrize("has_locks", [True, False])
-async def test_postgresql_commits_as_in_a_sequence(
-    choose: Choose, has_locks: bool, migrated_database: str, window: Window, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of two processes, the second ends between the load and the commit of the first, unless it meets its lock. Where
-    tables are distributed there are no locks, and must not have to be."""
-
-    async def load_without_locks(*keys: Any, **options: Any) -> LoadedBatch:
-        return await load_batch(*keys, **options | {"begin": None})
-
-    if not has_locks:
-        monkeypatch.setattr(store_module, "load_batch", load_without_locks)
+async def test_postgresql_commits_as_in_a_sequence(choose: Choose, migrated_database: str, window: Window) -> None:
+    """Of two processes, the second ends between the load and the commit of the first."""
     async with (
         open_postgres(migrated_database, serving=True) as one,
         open_postgres(migrated_database, serving=True) as other,
@@ -112,34 +99,16 @@ async def wrong_pairs(
 
 
 async def play_in_window(window: Window, one: Store, other: Store, events: Events) -> dict[str, Reply]:
-    """Let the second event end between the load and the commit of the first; where it meets a lock of the first, it
-    ends afterwards."""
+    """Let the second event end between the load and the commit of the first."""
     (first, event), (second, overtaking) = events.items()
     replies: dict[str, Reply] = {}
-    has_met_lock, may_commit, has_committed = trio.Event(), trio.Event(), trio.Event()
-
-    def look(ledger: Ledger) -> None:
-        if ledger.locked:
-            has_met_lock.set()
-            may_commit.set()
 
     async def overtake() -> None:
-        replies[second] = await play(other, overtaking, look)
-        if has_met_lock.is_set() and isinstance(overtaking, TransactionWoke):
-            await has_committed.wait()  # A tick is answered while the payment is locked, and comes again.
-            replies[second] = await play(other, overtaking)
-        may_commit.set()
+        replies[second] = await play(other, overtaking)
 
-    async with trio.open_nursery() as nursery:
-
-        async def overtaken() -> None:
-            nursery.start_soon(overtake)
-            await may_commit.wait()
-
-        window.append(overtaken)
-        replies[first] = await play(one, event)
-        assert not window, f"{event} has written nothing"
-        has_committed.set()
+    window.append(overtake)
+    replies[first] = await play(one, event)
+    assert not window, f"{event} has written nothing"
     return replies
 
 

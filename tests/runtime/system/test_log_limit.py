@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from mmo_trio.system.log_limit import LogRateLimit, RepetitionLimit
+from mmo_trio.system.logs import LogRateLimit, RepetitionLimit
 
 
 def test_a_budget_fills_up_again_and_no_further() -> None:

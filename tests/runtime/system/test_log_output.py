@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from mmo_trio.system.log_output import ATOMIC_BYTES, FLUSH_TIMEOUT_S, LogOutput
+from mmo_trio.system.logs import ATOMIC_BYTES, FLUSH_TIMEOUT_S, LogOutput
 from tests.support.merchant import TIMEOUT_S, Merchant, ask
 from tests.support.mmo_process import COMMAND, FREE_PORTS, READY, environment_without_settings
 

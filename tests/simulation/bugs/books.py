@@ -12,7 +12,7 @@ from attrs import evolve
 from mmo_sansio.messages.changes import JournalEntry
 from mmo_trio.storage.shared.net_effect import NetEffect
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.storage.sqlite import batches
+from mmo_trio.storage.sqlite import statements
 from tests.simulation.stores.shared_store import SimulatedSharedStore
 
 
@@ -36,12 +36,12 @@ def _remembering(look_up: Any, found: dict[object, bytes | None]) -> Any:
 @contextmanager
 def stage_left_out_of_the_journal() -> Iterator[None]:
     """The journal has no entry of a submission."""
-    write_history = batches._write_history
+    write_history = statements._write_history
 
     def write_most(connection: Any, effect: NetEffect) -> None:
         write_history(connection, evolve(effect, journal=[each for each in effect.journal if not _is_submission(each)]))
 
-    with patch.object(batches, "_write_history", write_most):
+    with patch.object(statements, "_write_history", write_most):
         yield
 
 

@@ -46,7 +46,7 @@ def acted_on_before_the_commit() -> Iterator[None]:
     """Workers get an intent once it is decided, and not once it is durable."""
     decide, commit = Batch.decide, Engine._commit_batch
 
-    async def commit_batch(self: Engine, calls: Sequence[PendingInput]) -> Sequence[PendingInput]:
+    async def commit_batch(self: Engine, calls: Sequence[PendingInput]) -> None:
         def decide_and_act(batch: Batch, ledger: Ledger) -> Sequence[Decision]:
             decisions = decide(batch, ledger)
             for each in decisions:
@@ -55,7 +55,7 @@ def acted_on_before_the_commit() -> Iterator[None]:
             return decisions
 
         with patch.object(Batch, "decide", decide_and_act):
-            return await commit(self, calls)
+            await commit(self, calls)
 
     with patch.object(Engine, "_commit_batch", commit_batch):
         yield
@@ -96,15 +96,6 @@ def _optimistic(transact: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return transact_optimistically
-
-
-def deferred_input_forgotten() -> AbstractContextManager[object]:
-    """An input about a payment that another process is deciding about is never put back."""
-
-    async def forget(self: Engine, deferred: Sequence[PendingInput]) -> None:
-        await trio.sleep_forever()
-
-    return patch.object(Engine, "_put_back_later", forget)
 
 
 def commit_without_conditions() -> AbstractContextManager[object]:

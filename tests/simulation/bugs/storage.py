@@ -19,15 +19,15 @@ from mmo_trio.storage.sql import clock_records, monitoring, serialization
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import SqlQuery
-from mmo_trio.storage.sqlite import batches
+from mmo_trio.storage.sqlite import statements
 from mmo_trio.storage.sqlite import store as sqlite_store
-from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+from mmo_trio.storage.sqlite.statements import RecentTransactions
 from mmo_trio.storage.sqlite.writer import SqliteWriter
 
 
 def _written(change: Callable[[NetEffect], NetEffect]) -> AbstractContextManager[object]:
     """Write another effect of each batch."""
-    write = batches.write_batch
+    write = statements.write_batch
 
     def write_changed(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
         write(connection, change(effect), is_claimed=is_claimed)
@@ -42,7 +42,7 @@ def intent_not_deleted() -> AbstractContextManager[object]:
 
 def conclusion_outside_of_its_commit() -> AbstractContextManager[object]:
     """A conclusion is committed before what follows from it."""
-    write = batches.write_batch
+    write = statements.write_batch
 
     def write_apart(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
         if effect.concluded:
@@ -88,7 +88,7 @@ def rollback_taken_for_a_commit() -> AbstractContextManager[object]:
 
 def mark_kept_at_a_restart() -> AbstractContextManager[object]:
     """What a process has claimed is marked in a way that the start of the next one does not free."""
-    write = batches.write_batch
+    write = statements.write_batch
 
     def write_marked(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed: bool) -> None:
         write(connection, effect, is_claimed=cast(bool, 2))

@@ -16,8 +16,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable
 from mmo_trio.storage.sqlite import SqliteStore, open_sqlite
-from mmo_trio.storage.sqlite.connection import BUSY_TIMEOUT_S
-from mmo_trio.storage.sqlite.system import READERS_MAX, CallRunner, SqliteSystem
+from mmo_trio.storage.sqlite.connection import BUSY_TIMEOUT_S, READERS_MAX, CallRunner, SqliteSystem
 from mmo_trio.system.clock import GatewayClock
 from tests.simulation.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
 from tests.simulation.stores.machine import StoreMachine, tick_after

@@ -24,11 +24,10 @@ from mmo_trio.storage.interface.store import CLOCK_RECORDS_RECENT_FOR, WorkItem
 from mmo_trio.storage.shared.net_effect import NetEffect
 from mmo_trio.storage.sql.serialization import parse_breaker, serialize_breaker
 from mmo_trio.storage.sql.statements import SqlQuery, SqlStatement, run_query
-from mmo_trio.storage.sqlite import queries
-from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch
+from mmo_trio.storage.sqlite import statements
 from mmo_trio.storage.sqlite.connection import run_statement
-from mmo_trio.storage.sqlite.migrations import migrate
-from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+from mmo_trio.storage.sqlite.startup import migrate
+from mmo_trio.storage.sqlite.statements import RecentTransactions, advance_latest_stamp, load_batch, write_batch
 from mmo_trio.storage.sqlite.store import sqlite_schema
 from mmo_trio.system.clock import GatewayClock
 
@@ -173,8 +172,8 @@ class SharedRows:
     def due(self, now: Instant, holder: int, limit: int) -> Sequence[str]:
         """Return gatewayReferences of payments that are due, the earliest first: those in this holder's share, and
         those that are long overdue."""
-        overdue = queries.due(self.connection, earlier(now, OVERDUE_AFTER), ROWS_MAX)
-        later = queries.due(self.connection, now, ROWS_MAX)[len(overdue) :]
+        overdue = statements.due(self.connection, earlier(now, OVERDUE_AFTER), ROWS_MAX)
+        later = statements.due(self.connection, now, ROWS_MAX)[len(overdue) :]
         return [*overdue, *filter(self._share_of(holder), later)][:limit]
 
     def claim_abandoned(self, holder: int, limit: int) -> Sequence[WorkItem]:
@@ -182,11 +181,11 @@ class SharedRows:
         unclaimed = (key for key, _ in self._open_intents() if not _is_callback(key) and self._is_free(key))
         claimed = list(islice(unclaimed, limit))
         self._holders.update(dict.fromkeys(claimed, holder))
-        return queries.open_intents(self.connection, claimed)
+        return statements.open_intents(self.connection, claimed)
 
     def open_intents(self, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
         """Return those of these durable intents that are open, but no callbacks."""
-        return queries.open_intents(self.connection, [key for key in keys if not _is_callback(key)])
+        return statements.open_intents(self.connection, [key for key in keys if not _is_callback(key)])
 
     def claim_channels(
         self, holder: int, *, excluding: Collection[str], known: Mapping[str, int] | None, end_leases: bool
@@ -218,7 +217,7 @@ class SharedRows:
                 continue
             left[brand] -= 1
             found[key] = fence
-        works = queries.open_intents(self.connection, list(found))
+        works = statements.open_intents(self.connection, list(found))
         return [
             WorkItem(DeliverCallback(key[0], found[key]), w.transaction) for key, w in zip(found, works, strict=True)
         ]

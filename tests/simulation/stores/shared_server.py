@@ -28,7 +28,7 @@ CONNECT_TIMEOUT_S = 3.0
 """Seconds after which a process gives up a connection to a server that does not answer."""
 
 _POLL_INTERVAL_MIN_S, _POLL_INTERVAL_MAX_S = 0.002, 0.1
-"""The pauses of a reader of records that waits for writers, as those of `storage.postgres.records_horizon`."""
+"""The pauses of a reader of records that waits for writers, as those of `storage.postgres.shared_locks`."""
 
 
 class ConnectionLost(Exception):
@@ -80,8 +80,6 @@ class SimulatedServer:
     """The calls whose callers wait."""
     _open: dict[int, ServerTransaction] = Factory(dict)
     """The transactions in progress, by their numbers."""
-    _locks: dict[str, ServerTransaction] = Factory(dict)
-    """Which transaction has locked a payment."""
     _committed: dict[int, bool] = Factory(dict)
     """Whether a transaction that has ended was committed; what is false here never will be."""
 
@@ -213,13 +211,12 @@ class SimulatedServer:
         )
 
     def load(self, transaction: ServerTransaction, reads: Reads) -> Ledger:
-        """Return the working set of a batch, and lock what may move."""
+        """Return the working set of a batch."""
         if transaction.stage is not TransactionStage.OPEN:
             raise ConnectionLost("the session has ended")
         self._end_idle_sessions()
-        ledger = transaction.load(self.rows, reads, self._locks)
+        ledger = transaction.load(self.rows, reads)
         ledger.not_before = self.horizon
-        self._locks.update((each, transaction) for each in sorted(transaction.locked))
         self._open[transaction.number] = transaction
         transaction.idle_until = trio.current_time() + IDLE_SESSION_S
         return ledger
@@ -382,9 +379,6 @@ class SimulatedServer:
         transaction.stage = stage
         self._open.pop(transaction.number, None)
         self._committed[transaction.number] = stage is TransactionStage.COMMITTED
-        for each in sorted(transaction.locked):
-            if self._locks.get(each) is transaction:
-                del self._locks[each]
         self.rows.locked_intents -= transaction.concluded
         waiting, transaction.at_end = transaction.at_end, []
         for action in waiting:
@@ -393,6 +387,6 @@ class SimulatedServer:
     def _end_idle_sessions(self) -> None:
         now = trio.current_time()
         for each in list(self._open.values()):
-            if each.stage is TransactionStage.OPEN and each.holds_locks and each.idle_until <= now:
+            if each.stage is TransactionStage.OPEN and each.is_writer and each.idle_until <= now:
                 self.draws.note("idle_session_ended", process=each.process)
                 self.roll_back(each)

@@ -14,7 +14,7 @@ from attrs import define, frozen
 from mmo_sansio.messages.intents import IntentKey, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Ledger, Reads, TransactionLocked
+from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
@@ -31,7 +31,7 @@ from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.storage.sqlite import queries
+from mmo_trio.storage.sqlite import statements
 from mmo_trio.system.waiting import run_to_end
 from tests.simulation.stores.machine import StoreCall
 from tests.simulation.stores.shared_ownership import SimulatedChannelOwnership
@@ -143,7 +143,7 @@ class SimulatedSharedStore(Store):
             self._server.kill(self.process)
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Load, and lock what may move; then write and commit, and repeat both when another process was quicker."""
+        """Load; then write and commit, and repeat both when another process was quicker."""
         try:
             return await self._transact(reads, decide)
         finally:
@@ -160,7 +160,7 @@ class SimulatedSharedStore(Store):
             failure: Exception
             try:
                 return await self._attempt(transaction, reads, decide, backoff.deadline)
-            except (CommitConflict, TransactionLocked) as error:
+            except CommitConflict as error:
                 failure = error
                 conflicts += 1
             except ConnectionLost as error:
@@ -291,10 +291,10 @@ class SimulatedSharedStore(Store):
         return parse(await self._read_query(lambda: execute(statement, *values)))
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
-        return await self.read("look_up", partial(queries.look_up, self._rows.connection, look_ups))
+        return await self.read("look_up", partial(statements.look_up, self._rows.connection, look_ups))
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
-        find = partial(queries.find_brand, self._rows.connection)
+        find = partial(statements.find_brand, self._rows.connection)
         return await self.read("find_brands", lambda: [find(brand) for brand in brands])
 
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:

@@ -1,7 +1,8 @@
-"""Simulates transactions of a server that several processes share: what they lock, and what lets their commits fail.
+"""Simulates transactions of a server that several processes share: what lets their commits wait, and
+fail.
 
-The rules are those of `mmo_trio.storage.postgres`: payments that a batch may move are locked from its load to its end,
-what another has locked is left out, and a commit fails when what it was decided from has changed."""
+The rules are those of `mmo_trio.storage.postgres`: a commit waits for others that write the same rows, and fails when
+what it was decided from has changed."""
 
 from __future__ import annotations
 
@@ -44,8 +45,6 @@ class ServerTransaction:
     is_writer: bool = False
     """Whether readers of records wait for its end."""
     stage: TransactionStage = TransactionStage.OPEN
-    locked: frozenset[str] = frozenset()
-    """The gatewayReferences that it has locked."""
     keys: frozenset[Hashable] = frozenset()
     """The keys of rows that its commit writes."""
     concluded: frozenset[IntentKey] = frozenset()
@@ -58,18 +57,9 @@ class ServerTransaction:
     at_end: list[Callable[[], None]] = Factory(list)
     """What waits for its end."""
 
-    @property
-    def holds_locks(self) -> bool:
-        """Tell whether others may have to wait for it, or leave out what it has locked."""
-        return self.is_writer or bool(self.locked)
-
-    def load(self, rows: SharedRows, reads: Reads, locks: Mapping[str, ServerTransaction]) -> Ledger:
-        """Return the working set; lock what may move, as far as no other transaction has locked it."""
+    def load(self, rows: SharedRows, reads: Reads) -> Ledger:
+        """Return the working set, and keep what the commit must find unchanged."""
         ledger = rows.load(reads)
-        movable = reads.transactions.difference(reference for reference, _ in reads.intents)
-        stored = movable & ledger.transactions.keys()
-        ledger.locked = frozenset(each for each in stored if each in locks)
-        self.locked = stored - ledger.locked
         self.uses = dict(ledger.references)
         self.fences = {key: fence_of_intent(intent) for key, intent in ledger.intents.items()}
         return ledger

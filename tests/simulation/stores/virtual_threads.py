@@ -14,7 +14,7 @@ from attrs import Factory, define, field
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.sqlite.system import CallRunner
+from mmo_trio.storage.sqlite.connection import CallRunner
 from mmo_trio.system.waiting import ParkingSpot
 from tests.simulation.stores.machine import StoreMachine, tick_after
 

@@ -9,7 +9,7 @@ from mmo_sansio.messages.intents import DeliverCallback, PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, is_settled_by, receipt_entry, settle
-from mmo_sansio.payments.ledger import Ledger, TransactionLocked
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, elapsed, later
 from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, EXPLANATIONS, ErrorCode
@@ -45,12 +45,8 @@ def is_too_late_to_submit(order: Order, *, now: Moment) -> bool:
 
 
 def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
-    """Do what is due. Waking too early, or when nothing can change any more, does no harm. A payment that another
-    process is deciding about is woken again while it is due, so the caller need not wait for that."""
-    try:
-        before = ledger.transaction(input_.gateway_reference)
-    except TransactionLocked:
-        return ignore("Another process is deciding about it.")
+    """Do what is due. Waking too early, or when nothing can change any more, does no harm."""
+    before = ledger.transaction(input_.gateway_reference)
     if before is None or before.progress.wake_at is None or now.time < before.progress.wake_at:
         return ignore("Nothing is due.", before)
     known = before.progress.evidence

@@ -55,12 +55,18 @@ UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
 Java's send it with every request in clear text."""
 
 _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
+
 _PLAIN_READ: Final = re.compile(rb"GET (/[!-\"$-~]*+) HTTP/1\.1\r\n")
 """The request line of a GET whose target is in origin-form and has no fragment: no field is judged by such a target."""
 
 HEAD_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The head of the request did not arrive in time.")
 BODY_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The body of the request did not arrive in time.")
 INTERNAL_ERROR: Final = INTERNAL.problem("Something went wrong here; the request id says where to look.")
+
+
+def body_too_large(limit: int) -> ProblemError:
+    """Return the error for a body of more than `limit` bytes (G7)."""
+    return ProblemError(BODY_TOO_LARGE.problem(f"The body is larger than {limit} bytes."))
 
 
 @frozen
@@ -571,8 +577,3 @@ def _keeps_alive(head: RequestHead, version: bytes) -> bool:
         return version == b"1.1"
     named = {option.strip() for option in options.split(b",")}
     return b"close" not in named and (version == b"1.1" or b"keep-alive" in named)
-
-
-def body_too_large(limit: int) -> ProblemError:
-    """Return the error for a body of more than `limit` bytes (G7)."""
-    return ProblemError(BODY_TOO_LARGE.problem(f"The body is larger than {limit} bytes."))

@@ -91,9 +91,7 @@ class StoredClockRecord:
 
 DecideBatch: TypeAlias = Callable[[Ledger], Sequence[Decision]]
 """A pure function: from a working set it makes the batch's decisions, applies each to the working set, and creates
-nothing at or before the working set's `not_before`. A store that lost a race loads again and calls it again, and so
-does one from whose working set it raises TransactionLocked. It may leave out decisions for which the working set does
-that, and be called with these later."""
+nothing at or before the working set's `not_before`. A store that lost a race loads again and calls it again."""
 
 
 class ChannelOwnership(Protocol):

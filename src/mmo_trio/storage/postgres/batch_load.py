@@ -1,26 +1,41 @@
-"""Loads the working set of one batch, in one round trip.
+"""Loads the working set of one batch, in one round trip or none.
 
-On one server the transactions that a batch may move are locked from their load until its commit. What another process
-has locked is left out: neither waits for the other, and no commit fails because the other was quicker. A transaction of
-which only an intent is concluded is not locked, as it doesn't move.
+Nothing is locked: the commit finds out whether another process was quicker, by the conditions of its statements.
+
+Nearly every create names a new merchantReference. Where that has been so of late, a batch of creates is decided without
+a load, as if all its references were new, and the commit finds out that, too: the key of a reference's first use is
+unique, and nothing may be created at or below the horizon. When either does not hold nothing is stored, and the batch
+is loaded and decided as any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeAlias, TypeVar
 
-from attrs import evolve, frozen
+import psycopg
+from attrs import define, evolve, frozen
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Status
-from mmo_trio.storage.postgres.brand_statements import BrandStatement, KnownBrands
-from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, Row, execute_pipeline
-from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
+from mmo_trio.storage.postgres.commits import Commit
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
+from mmo_trio.storage.postgres.pipeline import (
+    BoundStatement,
+    PreparedStatement,
+    Row,
+    escape_text,
+    execute_pipeline,
+    is_storable,
+)
+from mmo_trio.storage.postgres.statements import BrandStatement, KnownBrands
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction
 
+T = TypeVar("T")
 AnyStatement: TypeAlias = PreparedStatement | BrandStatement
 
 _SELECT_TRANSACTIONS = BrandStatement("""
@@ -33,18 +48,6 @@ _FIND_TRANSACTIONS = PreparedStatement("""
     SELECT order_row, progress FROM transactions WHERE gateway_reference = ANY (%s::text[])
 """)
 """Of any brand: to all shards where tables are distributed."""
-
-_LOCK_TRANSACTIONS = PreparedStatement("""
-    SELECT order_row, progress
-    FROM unnest(%s::text[], %s::text[]) AS wanted (brand, gateway_reference)
-    JOIN transactions AS t USING (brand, gateway_reference)
-    FOR NO KEY UPDATE OF t SKIP LOCKED
-""")
-_FIND_AND_LOCK_TRANSACTIONS = PreparedStatement("""
-    SELECT order_row, progress FROM transactions WHERE gateway_reference = ANY (%s::text[])
-    FOR NO KEY UPDATE SKIP LOCKED
-""")
-"""What these lock is the latest version that is committed. They leave out what another process has locked."""
 
 _SELECT_DEPOSITS = PreparedStatement("""
     SELECT provider, provider_reference, brand, gateway_reference
@@ -112,8 +115,6 @@ class LoadedBatch:
     intent_fences: dict[IntentKey, int]
     """The fence of each one's last claim."""
     _known_brands: KnownBrands
-    has_locked: bool = False
-    """Whether transactions are locked for it."""
 
     def brand_of(self, gateway_reference: str) -> str | None:
         """Return the brand of a transaction, or None when it was not read."""
@@ -122,27 +123,12 @@ class LoadedBatch:
 
 
 async def load_batch(
-    connection: PostgresConnection,
-    reads: Reads,
-    known_brands: KnownBrands,
-    *,
-    begin: Callable[[], Sequence[BoundStatement]] | None = None,
-    is_distributed: bool = False,
+    connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, *, is_distributed: bool = False
 ) -> LoadedBatch:
     """Return the working set for these reads, with the transactions of known deposits and of the newest uses of
-    references; learn the brands of what was found.
-
-    With `begin`, which returns how the batch's transaction begins unless it has begun, lock what may move.
-    """
+    references; learn the brands of what was found."""
     deposits = {(provider, escape_text(reference)): (provider, reference) for provider, reference in reads.deposits}
-    movable = frozenset[str]()
-    if begin is not None and reads.transactions:
-        movable = reads.transactions.difference(reference for reference, _ in reads.intents)
-    results = await _fetch(
-        connection,
-        _batch_queries(reads, movable, deposits, known_brands, is_distributed),
-        begin() if begin is not None and movable else (),
-    )
+    results = await _fetch(connection, _batch_queries(reads, deposits, known_brands, is_distributed))
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
     ((ledger.not_before, held_brands),) = results[_SELECT_HORIZON]
     ledger.held_brands = frozenset((held_brands or "").split())
@@ -163,12 +149,6 @@ async def load_batch(
             known_brands.add(gateway_reference, brand)
     for statement in (_SELECT_TRANSACTIONS, _FIND_TRANSACTIONS):
         _add_transactions(ledger, results.get(statement, ()))
-    ours = _add_transactions(
-        ledger, [*results.get(_LOCK_TRANSACTIONS, ()), *results.get(_FIND_AND_LOCK_TRANSACTIONS, ())]
-    )
-    if left_out := [(each,) for each in movable.difference(ours) if is_storable(each)]:
-        found = await _fetch(connection, [(_FIND_TRANSACTIONS, [_FIND_TRANSACTIONS.bind_rows(left_out)])])
-        ledger.locked = frozenset(parse_transaction(*row).reference for row in found[_FIND_TRANSACTIONS])
     received = results.get(_SELECT_DEPOSITS, ())
     for provider, reference, _, gateway_reference in received:
         ledger.deposits[deposits[provider, reference]] = gateway_reference
@@ -185,27 +165,28 @@ async def load_batch(
         known_brands.add(reference, transaction.order.brand)
     loaded = (ledger.deposits.values(), (each.gateway_reference for each in ledger.references.values()))
     ledger.prefetched = evolve(reads, transactions=reads.transactions.union(*loaded))
-    return LoadedBatch(ledger, uses, fences, known_brands, has_locked=bool(ours))
+    return LoadedBatch(ledger, uses, fences, known_brands)
 
 
-def _add_transactions(ledger: Ledger, rows: Sequence[Row]) -> Sequence[str]:
-    """Add these transactions and return their gatewayReferences."""
-    transactions = {each.reference: each for each in (parse_transaction(*row) for row in rows)}
-    ledger.transactions.update(transactions)
-    return list(transactions)
+def _add_transactions(ledger: Ledger, rows: Sequence[Row]) -> None:
+    for each in rows:
+        transaction = parse_transaction(*each)
+        ledger.transactions[transaction.reference] = transaction
 
 
 def _batch_queries(
-    reads: Reads,
-    movable: frozenset[str],
-    deposits: Collection[tuple[str, str]],
-    known_brands: KnownBrands,
-    is_distributed: bool,
+    reads: Reads, deposits: Collection[tuple[str, str]], known_brands: KnownBrands, is_distributed: bool
 ) -> Iterator[tuple[AnyStatement, Iterable[BoundStatement]]]:
     """Yield each statement for which there are keys, with its values."""
     yield _SELECT_HORIZON, [_SELECT_HORIZON.bind()]
-    transactions, unknown = _by_brand(reads.transactions - movable, known_brands)
-    to_lock, unknown_to_lock = _by_brand(movable, known_brands)
+    transactions: list[tuple[str, str]] = []
+    unknown: list[tuple[str]] = []
+    for reference in filter(is_storable, reads.transactions):
+        brand = known_brands.get(reference)
+        if brand is None:
+            unknown.append((reference,))
+        else:
+            transactions.append((brand, reference))
     intents: list[tuple[str, str, str]] = []
     unknown_intents: list[tuple[str, str]] = []
     for reference, kind in reads.intents:
@@ -227,37 +208,57 @@ def _batch_queries(
         (_SELECT_CLAIMS, [(provider, escape_text(receipt)) for provider, receipt in reads.claims]),
         (_FIND_INTENTS, unknown_intents),
         (_FIND_TRANSACTIONS, unknown),
-        (_LOCK_TRANSACTIONS, to_lock),
-        (_FIND_AND_LOCK_TRANSACTIONS, unknown_to_lock),
     ):
         if others:
             yield statement, [statement.bind_rows(others)]
 
 
-def _by_brand(
-    references: Iterable[str], known_brands: KnownBrands
-) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[str]]]:
-    """Return these transactions with their brands, and those whose brand is not known."""
-    known: list[tuple[str, str]] = []
-    unknown: list[tuple[str]] = []
-    for reference in filter(is_storable, references):
-        brand = known_brands.get(reference)
-        if brand is None:
-            unknown.append((reference,))
-        else:
-            known.append((brand, reference))
-    return known, unknown
-
-
 async def _fetch(
-    connection: PostgresConnection,
-    queries: Iterable[tuple[AnyStatement, Iterable[BoundStatement]]],
-    before: Sequence[BoundStatement] = (),
+    connection: PostgresConnection, queries: Iterable[tuple[AnyStatement, Iterable[BoundStatement]]]
 ) -> Mapping[AnyStatement, Sequence[Row]]:
-    """Return the rows of each statement, in one round trip, with the statements `before` them."""
+    """Return the rows of each statement, in one round trip."""
     bound = [(statement, each) for statement, several in queries for each in several]
-    results = await execute_pipeline(connection, [*before, *(each for _, each in bound)])
+    results = await execute_pipeline(connection, [each for _, each in bound])
     rows: dict[AnyStatement, list[Row]] = {}
-    for (statement, _), found in zip(bound, results[len(before) :], strict=True):
+    for (statement, _), found in zip(bound, results, strict=True):
         rows.setdefault(statement, []).extend(found)
     return rows
+
+
+LOADS_BEFORE_ASSUMPTION: Final = 4
+"""Batches in a row that must have loaded new references only before the next ones count as new."""
+
+
+@define(eq=False)
+class NewReferences:
+    """Remembers whether references were new of late, and the horizon that was loaded last."""
+
+    _known_brands: KnownBrands
+    _loads_without_use: int = 0
+    _not_before: Instant = Instant(0)
+
+    def working_set(self, reads: Reads) -> LoadedBatch | None:
+        """Return what a load would most likely return; None when it has to be loaded."""
+        is_likely = self._loads_without_use >= LOADS_BEFORE_ASSUMPTION
+        if not is_likely or not reads.references or reads != Reads(references=reads.references):
+            return None
+        return LoadedBatch(Ledger(prefetched=reads, not_before=self._not_before), {}, {}, self._known_brands)
+
+    def learn(self, reads: Reads, loaded: LoadedBatch) -> None:
+        """Remember what a batch has loaded."""
+        self._not_before = loaded.ledger.not_before
+        if loaded.reference_use_counts:
+            self._loads_without_use = 0
+        elif reads.references:
+            self._loads_without_use += 1
+
+    @contextmanager
+    def discard_if_wrong(self, commit: Commit[T]) -> Iterator[None]:
+        """Within the block, let a commit fail whose assumption was wrong; it may be used again."""
+        try:
+            yield
+        except psycopg.Error as error:
+            if classify_error(error) is not PostgresErrorKind.CONFLICT:
+                raise
+            self._loads_without_use = 0
+            commit.results.clear()

@@ -8,17 +8,14 @@ from typing import Any
 
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
-from mmo_trio.storage.postgres.brand_statements import BrandStatement, InsertStatement, group_by_brand
-from mmo_trio.storage.postgres.claim_statements import claim_statements
-from mmo_trio.storage.postgres.joined_statements import JoinableStatement
-from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
-from mmo_trio.storage.postgres.records_horizon import CHECK_CREATION
-from mmo_trio.storage.postgres.text_encoding import escape_optional_text, escape_text
+from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, escape_optional_text, escape_text
+from mmo_trio.storage.postgres.shared_locks import CHECK_CREATION
+from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement, JoinableStatement, group_by_brand
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts
 from mmo_trio.storage.shared.payment_index import provider_receipt_key
 from mmo_trio.storage.sql.columns import UPSERT_USAGE, callback_body_rows, order_columns, progress_columns, usage_rows
-from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_order
+from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim, serialize_order
 
 _INSERT_TRANSACTIONS = InsertStatement("""
     INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,
@@ -383,3 +380,51 @@ def _suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[Any, ...]
         )
         for identity, same in sorted(book.items())
     ]
+
+
+_INSERT_CLAIMS = PreparedStatement("""
+    INSERT INTO deposit_claims (provider, receipt, version, wake_at, claim)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bytea[])
+""")
+_UPDATE_CLAIMS = PreparedStatement("""
+    WITH moved AS (
+        UPDATE deposit_claims AS c SET version = new.version, wake_at = new.wake_at, claim = new.claim
+        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
+            AS new (provider, receipt, was, version, wake_at, claim)
+        WHERE c.provider = new.provider AND c.receipt = new.receipt AND c.version = new.was
+        RETURNING 1
+    )
+    SELECT still_so(count(*) = %s::bigint) FROM moved
+""")
+_DELETE_CLAIMS = PreparedStatement("""
+    WITH gone AS (
+        DELETE FROM deposit_claims AS c
+        USING unnest(%s::text[], %s::text[], %s::integer[]) AS old (provider, receipt, was)
+        WHERE c.provider = old.provider AND c.receipt = old.receipt AND c.version = old.was
+        RETURNING 1
+    )
+    SELECT still_so(count(*) = %s::bigint) FROM gone
+""")
+
+
+def claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
+    """Yield the statements that write what a batch changes of claims."""
+    inserted: list[tuple[object, ...]] = []
+    updated: list[tuple[object, ...]] = []
+    deleted: list[tuple[object, ...]] = []
+    for (provider, receipt), (was, claim) in sorted(effect.claims.items(), key=lambda item: item[0]):
+        key = (provider, escape_text(receipt))
+        if claim is None:
+            deleted += [(*key, was)] if was else []
+            continue
+        columns = (claim.version, claim.wake_at, serialize_claim(claim))
+        if was:
+            updated.append((*key, was, *columns))
+        else:
+            inserted.append((*key, *columns))
+    if inserted:
+        yield _INSERT_CLAIMS.bind_rows(inserted)
+    if updated:
+        yield _UPDATE_CLAIMS.bind_rows(updated, len(updated))
+    if deleted:
+        yield _DELETE_CLAIMS.bind_rows(deleted, len(deleted))

@@ -19,9 +19,9 @@ from mmo_trio.storage.interface.store import EPOCH_INTERVAL_S, OutcomeUnknown, S
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.connections import Backoff, call_with_retry
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
-from mmo_trio.storage.postgres.joined_statements import JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, execute_pipeline
 from mmo_trio.storage.postgres.primary import PrimaryFinder
+from mmo_trio.storage.postgres.statements import JoinableStatement, StatementJoiner
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import Row
 
@@ -45,7 +45,6 @@ _RAISE_EPOCH = PreparedStatement("""
 """While another process raises it, this commit doesn't, and doesn't wait."""
 
 _COMMIT = PreparedStatement("COMMIT")
-_ROLLBACK = PreparedStatement("ROLLBACK")
 _joiner = StatementJoiner()
 
 _RESOLVE_COMMIT = """
@@ -137,26 +136,11 @@ class Commit(Generic[T]):
     """Of the process; None for a commit that leaves the epoch of the store."""
     _raised: Sequence[Row] = ()
 
-    def begin_early(self) -> Sequence[BoundStatement]:
-        """Return BEGIN, to send before the first statement of the load; `run_whole_transaction` goes on from there."""
-        if self.has_begun:
-            return ()
+    async def begin_early(self, connection: PostgresConnection, lock: BoundStatement) -> None:
+        """Run BEGIN and take a lock before the load; `run_whole_transaction` goes on from there. The pool ends a
+        transaction that is not committed."""
         self.has_begun = True
-        return (_BEGIN.bind(),)
-
-    async def roll_back(self, connection: PostgresConnection) -> None:
-        """End what `begin_early` has begun, if it has, without a commit."""
-        await self._end_early(connection, _ROLLBACK)
-
-    async def end_unchanged(self, connection: PostgresConnection, *, has_locked: bool) -> None:
-        """End the same where there is nothing to write. A COMMIT would wait for the disk if rows were locked; if none
-        were, it costs nothing, and the server doesn't count it as a failure."""
-        await self._end_early(connection, _ROLLBACK if has_locked else _COMMIT)
-
-    async def _end_early(self, connection: PostgresConnection, statement: PreparedStatement) -> None:
-        if self.has_begun:
-            self.has_begun = False
-            await execute_pipeline(connection, [statement.bind()])
+        await execute_pipeline(connection, [_BEGIN.bind(), lock])
 
     async def begin(self, connection: PostgresConnection, stamp: Instant) -> None:
         """Run BEGIN and write the commit's row."""

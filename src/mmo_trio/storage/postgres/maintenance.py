@@ -1,9 +1,16 @@
-"""Keeps the tables small to which every commit adds a row: what serving processes do now and then."""
+"""What serving processes do now and then: keep the tables small to which every commit adds a row, and have the server
+gather the planner's statistics of tables of which it knows nothing.
+
+The server gathers them by itself after many changes, and not when it was upgraded or a dump was restored. Until then it
+may plan to read all of a table for one of its rows.
+"""
 
 from __future__ import annotations
 
 import time
 from uuid import UUID
+
+import structlog
 
 from mmo_sansio.values.clock import HOUR, Instant, Span, earlier
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS
@@ -100,3 +107,26 @@ async def roll_up_counts(connection: PostgresConnection, *, is_distributed: bool
             return
         for (brand,) in await fetch_rows(connection, "SELECT DISTINCT brand FROM figure_deltas"):
             await connection.execute(_ROLL_UP_COUNTS.format(brand="WHERE brand = %s").encode(), (brand,))
+
+
+logger = structlog.get_logger(__name__)
+
+TABLE_BYTES_MIN = 1 << 20
+"""Of a smaller table every plan is good enough."""
+
+_UNKNOWN = """
+    SELECT c.oid::regclass::text FROM pg_class AS c
+    WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('mmo_schema'))
+        AND c.relkind = 'r' AND pg_has_role(c.relowner, 'USAGE') AND pg_relation_size(c.oid) >= %s
+        AND NOT EXISTS (
+            SELECT 1 FROM pg_stats AS s
+            WHERE s.schemaname = c.relnamespace::regnamespace::text AND s.tablename = c.relname
+        )
+"""
+
+
+async def analyze_unknown_tables(connection: PostgresConnection) -> None:
+    """Analyze each of our tables that has rows and never was; not one that another session analyzes."""
+    for (name,) in await fetch_rows(connection, _UNKNOWN, TABLE_BYTES_MIN):
+        await connection.execute(f"ANALYZE (SKIP_LOCKED) {name}".encode())
+        logger.info("table_analyzed", table=name)

@@ -28,7 +28,7 @@ from mmo_trio.storage.postgres import distributed_claims
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
 from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
-from mmo_trio.storage.postgres.scan_marks import ScanMarks, WholeScans
+from mmo_trio.storage.postgres.repeated_scans import ScanMarks, WholeScans
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction, serialize_breaker
 from mmo_trio.storage.sql.statements import Row

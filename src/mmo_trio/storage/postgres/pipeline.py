@@ -2,7 +2,8 @@
 
 psycopg's cursors could do it, but a cursor costs as much as ten rows, and its arrays are made of text, element by
 element; a batch has a dozen statements. So they are prepared here, once on each connection, and values are sent in
-PostgreSQL's binary format.
+PostgreSQL's binary format. Text that PostgreSQL can't store has U+0000 or lone surrogates in it; no stored row has such
+text as its key.
 """
 
 from __future__ import annotations
@@ -73,6 +74,24 @@ _ENCODERS: dict[str, Encode] = {
     "bytea[]": _array_encoder(17, bytes),
 }
 _PLACEHOLDER = re.compile(r"%s::(\w+(?:\[\])?)")
+
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def is_storable(text: str) -> bool:
+    """Return whether PostgreSQL can store this text."""
+    return _UNSTORABLE.search(text) is None
+
+
+def escape_text(text: str) -> str:
+    """Return the text with unstorable characters escaped as in JSON; providers' text may contain anything."""
+    return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def escape_optional_text(text: str | None) -> str | None:
+    """Return the same for text that may be absent."""
+    return None if text is None else escape_text(text)
 
 
 @define(eq=False)

@@ -10,9 +10,8 @@ from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.messages.queries import AnyLookUp, LookUp
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.storage.postgres.brand_statements import BrandStatement
-from mmo_trio.storage.postgres.pipeline import BoundStatement, execute_pipeline
-from mmo_trio.storage.postgres.text_encoding import escape_text, is_storable
+from mmo_trio.storage.postgres.pipeline import BoundStatement, escape_text, execute_pipeline, is_storable
+from mmo_trio.storage.postgres.statements import BrandStatement
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
 from mmo_trio.storage.sql.object_rows import OBJECT_COLUMNS

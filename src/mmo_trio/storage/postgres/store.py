@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 import psycopg
 import trio
 from attrs import evolve, frozen
-from psycopg.errors import SerializationFailure
 
 from mmo_sansio.messages.intents import IntentKey, IntentKind, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
-from mmo_sansio.payments.ledger import Reads, TransactionLocked
+from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.clock_guard import DIFFERENCE_MAX
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant, Span, later
@@ -30,9 +29,8 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries
-from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
+from mmo_trio.storage.postgres.batch_load import LoadedBatch, NewReferences, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
-from mmo_trio.storage.postgres.brand_statements import KnownBrands
 from mmo_trio.storage.postgres.commits import (
     Commit,
     CommitDeadlines,
@@ -45,16 +43,20 @@ from mmo_trio.storage.postgres.commits import (
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall, RunCall
 from mmo_trio.storage.postgres.connections import call_with_retry
 from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
-from mmo_trio.storage.postgres.due_work import DueSearch
-from mmo_trio.storage.postgres.new_references import NewReferences
+from mmo_trio.storage.postgres.maintenance import analyze_unknown_tables
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
-from mmo_trio.storage.postgres.pipeline import execute_pipeline
+from mmo_trio.storage.postgres.partitions import PostgresRetentionStore
 from mmo_trio.storage.postgres.primary import read_store_state
-from mmo_trio.storage.postgres.records_horizon import ACQUIRE_WRITER_LOCK, RecordsHorizon
-from mmo_trio.storage.postgres.retention import PostgresRetentionStore
+from mmo_trio.storage.postgres.repeated_scans import DueSearch
 from mmo_trio.storage.postgres.server_checks import find_missing_rights
-from mmo_trio.storage.postgres.shared_locks import SUBMISSION_LOCK, find_holders, wait_for_holders
-from mmo_trio.storage.postgres.statistics import analyze_unknown_tables
+from mmo_trio.storage.postgres.shared_locks import (
+    ACQUIRE_WRITER_LOCK,
+    SUBMISSION_LOCK,
+    RecordsHorizon,
+    find_holders,
+    wait_for_holders,
+)
+from mmo_trio.storage.postgres.statements import KnownBrands
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.admin_store import AdminStore
@@ -182,35 +184,23 @@ class PostgresStore(Store):
         return ownership.NO_HOLDER if self.ownership is None else self.ownership.lease_number
 
     async def transact(self, reads: Reads, decide: DecideBatch) -> Sequence[Decision]:
-        """Make two round trips: load, and lock what may change; then write and commit, unless another process was
-        quicker with what has no lock. A further attempt first makes the readers of records wait for it."""
+        """Make two round trips: load; then write and commit, unless another process was quicker. A further attempt
+        first makes the readers of records wait for it."""
         scheduled: list[IntentKey] = []
         is_repeated = False
 
         async def attempt(connection: PostgresConnection, commit: Commit[Sequence[Decision]]) -> Sequence[Decision]:
             nonlocal is_repeated
             if is_horizon_held := is_repeated:
-                await execute_pipeline(connection, [*commit.begin_early(), ACQUIRE_WRITER_LOCK])
+                await commit.begin_early(connection, ACQUIRE_WRITER_LOCK)
             elif (assumed := self._new_references.working_set(reads)) is not None:
                 with self._new_references.discard_if_wrong(commit):
                     decisions = await write(connection, commit, decide(assumed.ledger), assumed, False)
                     if commit.results:  # Otherwise nothing has checked what was assumed.
                         return decisions
             is_repeated = True
-            try:
-                loaded = await load_batch(
-                    connection,
-                    reads,
-                    self._known_brands,
-                    begin=None if self._is_distributed else commit.begin_early,
-                    is_distributed=self._is_distributed,
-                )
-                decisions = decide(loaded.ledger)
-            except Exception as error:
-                await commit.roll_back(connection)
-                if isinstance(error, TransactionLocked):
-                    raise SerializationFailure("another process is deciding about the same payment") from None
-                raise
+            loaded = await load_batch(connection, reads, self._known_brands, is_distributed=self._is_distributed)
+            decisions = decide(loaded.ledger)
             self._new_references.learn(reads, loaded)
             return await write(connection, commit, decisions, loaded, is_horizon_held)
 
@@ -225,9 +215,7 @@ class PostgresStore(Store):
             scheduled[:] = batch.scheduled
             for created in batch.created.values():
                 self._known_brands.add(created.reference, created.order.brand)
-            if batch.is_empty:
-                await commit.end_unchanged(connection, has_locked=loaded.has_locked)
-            else:
+            if not batch.is_empty:
                 if self._is_distributed:  # The epoch is in no shard: it would make a second phase of the commit.
                     commit.brand, commit.raiser = commit_brand(batch), None
                 statements = batch_statements(

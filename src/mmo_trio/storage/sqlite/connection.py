@@ -1,4 +1,4 @@
-"""Opens connections to the SQLite file: their settings, and the meaning of their errors."""
+"""Connections to the SQLite file, their settings and the meaning of their errors; and where a store's calls run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import Final, NoReturn, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
+
+import trio
+from attrs import Factory, define, frozen
 
 from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable
 from mmo_trio.storage.sql.statements import ANY_OF, Row, SqlStatement
+from mmo_trio.system.clock import GatewayClock
+from mmo_trio.system.waiting import CallThread
 
 T = TypeVar("T")
 SqliteCall: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -101,3 +107,52 @@ def run_statement(connection: sqlite3.Connection, statement: SqlStatement) -> Se
     text = statement.text.replace(ANY_OF, "IN (SELECT value FROM json_each(?))")
     values = [json.dumps(each) if isinstance(each, list) else each for each in statement.values]
     return connection.execute(text, values).fetchall()
+
+
+READERS_MAX: Final = 4
+"""Reads at once; a commit never waits for them."""
+
+
+class OpenConnection(Protocol):
+    """Opens a connection; see `connect`."""
+
+    def __call__(self, path: Path, *, query_only: bool = False) -> sqlite3.Connection: ...
+
+
+class CallRunner(Protocol):
+    """Runs synchronous calls for tasks."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what the call returns, or raise what it raises. A task that is cancelled goes on at once; its call is
+        run all the same, and its result dropped."""
+        ...
+
+    def end(self) -> None:
+        """Release what the calls ran in, after those that are there. No further one may come."""
+
+
+@define(eq=False)
+class ReadThreads:
+    """Runs calls in threads of Trio, several at once."""
+
+    _limiter: trio.CapacityLimiter = Factory(lambda: trio.CapacityLimiter(READERS_MAX))
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what the call returns, or raise what it raises; see `CallRunner`."""
+        return await trio.to_thread.run_sync(call, limiter=self._limiter, abandon_on_cancel=True)
+
+    def end(self) -> None:
+        """Do nothing: the threads are Trio's."""
+
+
+@frozen
+class SqliteSystem:
+    """Holds what a store takes from the system; a test gives it something else."""
+
+    connect: OpenConnection = connect
+    make_writer: Callable[[], CallRunner] = partial(CallThread, "SQLite writer")
+    """Makes what runs the calls that write, one by one and in their order."""
+    make_readers: Callable[[], CallRunner] = ReadThreads
+    """Makes what runs the calls that read."""
+    clock: GatewayClock = Factory(GatewayClock)
+    """Its `wall` is recorded as the store's time, its `monotonic` measures how long a call takes."""

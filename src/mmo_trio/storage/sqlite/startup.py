@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -10,12 +11,16 @@ from pathlib import Path
 import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
-from mmo_trio.storage.sqlite.connection import translate_errors
+from mmo_trio.storage.sql.schema import ReportMigration, migration_scripts, report_nothing
+from mmo_trio.storage.sqlite.connection import SqliteSystem, translate_errors
 from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, create_file, real_path, require_one_name
-from mmo_trio.storage.sqlite.migrations import migrate, scripts, stored_version
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S, SqliteStore
-from mmo_trio.storage.sqlite.system import SqliteSystem
+
+SQLITE_VERSION_MIN = (3, 38, 0)
+"""STRICT tables came with 3.37, the operator `->>` with 3.38."""
+
+APPLICATION_ID = 0x4D4D4F47
+"""`MMOG` in the file's header: databases of other programs are not touched."""
 
 
 @asynccontextmanager
@@ -70,3 +75,54 @@ def _open_in_thread(
         files.record()
         undo.pop_all()
     return SqliteStore(system, path, writer, files, lock, timeout_s)
+
+
+def scripts() -> dict[int, str]:
+    """Return the migrations by number."""
+    return migration_scripts("sqlite")
+
+
+def stored_version(connection: sqlite3.Connection) -> int:
+    """Return the schema version of the file; 0 for an empty one. Raises StoreUnusable when it isn't ours to use."""
+    if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
+        needed = ".".join(map(str, SQLITE_VERSION_MIN))
+        raise StoreUnusable(f"this Python has SQLite {sqlite3.sqlite_version}; {needed} or later is needed")
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != APPLICATION_ID and tables:
+        raise StoreUnusable("the file is a database of another program: name another file")
+    if version > max(scripts()):
+        raise StoreUnusable(
+            f"the database has schema {version}, which this version doesn't know: install a later mmo-gateway"
+        )
+    return version
+
+
+def migrate(connection: sqlite3.Connection, report: ReportMigration = report_nothing) -> None:
+    """Apply the missing migrations, each in a transaction of its own; two processes may try at once. Where none is
+    missing it does not wait for whoever writes."""
+    if stored_version(connection) == max(scripts()):
+        return
+    for number, script in scripts().items():
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if stored_version(connection) < number:
+                report(number, max(scripts()))
+                for statement in _split_statements(script):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
+
+def _split_statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

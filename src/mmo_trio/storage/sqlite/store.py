@@ -22,11 +22,10 @@ from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, execute, run_query
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.storage.sqlite import queries
-from mmo_trio.storage.sqlite.batches import advance_latest_stamp, load_batch, write_batch
-from mmo_trio.storage.sqlite.connection import SqliteCall, run_statement, translate_errors
+from mmo_trio.storage.sqlite import statements
+from mmo_trio.storage.sqlite.connection import SqliteCall, SqliteSystem, run_statement, translate_errors
 from mmo_trio.storage.sqlite.files import OpenFiles, ServingLock, ServingProbe, require_space
-from mmo_trio.storage.sqlite.system import SqliteSystem
+from mmo_trio.storage.sqlite.statements import advance_latest_stamp, load_batch, write_batch
 from mmo_trio.storage.sqlite.writer import SqliteWriter, WriteAttempt
 from mmo_trio.system.clock import GatewayClock
 
@@ -95,10 +94,10 @@ class SqliteStore(Store):
         return await super().list_records(query)
 
     async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None:
-        return await self._read(lambda c: queries.next_wake(c, after))
+        return await self._read(lambda c: statements.next_wake(c, after))
 
     async def due(self, now: Instant, *, limit: int) -> Sequence[str]:
-        return await self._read(lambda c: queries.due(c, now, limit))
+        return await self._read(lambda c: statements.due(c, now, limit))
 
     async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]:
         """Claim work for a serving process. Ids up to `_last_claimed_id` are claimed, so nothing has to be written."""
@@ -108,8 +107,8 @@ class SqliteStore(Store):
         last_id = self._last_claimed_id
 
         def claim(connection: sqlite3.Connection) -> Sequence[tuple[int, WorkItem]]:
-            in_doubt = [(0, work) for work in queries.open_intents(connection, keys)]
-            return (*in_doubt, *queries.unclaimed_intents(connection, last_id, limit))
+            in_doubt = [(0, work) for work in statements.open_intents(connection, keys)]
+            return (*in_doubt, *statements.unclaimed_intents(connection, last_id, limit))
 
         found = await self._read(claim)
         assert self._last_claimed_id == last_id, "one task at a time claims work"
@@ -118,10 +117,10 @@ class SqliteStore(Store):
         return [work for _, work in found]
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
-        return await self._read(lambda c: queries.look_up(c, look_ups))
+        return await self._read(lambda c: statements.look_up(c, look_ups))
 
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
-        return await self._read(lambda c: [queries.find_brand(c, brand) for brand in brands])
+        return await self._read(lambda c: [statements.find_brand(c, brand) for brand in brands])
 
     async def use_configuration(self, generation: int, *, process: str) -> None:
         if generation != self._used_generation:

@@ -17,10 +17,15 @@ from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import SECOND, Instant
 from mmo_trio.storage.interface.store import EPOCH_INTERVAL_S, OutcomeUnknown, StoreUnavailable
-from mmo_trio.storage.sqlite.connection import SqliteCall, must_reconnect_after, primary_code, raise_translated
+from mmo_trio.storage.sqlite.connection import (
+    SqliteCall,
+    SqliteSystem,
+    must_reconnect_after,
+    primary_code,
+    raise_translated,
+)
 from mmo_trio.storage.sqlite.files import OpenFiles
-from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
-from mmo_trio.storage.sqlite.system import SqliteSystem
+from mmo_trio.storage.sqlite.statements import RecentTransactions
 
 T = TypeVar("T")
 

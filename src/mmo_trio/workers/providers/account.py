@@ -23,7 +23,7 @@ from attrs import Factory, define, evolve, field, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, retry_after
 from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Finished, Provider, SignInFailed, resume
 from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
-from mmo_sansio.resilience.rate_limit import RateLimit
+from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.settings.values import Network
@@ -38,6 +38,9 @@ SIGN_IN_FAILURE_TTL_S = 2.0
 
 UNAVAILABLE_STATUSES = frozenset({429, 502, 503, 504})
 """Statuses that say that the provider is unavailable. A 500 may concern one payment only."""
+
+BURST_WINDOW_S = 5.0
+"""Seconds of which the unused part may be used at once, where the requests of a provider are limited."""
 
 TOO_MANY_REQUESTS: Final = 429
 WAIT_STATUSES: Final = frozenset({TOO_MANY_REQUESTS, 503})
@@ -82,6 +85,12 @@ class _Lane:
     """By Trio's clock."""
 
 
+def rate_limit(per_minute: int) -> TokenBucket:
+    """Return what limits the requests to a provider; the unused part of the last BURST_WINDOW_S may be used at once."""
+    per_second = per_minute / 60
+    return TokenBucket(per_second, burst=1 + BURST_WINDOW_S * per_second)
+
+
 @define(eq=False)
 class ProviderAccount:
     """Sends the requests of one configured provider: submissions by `exchange`, questions about them by `ask`."""
@@ -91,7 +100,7 @@ class ProviderAccount:
     now: Callable[[], Instant]
     monotonic: Callable[[], MonotonicInstant]
     breaker: CircuitBreaker = Factory(CircuitBreaker)
-    rate_limit: RateLimit | None = None
+    rate_limit: TokenBucket | None = None
     """None: no limit."""
     observe: Callable[[HttpRequest, HttpResponse | ExchangeFailed], None] = lambda *_: None
     """Called with each request that was sent, and with its outcome."""
@@ -205,7 +214,7 @@ class ProviderAccount:
         now = self.monotonic()
         turn = trio.current_time() + self.rate_limit.delay(now) / clock.SECOND
         self._check_turn(turn, "Its turn would have come too late for the provider's rate limit.")
-        self.rate_limit.reserve(now)
+        self.rate_limit.spend(now)
         await trio.sleep_until(turn)
 
     def _check_turn(self, turn: float, reason: str) -> None:

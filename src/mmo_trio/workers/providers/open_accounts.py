@@ -17,14 +17,13 @@ from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext, ProviderKind, open_sandbox
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings, CircuitBreaker
-from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings import providers as common
 from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
 from mmo_trio.settings.values import InvalidSettingValue, Network, parse_networks
-from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint
+from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint, rate_limit
 
 FILE_SUFFIX = "_file"
 """`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the settings nor in the
@@ -117,7 +116,7 @@ def open_account(section: ProviderSection, title: str, environment: AccountEnvir
         environment.now,
         environment.monotonic,
         CircuitBreaker(breaker),
-        RateLimit(per_minute) if per_minute else None,
+        rate_limit(per_minute) if per_minute else None,
     )
     return OpenAccount(adapter, provider, account, webhook_name, WebhookEndpoint(provider, tokens, allowed))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmo_trio.storage.postgres.brand_statements import BrandStatement, InsertStatement, KnownBrands
+from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement, KnownBrands
 
 pytestmark = pytest.mark.finding("postgres-F7")
 

@@ -15,8 +15,8 @@ import trustme
 
 from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.postgres.connect_diagnosis import find_sqlstate
 from mmo_trio.storage.postgres.errors import translate_error
+from mmo_trio.storage.postgres.trio_connection import find_sqlstate
 from tests.support.configured_database import execute, live_through_payments, operating_row, with_parameters
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.pgbouncer import pgbouncer

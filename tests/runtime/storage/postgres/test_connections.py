@@ -11,11 +11,11 @@ import trio
 from mmo_sansio.payments.ledger import Reads
 from mmo_trio.storage.postgres import connection_pool, open_postgres, ownership
 from mmo_trio.storage.postgres.batch_load import load_batch
-from mmo_trio.storage.postgres.brand_statements import KnownBrands
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool
 from mmo_trio.storage.postgres.connections import READER_SETUP, WRITER_SETUP, build_conninfo
 from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.queries import run_statement
+from mmo_trio.storage.postgres.statements import KnownBrands
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import Row, SqlStatement
 from tests.support.configured_database import operating_row

@@ -3,7 +3,6 @@ decided in vain (S1, S2)."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -18,7 +17,6 @@ from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.model import Source, Stage
-from mmo_trio.engine import engine as engine_module
 from mmo_trio.engine.engine import Engine, Outbox, submit_once
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres, startup
@@ -37,13 +35,17 @@ WAITS_S = 2 * HANGS_AFTER_S
 """How long gateways wait for a lock: who waits for the one that a test holds is not answered while the test lasts."""
 
 
+def set_lock_timeout(monkeypatch: pytest.MonkeyPatch, timeout_s: float) -> None:
+    """Let a commit be given up when it has waited so long for another one."""
+    changed = WRITER_SETUP.replace("SET lock_timeout = '5s'", f"SET lock_timeout = '{timeout_s:.0f}s'")
+    assert changed != WRITER_SETUP
+    monkeypatch.setattr(startup, "WRITER_SETUP", changed)
+
+
 @pytest.fixture(autouse=True)
 def _patient_gateways(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no commit be given up because the machine is busy while it waits for the test's lock."""
-    patient = WRITER_SETUP.replace("SET lock_timeout = '5s'", f"SET lock_timeout = '{WAITS_S:.0f}s'")
-    assert patient != WRITER_SETUP
-    monkeypatch.setattr(startup, "WRITER_SETUP", patient)
-    monkeypatch.setattr(engine_module, "DEFERRALS_MAX", sys.maxsize)
+    set_lock_timeout(monkeypatch, WAITS_S)
 
 
 @asynccontextmanager
@@ -78,8 +80,8 @@ def channel_locked(database: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-async def a_commit_waits(database: str) -> None:
-    while lock_waits(database) != 1:  # noqa: ASYNC110  (the database tells no events)
+async def commits_wait(database: str, number: int = 1) -> None:
+    while lock_waits(database) != number:  # noqa: ASYNC110  (the database tells no events)
         await trio.sleep(0.01)
 
 
@@ -88,15 +90,6 @@ def lock_waits(database: str) -> int:
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with psycopg.connect(database, autocommit=True) as connection:
         row = connection.execute(waiting).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def rollbacks(database: str) -> int:
-    with psycopg.connect(database, autocommit=True) as connection:
-        row = connection.execute(
-            "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"
-        ).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -114,19 +107,19 @@ ACCEPTED = ProviderAccepted(reference(CONTENDED), "sandbox", Source.POLL, "P1", 
 @pytest.mark.parametrize("is_poll", [False, True], ids=["its acceptance", "its poll"])
 async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(database: str, is_poll: bool) -> None:
     """One gateway records what the submission was answered, or a poll that is due; meanwhile the other one hears of
-    the result of this payment, and of others."""
+    the result of this payment, whose batch waits for that commit, and then of others."""
     async with two_gateways(database) as (one, other):
         if is_poll:
             await one.submit(ACCEPTED)
         with channel_locked(database) as locking:
-            before = rollbacks(database)
             begin_commit_that_waits(one, TransactionWoke(reference(CONTENDED)) if is_poll else ACCEPTED)
-            await a_commit_waits(database)
+            await commits_wait(database)
             contended = other.enqueue(succeeded(CONTENDED))
+            await commits_wait(database, 2)
             replies = [other.enqueue(succeeded(number)) for number in OTHERS]
             for each in replies:
                 assert isinstance(await each.reply(), Applied)
-            assert other.statistics.deferred > 0
+            assert lock_waits(database) == 2
             locking.commit()
         reply = await contended.reply()
         assert isinstance(reply, Applied)
@@ -135,7 +128,6 @@ async def test_a_result_that_reaches_another_gateway_holds_no_other_payment_up(d
         expected = ["CreatePayment", "BeginSubmission", "ProviderAccepted", *["TransactionWoke"] * is_poll]
         assert [line.input_name for line in timeline] == [*expected, "ProviderSucceeded"]
         assert [each.statistics.failed_batches for each in (one, other)] == [0, 0]
-    assert rollbacks(database) == before
 
 
 @pytest.mark.finding("postgres-1")
@@ -153,7 +145,7 @@ async def test_a_receipt_that_two_gateways_settle_at_once_settles_one_thing(
     async with two_gateways(database) as (one, other), trio.open_nursery() as nursery:
         with channel_locked(database) as locking:
             begin_commit_that_waits(one, first)
-            await a_commit_waits(database)
+            await commits_wait(database)
             later_one, is_over = other.enqueue(second), trio.Event()
 
             async def wait_for_reply() -> None:
@@ -175,10 +167,9 @@ async def test_inputs_about_a_locked_payment_keep_their_order(database: str) -> 
     async with two_gateways(database) as (one, other):
         with channel_locked(database) as locking:
             begin_commit_that_waits(one, ACCEPTED)
-            await a_commit_waits(database)
+            await commits_wait(database)
             first, second = other.enqueue(failed(CONTENDED)), other.enqueue(succeeded(CONTENDED))
-            while not other.statistics.deferred:  # noqa: ASYNC110  (the engine tells no events)
-                await trio.sleep(0.01)
+            await commits_wait(database, 2)
             third = other.enqueue(failed(CONTENDED))
             locking.commit()
         replies = [await each.reply() for each in (first, second, third)]
@@ -189,29 +180,28 @@ async def test_inputs_about_a_locked_payment_keep_their_order(database: str) -> 
 
 
 @pytest.mark.spec("S3")
-async def test_the_polls_of_other_payments_do_not_wait_for_a_locked_one(database: str) -> None:
-    """The scheduler waits for the replies of a whole round; what is locked is woken again in a later one."""
+async def test_of_two_gateways_that_wake_a_payment_at_once_one_polls_it(database: str) -> None:
+    """The other one's wakes of its round are decided again when the commit of the first has ended."""
     async with two_gateways(database) as (one, other):
         for number in (CONTENDED, *OTHERS):
             await one.submit(evolve(ACCEPTED, gateway_reference=reference(number)))
         with channel_locked(database) as locking:
             begin_commit_that_waits(one, TransactionWoke(reference(CONTENDED)))
-            await a_commit_waits(database)
+            await commits_wait(database)
             due = await other.store.due(other.clock.now(), limit=9)
             woken = [other.enqueue(TransactionWoke(each)) for each in {reference(CONTENDED), *due}]
-            replies = [await each.reply() for each in woken]
-            assert [type(each) for each in replies].count(Ignored) == 1
-            assert other.statistics.deferred == 0
+            await commits_wait(database, 2)
             locking.commit()
+        replies = [await each.reply() for each in woken]
+        assert [type(each) for each in replies].count(Ignored) == 1
 
 
 async def test_a_payment_that_stays_locked_is_answered_in_time(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "DEFERRALS_MAX", 3)
-    async with two_gateways(database) as (one, other):
+    set_lock_timeout(monkeypatch, 1)
+    async with two_gateways(database) as (_, other):
         with channel_locked(database) as locking:
-            begin_commit_that_waits(one, ACCEPTED)
-            await a_commit_waits(database)
-            with pytest.raises(StoreUnavailable, match="another process"):
+            locking.execute("SELECT FROM transactions WHERE gateway_reference = %s FOR UPDATE", (reference(CONTENDED),))
+            with pytest.raises(StoreUnavailable, match="lock timeout"):
                 await other.submit(succeeded(CONTENDED))
             locking.commit()
         assert isinstance(await other.submit(succeeded(CONTENDED)), Applied)
@@ -230,7 +220,7 @@ async def test_a_command_decides_about_a_locked_payment_once_it_is_free(database
 
         with channel_locked(database) as locking:
             begin_commit_that_waits(one, ACCEPTED)
-            await a_commit_waits(database)
+            await commits_wait(database)
             nursery.start_soon(decide)
             assert isinstance(await other.submit(succeeded(OTHERS[0])), Applied)
             assert not replies
@@ -247,4 +237,3 @@ async def test_what_changes_nothing_leaves_no_lock(database: str) -> None:
         assert isinstance(ignored, Ignored)
         assert isinstance(await one.submit(TransactionWoke(reference(99))), Ignored)
         assert isinstance(await other.submit(succeeded(CONTENDED)), Applied)
-        assert other.statistics.deferred == 0

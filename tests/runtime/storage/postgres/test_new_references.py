@@ -20,9 +20,8 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.storage.postgres import store as store_module
-from mmo_trio.storage.postgres.batch_load import LoadedBatch, load_batch
-from mmo_trio.storage.postgres.brand_statements import KnownBrands
-from mmo_trio.storage.postgres.new_references import LOADS_BEFORE_ASSUMPTION
+from mmo_trio.storage.postgres.batch_load import LOADS_BEFORE_ASSUMPTION, LoadedBatch, load_batch
+from mmo_trio.storage.postgres.statements import KnownBrands
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.conformance.driver import after_noon, submit_batch
 from tests.conformance.inputs import creation, reference

@@ -11,7 +11,7 @@ from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.values.clock import Span, later
 from mmo_trio.storage.postgres import batch_load, batch_statements, open_postgres, ownership
 from mmo_trio.storage.postgres.pipeline import PreparedStatement
-from mmo_trio.storage.postgres.scan_marks import (
+from mmo_trio.storage.postgres.repeated_scans import (
     SETTLED_AFTER_S,
     WHOLE_SCAN_INTERVAL_MAX_S,
     WHOLE_SCAN_INTERVAL_S,

@@ -9,7 +9,7 @@ import trio
 
 from mmo_sansio.messages.inputs import BeginSubmission, Input
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.sqlite import migrations, open_sqlite, startup
+from mmo_trio.storage.sqlite import open_sqlite, startup
 from tests.conformance.driver import after_noon, submit_batch
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.time_limits import HANGS_AFTER_S
@@ -32,8 +32,8 @@ async def test_a_later_version_adds_to_a_file_that_keeps_its_rows(
             await submit_batch(store, *((each, after_noon(at)) for at, each in enumerate(inputs)))
             before = [await store.transaction(reference(number)) for number in (1, 2)]
             told = [await store.admin.timeline(reference(number)) for number in (1, 2)]
-        every = migrations.scripts() | LATER
-        monkeypatch.setattr(migrations, "scripts", lambda: every)
+        every = startup.scripts() | LATER
+        monkeypatch.setattr(startup, "scripts", lambda: every)
         monkeypatch.setattr(startup, "scripts", lambda: every)
         with pytest.raises(StoreUnusable, match=r"has schema 1: bring it up to date with `mmo db migrate`"):
             async with open_sqlite(file, serving=False):

@@ -22,8 +22,8 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import Instant, Span, later
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable
-from mmo_trio.storage.sqlite import SqliteStore, connection, migrations, open_sqlite
-from mmo_trio.storage.sqlite.batches import ROWS_PER_STATEMENT
+from mmo_trio.storage.sqlite import SqliteStore, connection, open_sqlite, startup
+from mmo_trio.storage.sqlite.statements import ROWS_PER_STATEMENT
 from mmo_trio.storage.sqlite.writer import SqliteWriter
 from tests.conformance.driver import NOON, submit_batch
 from tests.conformance.inputs import brand, creation, reference, succeeded
@@ -275,7 +275,7 @@ async def test_a_file_of_another_program_or_a_later_version_is_left_alone(tmp_pa
     async with open_sqlite(later, serving=True):
         pass
     with sqlite3.connect(later) as ours:
-        ours.execute(f"PRAGMA user_version = {max(migrations.scripts()) + 1}")
+        ours.execute(f"PRAGMA user_version = {max(startup.scripts()) + 1}")
     ours.close()
     for path, remedy in ((foreign, "another file"), (later, "install a later")):
         with pytest.raises(StoreUnusable, match=remedy):

@@ -14,8 +14,7 @@ from trio.testing import MockClock
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sqlite import open_sqlite
-from mmo_trio.storage.sqlite.connection import connect
-from mmo_trio.storage.sqlite.system import SqliteSystem
+from mmo_trio.storage.sqlite.connection import SqliteSystem, connect
 from tests.conformance.driver import create_payments
 from tests.support.sqlite_store import STARTED_AT, StoreFile, TrioClock
 

@@ -14,10 +14,9 @@ from trio.testing import MockClock
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_sansio.resilience.rate_limit import RateLimit
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MINUTE, Instant, MonotonicInstant
-from mmo_trio.workers.providers.account import ProviderAccount
+from mmo_trio.workers.providers.account import ProviderAccount, rate_limit
 from tests.support.provider_double import TOKEN_LIFE, ScriptedProvider
 
 PAY = HttpRequest("POST", b"https://operator.example/pay")
@@ -139,7 +138,7 @@ async def test_a_sign_in_that_hangs_ends_before_its_conversation_and_says_that_n
 async def test_the_pace_is_kept_and_who_would_come_too_late_is_not_sent(
     operator: Operator, account: ProviderAccount, autojump_clock: MockClock
 ) -> None:
-    account.rate_limit = RateLimit(60)
+    account.rate_limit = rate_limit(60)
     await account.exchange(PAY)
     times = []
     for _ in range(10):
@@ -147,7 +146,7 @@ async def test_the_pace_is_kept_and_who_would_come_too_late_is_not_sent(
         times.append(round(trio.current_time()))
     assert times == [0] * 4 + [1, 2, 3, 4, 5, 6]
     for _ in range(20):
-        account.rate_limit.reserve(MonotonicInstant(now()))
+        account.rate_limit.spend(MonotonicInstant(now()))
     with trio.fail_after(15), pytest.raises(ExchangeFailed, match="rate limit") as caught:
         await account.exchange(PAY)
     assert not caught.value.may_have_arrived
@@ -188,7 +187,7 @@ async def test_a_wait_may_be_told_as_a_date(
 async def test_who_waits_for_its_turn_keeps_the_pace_afterwards(
     operator: Operator, account: ProviderAccount, autojump_clock: MockClock
 ) -> None:
-    account.rate_limit = RateLimit(60)
+    account.rate_limit = rate_limit(60)
     operator.answer = lambda: busy(429, b"20") if trio.current_time() < 20 else HttpResponse(200)
     await account.exchange(PAY)
     sent = len(operator.sent)

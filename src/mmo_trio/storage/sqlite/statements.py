@@ -1,24 +1,29 @@
-"""One batch in SQLite: reads its working set from the tables, and writes the net effect of its decisions."""
+"""The statements that only SQLite needs: those of a batch, which read its working set and write the net effect of its
+decisions, and those of readers."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
-from attrs import evolve
+from attrs import Factory, define, evolve
 
 from mmo_sansio.messages.changes import CallbackRecorded, SuspenseRecorded
-from mmo_sansio.messages.intents import IntentKind, durable_intent
+from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
+from mmo_sansio.messages.queries import AnyLookUp, LookUp
 from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads, ReferenceUse, UsageCount
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Status, Transaction
+from mmo_trio.storage.interface.admin_types import BrandRecord
+from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
 from mmo_trio.storage.shared.payment_counts import batch_counts, sum_by_span
 from mmo_trio.storage.shared.payment_index import provider_receipt_key
+from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
 from mmo_trio.storage.sql.columns import (
     UPSERT_USAGE,
     callback_body_rows,
@@ -27,6 +32,7 @@ from mmo_trio.storage.sql.columns import (
     progress_columns,
     usage_rows,
 )
+from mmo_trio.storage.sql.object_rows import OBJECT_COLUMNS
 from mmo_trio.storage.sql.serialization import (
     parse_claim,
     parse_transaction,
@@ -34,7 +40,7 @@ from mmo_trio.storage.sql.serialization import (
     serialize_claim,
     serialize_order,
 )
-from mmo_trio.storage.sqlite.recent_transactions import RecentTransactions
+from mmo_trio.storage.sql.statements import Row
 
 ROWS_PER_STATEMENT: Final = 16
 """Rows that one statement inserts or looks for at most: each number of rows is a statement of its own, which stays
@@ -68,6 +74,49 @@ _SELECT_INTENTS = """
     SELECT gateway_reference, kind FROM ({rows}) AS wanted
     CROSS JOIN intents ON gateway_reference = wanted.column1 AND kind = wanted.column2
 """
+
+
+CACHED_MAX = 2_048
+"""Transactions in the cache: a payment's first decisions follow within a second or so. Each is some thirty objects,
+which the garbage collector scans again and again, so more of them would cost what they save."""
+
+
+@define
+class RecentTransactions:
+    """Belongs to the one connection that writes; valid as long as no other process writes."""
+
+    _transactions: dict[str, Transaction] = Factory(dict)
+    """By gatewayReference, the newest write at the end."""
+    _data_version: int | None = None
+
+    def drop_if_stale(self, connection: sqlite3.Connection) -> None:
+        """Empty the cache if another process has written meanwhile; to be called inside each transaction."""
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        if version != self._data_version:
+            self.clear()
+            self._data_version = version
+
+    def get(self, gateway_reference: str) -> Transaction | None:
+        """Return the transaction as it is stored, or None when it has to be read."""
+        return self._transactions.get(gateway_reference)
+
+    def add(self, transactions: Iterable[Transaction]) -> None:
+        """Add what is about to be committed; call `clear` if the commit fails."""
+        for each in transactions:
+            self._transactions.pop(each.reference, None)
+            self._transactions[each.reference] = each
+        while len(self._transactions) > CACHED_MAX:
+            del self._transactions[next(iter(self._transactions))]
+
+    def discard(self, references: Iterable[str]) -> None:
+        """Remove these payments, which were changed without a decision."""
+        for each in references:
+            self._transactions.pop(each, None)
+
+    def clear(self) -> None:
+        """Empty the cache: a commit failed, or another process has written."""
+        self._transactions.clear()
+        self._data_version = None
 
 
 def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTransactions) -> Ledger:
@@ -288,3 +337,71 @@ def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:
             " DO UPDATE SET times = times + excluded.times",
             [(*key, times) for key, times in figures.items()],
         )
+
+
+def next_wake(connection: sqlite3.Connection, after: Instant) -> Instant | None:
+    """Return the earliest `wake_at` that is later than `after`."""
+    row = connection.execute("SELECT min(wake_at) FROM transactions WHERE wake_at > ?", (after,)).fetchone()
+    return None if row[0] is None else Instant(int(row[0]))
+
+
+def due(connection: sqlite3.Connection, now: Instant, limit: int) -> Sequence[str]:
+    """Return the references of due transactions, the earliest first."""
+    rows = connection.execute(
+        "SELECT gateway_reference FROM transactions WHERE wake_at <= ? ORDER BY wake_at, id LIMIT ?", (now, limit)
+    )
+    return [reference for (reference,) in rows]
+
+
+_SELECT_WORK = """
+    SELECT intents.id, intents.gateway_reference, kind, order_row, progress
+    FROM intents JOIN transactions USING (gateway_reference)
+"""
+
+
+def unclaimed_intents(connection: sqlite3.Connection, after_id: int, limit: int) -> Sequence[tuple[int, WorkItem]]:
+    """Return unclaimed durable intents with greater ids, oldest first, each with its id."""
+    rows = connection.execute(
+        f"{_SELECT_WORK} WHERE is_held = 0 AND intents.id > ? ORDER BY intents.id LIMIT ?", (after_id, limit)
+    )
+    return [(row[0], _parse_work_item(row)) for row in rows]
+
+
+def open_intents(connection: sqlite3.Connection, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
+    """Return those of these durable intents that are open."""
+    found: list[WorkItem] = []
+    for reference, kind in keys:
+        rows = connection.execute(
+            f"{_SELECT_WORK} WHERE intents.gateway_reference = ? AND kind = ?", (reference, kind.value)
+        )
+        found.extend(map(_parse_work_item, rows))
+    return found
+
+
+def _parse_work_item(row: tuple[Any, ...]) -> WorkItem:
+    _, reference, kind, order, progress = row
+    return WorkItem(durable_intent(IntentKind(kind), reference), parse_transaction(order, progress))
+
+
+def look_up(connection: sqlite3.Connection, queries: Sequence[AnyLookUp]) -> Sequence[Row | None]:
+    """Return for each query a row of OBJECT_COLUMNS of the brand's transaction."""
+    return [connection.execute(*_look_up_statement(each)).fetchone() for each in queries]
+
+
+def _look_up_statement(query: AnyLookUp) -> tuple[str, tuple[str, str]]:
+    if isinstance(query, LookUp):
+        return (
+            f"SELECT {OBJECT_COLUMNS} FROM transactions WHERE gateway_reference = ? AND brand = ?",
+            (query.gateway_reference, query.brand),
+        )
+    return (
+        f"SELECT {OBJECT_COLUMNS} FROM reference_uses AS used JOIN transactions USING (gateway_reference)"
+        " WHERE used.merchant_reference = ? AND used.brand = ? ORDER BY used.at DESC LIMIT 1",
+        (query.merchant_reference, query.brand),
+    )
+
+
+def find_brand(connection: sqlite3.Connection, brand: str) -> BrandRecord | None:
+    """Return a brand with its keys, the oldest first."""
+    rows = connection.execute(f"{SELECT_BRANDS} WHERE brands.id = ? ORDER BY api_keys.id", (brand,))
+    return parse_brand_records(rows).get(brand)
