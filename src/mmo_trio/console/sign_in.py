@@ -7,7 +7,7 @@ import secrets
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.admin.audit_event import replace_unprintable
+from mmo_trio.admin.auditing import replace_unprintable
 from mmo_trio.console import second_factor, sessions
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import redirect_to
@@ -23,7 +23,6 @@ pages = Blueprint("sign_in", __name__)
 
 @pages.get("/sign-in")
 async def show_form() -> Response:
-    """Show the form."""
     return await _render_form(None, 200)
 
 
@@ -63,7 +62,6 @@ async def sign_in() -> Response:
 
 @pages.post("/sign-out")
 async def sign_out() -> Response:
-    """End the session."""
     user = sessions.current_user()
     await sessions.record_action("signed_out", user.actor)
     await console().store.admin.end_session(user.session.digest)
