@@ -37,7 +37,8 @@ from mmo_sansio.resilience.circuit_breaker import (
     CircuitBreaker,
 )
 from mmo_sansio.resilience.fair_queue import DELIVERY_SLOTS, DELIVERY_SLOTS_PER_BRAND, FairQueue
-from mmo_sansio.values.clock import Instant, MonotonicInstant, Span
+from mmo_sansio.resilience.token_bucket import TokenBucket
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, MonotonicInstant, Span
 from mmo_sansio.values.model import Order, QrCode, Transaction
 from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.http.client.client import MaySend, SendForbidden
