@@ -22,7 +22,7 @@ from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
 from mmo_sansio.values.clock import MonotonicInstant
 from mmo_sansio.values.problems import Problem
-from mmo_trio.api.authentication import Authenticator, BrandHosts, KnownSenders
+from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.merchant_api import ApiHandler, MerchantApi, ServedWindows
 from mmo_trio.api.readiness import Readiness
@@ -120,6 +120,7 @@ def assemble(resources: Resources) -> Components:
         cache_ttl=limits.api_key_cache,
         reload_master_keys=resources.master_key_file.reload_if_changed,
         known=known,
+        trusted_proxies=TrustedProxies.of(resources.settings.listen),
     )
     outbox = Outbox()
     has_one_writer = resources.store.batches_in_flight == 1
@@ -443,7 +444,6 @@ def _api_handler(
     sandbox_scenarios: Mapping[str, str] | None,
 ) -> ApiHandler:
     """Build the handler of the API listener."""
-    trusted_proxies = TrustedProxies.of(resources.settings.listen)
     endpoints = {each.webhook_name: each.webhook_endpoint for each in accounts.operator_accounts.values()}
     merchant_api = MerchantApi(
         settings=ApiSettings(
@@ -458,14 +458,9 @@ def _api_handler(
         store=resources.store,
         create=_creator(resources, engine, workers),
         authenticator=authenticator,
-        brand_hosts=BrandHosts(
-            resources.store, known, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies
-        ),
-        known_senders=KnownSenders(known),
         request_rates=RequestRates(resources.store, resources.clock.monotonic),
         references=resources.references,
         page_tokens=resources.page_tokens,
-        trusted_proxies=trusted_proxies,
         clock=resources.clock,
         served_windows=ServedWindows(
             resources.clock, save=None if resources.store.ownership else resources.store.save_clock_record
@@ -481,7 +476,7 @@ def _api_handler(
         workers.account_checks.learn,
         resources.references,
         body_limit,
-        trusted_proxies,
+        TrustedProxies.of(resources.settings.listen),
         partial(workers.recorder.observe, is_from_operator=True),
     )
     return ApiHandler(
