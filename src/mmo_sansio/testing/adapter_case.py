@@ -66,10 +66,6 @@ class TransparentCiphers:
         """Return the text in reverse."""
         return plain[::-1]
 
-    def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
-        """Return the text in reverse."""
-        return plain[::-1]
-
     def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
         """Return the text in reverse."""
         return plain[::-1]

@@ -160,8 +160,6 @@ COUNT_MAX = 99
 
 @frozen
 class NavigationEntry:
-    """Describes a page of the navigation."""
-
     endpoint: str
     title: str
     icon: str

@@ -42,7 +42,6 @@ async def list_providers() -> str:
 
 @pages.post("/providers/<name>/disable")
 async def close_provider(name: str) -> Response:
-    """Close a provider for new payments."""
     user = await require(Permission.SWITCH_PROVIDERS)
     _check_name(name)
     reason, now = await form_field("reason"), console().now()
@@ -54,7 +53,6 @@ async def close_provider(name: str) -> Response:
 
 @pages.post("/providers/<name>/enable")
 async def open_provider(name: str) -> Response:
-    """Open a closed provider again."""
     await require(Permission.SWITCH_PROVIDERS)
     _check_name(name)
     await record_action("provider_opened", f"provider:{name}")

@@ -217,7 +217,6 @@ async def _render_state(fault: str | None = None) -> str:
 
 
 def generate_secret() -> bytes:
-    """Return a new secret."""
     return os.urandom(SECRET_BYTES)
 
 

@@ -23,7 +23,6 @@ pages = Blueprint("sign_in", __name__)
 
 @pages.get("/sign-in")
 async def show_form() -> Response:
-    """Show the form."""
     return await _render_form(None, 200)
 
 
@@ -63,7 +62,6 @@ async def sign_in() -> Response:
 
 @pages.post("/sign-out")
 async def sign_out() -> Response:
-    """End the session."""
     user = sessions.current_user()
     await sessions.record_action("signed_out", user.actor)
     await console().store.admin.end_session(user.session.digest)

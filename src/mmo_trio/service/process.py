@@ -170,7 +170,7 @@ class Listeners:
         """Return once all listeners accept connections."""
         parts = self.components
         limits = self.settings.limits
-        pages = create_pages_app(parts.pages_context, api_docs=parts.api_docs, sandbox=parts.sandbox_context)
+        pages = create_pages_app(parts.pages_context, parts.api_docs)
         console = create_console_app(parts.prometheus_exporter, parts.console_context)
         shares = share_descriptors(
             raise_descriptor_limit(), callbacks=limits.callbacks, api_connections=limits.connections

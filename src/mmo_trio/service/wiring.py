@@ -97,8 +97,6 @@ class Components:
     api: ApiHandler
     listener_limits: ListenerLimits
     pages_context: PagesContext
-    sandbox_context: SandboxContext | None
-    """What only a sandbox can do; None in production."""
     api_docs: ApiDocs
     console_context: ConsoleContext
     http_metrics: HttpMetrics
@@ -151,8 +149,8 @@ def assemble(resources: Resources) -> Components:
             public_url=resources.urls.hosted_pages,
             error_docs_url=resources.urls.error_docs,
             closing=closing,
+            sandbox=_sandbox_context(resources, workers),
         ),
-        sandbox_context=_sandbox_context(resources, workers),
         api_docs=build_docs(
             base_url=resources.urls.base, error_docs_url=resources.urls.error_docs, sandbox_scenarios=scenarios
         ),

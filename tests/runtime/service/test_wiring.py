@@ -71,7 +71,7 @@ async def test_production_without_providers_has_no_simulated_operator(tmp_path: 
         await resources_of(tmp_path, store, {})  # This makes the master key, as production never does.
         components = assemble(await resources_of(tmp_path, store, {}, is_sandbox=False))
     assert components.workers.simulated_operator is None
-    assert components.sandbox_context is None
+    assert components.pages_context.sandbox is None
     files = await trio.Path(tmp_path).iterdir()
     assert [each.name for each in files] == ["master.key"]
 

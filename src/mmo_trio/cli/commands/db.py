@@ -34,7 +34,7 @@ from mmo_trio.admin.retention_pace import RetentionPace
 from mmo_trio.admin.retention_run import AgedDuty, RetentionReport, RetentionRun, cutoffs, find_aged
 from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.options import json_option
+from mmo_trio.cli.support.options import file_type, json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table, progress_bar
 from mmo_trio.cli.support.statements import lines_of, read_columns, read_record, statement_lines
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, target_options
@@ -47,7 +47,6 @@ from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
 _EVERY_BRAND = "*"
-_file_type = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group()
@@ -115,15 +114,11 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
 
 @runtime_checkable
 class _IntegrityCheckedStore(Protocol):
-    """A store that can check its own integrity."""
-
     async def integrity_errors(self) -> Sequence[str]: ...
 
 
 @runtime_checkable
 class _PartitionedStore(Protocol):
-    """A store whose tables have partitions."""
-
     async def rows_without_partition(self) -> Sequence[str]: ...
 
 
@@ -284,11 +279,11 @@ async def _remove_aged(
 
 @db.command()
 @click.option("--retire-key", "retired", type=int, multiple=True, help="The number of a key that holds no more.")
-@click.option("--statement", type=_file_type, help="A CSV file: the references in it count as used.")
+@click.option("--statement", type=file_type, help="A CSV file: the references in it count as used.")
 @click.option("--preset", type=click.Choice(sorted(PRESETS)), help="The columns of an operator's statement.")
 @click.option("--map", "columns", multiple=True, help="FIELD=HEADING of a column, as for `mmo records reconcile`.")
 @click.option("--currency", help="The currency of a statement that has no column for it.")
-@click.option("--records", type=_file_type, help="Transaction objects, one a line: their references count as used.")
+@click.option("--records", type=file_type, help="Transaction objects, one a line: their references count as used.")
 @click.option("--brand", help="Whose payments the statement or the records are about.")
 @click.option("--finish", "finished", is_flag=False, flag_value=_EVERY_BRAND, help="Release this brand, or every one.")
 @target_options

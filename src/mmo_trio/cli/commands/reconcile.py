@@ -135,7 +135,7 @@ def _print_result(reconciliation: Reconciliation, differences: Sequence[Differen
         print_json_text(json.dumps(summary | {"differences": kinds, "rows": rows}, ensure_ascii=False, indent=2))
         return
     if rows:
-        print_rows({name: name for name in rows[0]}, rows, as_json=False)
+        print_rows(tuple(rows[0]), rows, as_json=False)
     print_line(f"{reconciliation.matched} lines have a payment, and {reconciliation.unsettled} are about no money.")
     for currency, text in fees.items():
         print_line(f"Fees by the statement: {text} {currency}.")

@@ -17,6 +17,7 @@ from mmo_sansio.values.model import Brand, Method, Party
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.problems import FieldError, Problem, ProblemError
 from mmo_sansio.values.strict_json import JsonNumber, parse_object
+from mmo_trio.admin.explanation import suspense_entry_to_json
 from mmo_trio.pages.context import pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.settings.values import InvalidSettingValue, parse_span
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
@@ -29,7 +30,6 @@ controls.before_request(reject_cross_site_post)
 
 @controls.post("/clock")
 async def clock() -> Response:
-    """Move the clock forward."""
     body = await _read_json_body()
     try:
         span = parse_span(_required_text(body, "advance"))
@@ -64,7 +64,6 @@ async def pay() -> Response:
 
 @controls.get("/callbacks")
 async def callbacks() -> Response:
-    """List the callbacks that were sent."""
     recorded = await pages_context().store.admin.callbacks(brand=request.args.get("brand"))
     return _json_response(
         [
@@ -85,21 +84,7 @@ async def callbacks() -> Response:
 async def suspense() -> Response:
     """List the open entries of the suspense book."""
     entries = await pages_context().store.admin.suspense(brand=request.args.get("brand"))
-    return _json_response(
-        [
-            {
-                "id": each.id,
-                "reason": each.reason,
-                "provider": each.provider,
-                "gatewayReference": each.gateway_reference,
-                "told": json.loads(each.content),
-                "times": each.times,
-                "firstAt": format_with_microseconds(each.first_at),
-                "lastAt": format_with_microseconds(each.last_at),
-            }
-            for each in entries
-        ]
-    )
+    return _json_response([suspense_entry_to_json(each) for each in entries])
 
 
 @controls.errorhandler(StoreUnavailable)
@@ -112,7 +97,6 @@ async def report_store_failure(_: Exception) -> Response:
 
 @controls.errorhandler(ProblemError)
 async def report_problem(error: ProblemError) -> Response:
-    """Return a problem document."""
     return _to_problem_response(error.problem)
 
 

@@ -67,7 +67,6 @@ async def pick_number() -> Response:
 
 @pages.get("/<number>")
 async def show_phone(number: str) -> Response:
-    """Show a phone with its prompts."""
     return await _render_phone(number)
 
 
