@@ -199,7 +199,7 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
     sandbox = _open_sandbox_account(resources)
     settings, clock = resources.settings, resources.clock
     environment = AccountEnvironment(
-        resources.provider_client.call_provider,
+        resources.clients.providers.call_provider,
         clock.time,
         clock.monotonic,
         SystemCiphers(),
@@ -248,7 +248,7 @@ def build_workers(
     account_checks = AccountChecks(resources.store.admin, accounts.provider_accounts, resources.clock.time)
     providers = _provider_worker(resources, accounts, account_checks, simulated_operator, known, engine)
     deadline_s = to_seconds(resources.limits.callback_timeout)
-    deliver = partial(resources.delivery_client.deliver, deadline_s=deadline_s)
+    deliver = partial(resources.clients.deliveries.deliver, deadline_s=deadline_s)
     find_key, submit, clock = authenticator.delivery_key, engine.submit, resources.clock
     ownership = resources.store.ownership
     owned = OwnedChannels(is_store_shared=ownership is not None, clock=clock.since_boot)

@@ -85,7 +85,7 @@ async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(t
     async with StoreFile().open() as store, running_receiver(answered, server_context()) as receiver:
         resources = await resources_of(tmp_path, store, environment)
         request = callback_to(f"https://127.0.0.1:{receiver.port}/")
-        for client in (resources.delivery_client, resources.provider_client):
+        for client in (resources.clients.deliveries, resources.clients.providers):
             with trio.fail_after(HANGS_AFTER_S):
                 attempt = await client.exchange(request, skip_egress_rules=True)
             trusted.append(isinstance(attempt, ResponseReceived))
