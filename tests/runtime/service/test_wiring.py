@@ -13,7 +13,7 @@ from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.service.resources import Resources, build_resources
-from mmo_trio.service.wiring import ConfiguredAccounts, assemble, build_workers
+from mmo_trio.service.wiring import ConfiguredAccounts, Foundation, assemble, build_workers
 from mmo_trio.settings import SettingsError, load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.sql.store import Store
@@ -48,8 +48,9 @@ async def test_a_provider_without_an_account_is_an_error_at_start(tmp_path: Path
         clock = resources.clock
         authenticator = Authenticator(store, resources.keyring, monotonic=clock.monotonic)
         engine = Engine(store, clock, Outbox())
+        known = KnownConfiguration()
         with pytest.raises(SettingsError, match="has no account with an operator") as caught:
-            build_workers(resources, ConfiguredAccounts(None, {}), authenticator, KnownConfiguration(), engine)
+            build_workers(Foundation(resources, ConfiguredAccounts(None, {}), known, authenticator, engine))
     assert "provider.one" in str(caught.value)
 
 

@@ -272,9 +272,8 @@ class _AsgiExchange:
     async def _call_handler(self, context: RequestContext) -> HttpResponse:
         """Return the handler's response; raises ProblemError for a request that may not be read."""
         query = self.scope["query_string"]
-        target = self.scope["raw_path"] + (
-            b"?" + query if query else b""
-        )  # As it was sent, neither decoded nor rebuilt.
+        # The target is as it was sent, neither decoded nor rebuilt.
+        target = self.scope["raw_path"] + (b"?" + query if query else b"")
         head = RequestHead(self.scope["method"], target, tuple(cast(Headers, self.scope["headers"])))
         _check_head(head, self.listener_context.limits)
         response = await self.listener_context.handler.admit(to_origin_form(head), context)
