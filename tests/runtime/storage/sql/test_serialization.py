@@ -37,7 +37,7 @@ from mmo_sansio.values.model import (
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql import serialization
-from mmo_trio.storage.sql.object_rows import object_of_row, serialize_object
+from mmo_trio.storage.sql.serialization import object_of_row, serialize_object
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 maybe_texts = st.none() | texts
