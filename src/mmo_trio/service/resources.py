@@ -46,11 +46,7 @@ class Resources:
     """Display names of the providers, by name."""
     urls: PublicUrls
     egress_rules: EgressRules
-    delivery_client: HttpClient
-    """Sends callbacks and QR codes to merchants' receivers."""
-    provider_client: HttpClient
-    """Sends requests to operators: with authorities and name look-ups of its own, so that nothing that merchants do or
-    need has a part in it."""
+    clients: HttpClients
     password_hasher: PasswordHasher
     """Of the console's users."""
 
@@ -72,9 +68,10 @@ class HttpClients:
     """Holds the clients of one gateway process."""
 
     deliveries: HttpClient
-    """To merchants' receivers."""
+    """Sends callbacks and QR codes to merchants' receivers."""
     providers: HttpClient
-    """To operators."""
+    """Sends requests to operators: with authorities and name look-ups of its own, so that nothing that merchants do or
+    need has a part in it."""
 
 
 OpenClients: TypeAlias = Callable[[ServiceConfig, EgressRules], HttpClients]
@@ -110,7 +107,6 @@ async def build_resources(
     keyring = await open_keyring(store, master_key_file, may_create=config.is_sandbox, now=clock.now())
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
-    clients = open_clients(config, rules)
     return Resources(
         config=config,
         store=store,
@@ -123,8 +119,7 @@ async def build_resources(
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
         egress_rules=rules,
-        delivery_client=clients.deliveries,
-        provider_client=clients.providers,
+        clients=open_clients(config, rules),
         password_hasher=password_hasher or PasswordHasher(),
     )
 
