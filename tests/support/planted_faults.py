@@ -30,7 +30,7 @@ from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, 
 from mmo_sansio.values.model import Operation, Order, QrCode, Terms, Transaction
 from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import OutcomeUnknown
-from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sqlite.startup import open_sqlite
 from mmo_trio.storage.sqlite.writer import WriteAttempt
 from mmo_trio.system.clock import GatewayClock

@@ -12,7 +12,7 @@ from mmo_sansio.payments.misdated import MISDATED_FROM, is_misdated
 from mmo_sansio.values.clock import Instant, Moment, format_with_microseconds, later
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import PaymentFilter
-from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.storage.sql.store import Store
 
 PAGE_SIZE = 500

@@ -12,7 +12,7 @@ import structlog
 from attrs import define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
-from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
+from mmo_sansio.messages.inputs import Input
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.providers.common.interface import (
     AccountFinding,
@@ -21,6 +21,7 @@ from mmo_sansio.providers.common.interface import (
     DepositValidation,
     LocksCredentials,
     Provider,
+    ProviderNotification,
 )
 from mmo_sansio.values import problems
 from mmo_sansio.values.problems import ProblemError
@@ -87,18 +88,9 @@ class Webhooks:
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
 
-    async def _inputs_for(
-        self,
-        provider: Provider,
-        notification: ProviderReport
-        | ProviderHinted
-        | UnmatchedNotified
-        | DepositReport
-        | DepositAnswer
-        | AccountFinding,
-    ) -> Sequence[Input]:
+    async def _inputs_for(self, provider: Provider, notification: ProviderNotification) -> Sequence[Input]:
         match notification:
-            case AccountFinding():
+            case AccountFinding() | DepositValidation():
                 return ()
             case DepositReport():
                 return await deposit_inputs(self.store, provider, notification, self.references.next())

@@ -24,7 +24,6 @@ from mmo_sansio.http.egress_rules import (
     parse_result_host,
     parse_url,
 )
-from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.model import (
     Brand,
     BrandLimits,
@@ -37,7 +36,7 @@ from mmo_sansio.values.model import (
     ReusePolicy,
     Type,
 )
-from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
+from mmo_sansio.values.money import CURRENCIES, AmountError, Money, check_amount, parse_number, to_money
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.values import SettingsError
 

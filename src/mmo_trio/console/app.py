@@ -36,8 +36,7 @@ from mmo_trio.console.views import (
 from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp, stream_response
 from mmo_trio.metrics.prometheus import PrometheusExporter
-from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, CountQuery
-from mmo_trio.storage.interface.configuration_types import ChangeState
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, ChangeState, CountQuery
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.display_text import visible_text
 

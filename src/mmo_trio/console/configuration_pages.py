@@ -29,7 +29,7 @@ from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, current_user, require
 from mmo_trio.console.views import format_money
-from mmo_trio.storage.interface.configuration_types import ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.admin_types import ChangeState, ConfigurationChange
 
 _HTTP_ERRORS: Mapping[ChangeRefusal, type[HTTPException]] = {
     ChangeRefusal.NO_BRAND: NotFound,

@@ -7,7 +7,7 @@ import secrets
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.values.clock import SECOND
-from mmo_trio.admin.audit_event import replace_unprintable
+from mmo_trio.admin.auditing import replace_unprintable
 from mmo_trio.console import second_factor, sessions
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import redirect_to

@@ -45,11 +45,7 @@ class Resources:
     """Display names of the providers, by name."""
     urls: PublicUrls
     egress_rules: EgressRules
-    delivery_client: HttpClient
-    """Sends callbacks and QR codes to merchants' receivers."""
-    provider_client: HttpClient
-    """Sends requests to operators: with authorities and name look-ups of its own, so that nothing that merchants do or
-    need has a part in it."""
+    clients: HttpClients
     password_hasher: PasswordHasher
     """Of the console's users."""
 
@@ -71,9 +67,10 @@ class HttpClients:
     """Holds the clients of one gateway process."""
 
     deliveries: HttpClient
-    """To merchants' receivers."""
+    """Sends callbacks and QR codes to merchants' receivers."""
     providers: HttpClient
-    """To operators."""
+    """Sends requests to operators: with authorities and name look-ups of its own, so that nothing that merchants do or
+    need has a part in it."""
 
 
 OpenClients: TypeAlias = Callable[[ServiceConfig, EgressRules], HttpClients]
@@ -109,7 +106,6 @@ async def build_resources(
     keyring = await open_keyring(store, master_key_file, may_create=config.is_sandbox, now=clock.now())
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
-    clients = open_clients(config, rules)
     return Resources(
         config=config,
         store=store,
@@ -122,8 +118,7 @@ async def build_resources(
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
         egress_rules=rules,
-        delivery_client=clients.deliveries,
-        provider_client=clients.providers,
+        clients=open_clients(config, rules),
         password_hasher=password_hasher or PasswordHasher(),
     )
 

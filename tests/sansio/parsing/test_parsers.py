@@ -15,7 +15,7 @@ from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
 from mmo_sansio.http.egress_rules import EgressRules, delivery_url_error, parse_url, redirect_url_error
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
 from mmo_sansio.http.request_head import HeadLimits, check_head, check_partial_head
-from mmo_sansio.http.response_head import ResponseHeadError, ResponseHeadReader
+from mmo_sansio.http.response_reader import ResponseHeadError, ResponseHeadReader
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.mpesa_daraja.wire import parse_json as parse_mpesa_json
 from mmo_sansio.values.problems import ProblemError

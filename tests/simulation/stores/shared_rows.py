@@ -21,7 +21,7 @@ from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, earlier
 from mmo_trio.storage.interface.admin_types import ServingProcess
 from mmo_trio.storage.interface.store import CLOCK_RECORDS_RECENT_FOR, WorkItem
-from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.sql.net_effect import NetEffect
 from mmo_trio.storage.sql.serialization import parse_breaker, serialize_breaker
 from mmo_trio.storage.sql.statements import SqlQuery, SqlStatement, run_query
 from mmo_trio.storage.sqlite import statements

@@ -76,15 +76,11 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
 
 @frozen
 class EncryptionKey:
-    """Holds the operator's RSA key."""
-
     public_key: bytes
     valid_until: Instant
 
 
 class EncryptionKeyUnavailable(Exception):
-    """The operator's RSA key cannot be fetched."""
-
     def __init__(self, reason: str, *, is_rejection: bool) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -160,7 +156,6 @@ class AirtelMoneyProvider:
             return submission_report(answer, about)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Poll a submission."""
         about = AirtelPayment(transaction, self.name, self.account)
         operation = self.operations.get(operation_key(transaction))
         if operation is None:

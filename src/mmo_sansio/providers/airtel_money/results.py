@@ -79,7 +79,6 @@ class AirtelPayment(PaymentReports):
         return self.transaction.order.type is Type.PAYIN
 
     def find_code(self, response: AirtelResponse) -> AirtelCode | None:
-        """Return the row for the response's code."""
         table = COLLECTION if self.is_payin else DISBURSEMENT
         return find_code(response.code, response.message, table)
 
@@ -95,7 +94,6 @@ class AirtelPayment(PaymentReports):
         return self.accepted(response.airtel_money_id or self.transaction.reference)
 
     def succeeded(self, response: AirtelResponse) -> ProviderSucceeded:
-        """Report that the payment was paid."""
         return ProviderSucceeded(self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id)
 
     def rejected(self, error_code: ErrorCode, native_code: str | None, message: str | None) -> ProviderFailed:

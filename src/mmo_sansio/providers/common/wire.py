@@ -21,7 +21,6 @@ _to_json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    """Return the document as compact JSON."""
     return _to_json_text(document).encode()
 
 

@@ -92,7 +92,6 @@ class MpesaAccount:
         return self.deposit_initiator is None
 
     def is_paid_at(self, account: str) -> bool:
-        """Tell whether this is the account's own shortcode or till."""
         return account in (self.shortcode, self.till)
 
     @property

@@ -247,7 +247,6 @@ class DarajaProvider:
         return None
 
     def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
-        """List what was paid to the shortcode; see :mod:`.pull`."""
         return list_payments(self.name, self.account, begin, end)
 
     def check_account(self, *, now: Instant) -> AccountCheck:
@@ -264,11 +263,9 @@ class DarajaProvider:
         return account_check.read_finding(self.name, self.account, request)
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        """Return the content of a callback; see :mod:`.notifications`."""
         return parse_notification(self.name, self.account, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """Return the response that Daraja expects."""
         return notification_response(self.account, request, accepted=accepted)
 
     def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:

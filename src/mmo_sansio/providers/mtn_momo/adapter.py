@@ -176,7 +176,6 @@ class MtnMomoProvider:
         return self._read_submission_response(about, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Poll a submission."""
         about, product = PaymentReports(transaction, self.name), self._product(transaction)
         if product is None:
             return about.unreachable("The account has no keys for this any more.")

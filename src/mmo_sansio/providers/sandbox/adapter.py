@@ -69,8 +69,6 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
 
 @frozen
 class SandboxProvider:
-    """Represents an account with the sandbox operator."""
-
     name: str
     title: str
     qr_merchant: QrMerchant = DEFAULT_QR_MERCHANT
@@ -79,7 +77,6 @@ class SandboxProvider:
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
-        """Return every operation that a merchant can request."""
         return OPERATIONS
 
     def scope_of(self, request: HttpRequest) -> None:

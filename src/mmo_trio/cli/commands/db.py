@@ -30,8 +30,7 @@ from mmo_sansio.values.model import Status
 from mmo_trio.admin.brand_hold import SubmitBatch
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
 from mmo_trio.admin.restoration import begin_restoration, record_lost_uses
-from mmo_trio.admin.retention_pace import RetentionPace
-from mmo_trio.admin.retention_run import AgedDuty, RetentionReport, RetentionRun, cutoffs, find_aged
+from mmo_trio.admin.retention import AgedDuty, RetentionPace, RetentionReport, RetentionRun, cutoffs, find_aged
 from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option

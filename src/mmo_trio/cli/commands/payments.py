@@ -39,7 +39,7 @@ from mmo_trio.console.permissions import PersonalDataMask
 from mmo_trio.console.views import list_payment_fields
 from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 

@@ -271,7 +271,10 @@ class _AsgiExchange:
 
     async def _call_handler(self, context: RequestContext) -> HttpResponse:
         """Return the handler's response; raises ProblemError for a request that may not be read."""
-        head = _request_head(self.scope)
+        query = self.scope["query_string"]
+        # The target is as it was sent, neither decoded nor rebuilt.
+        target = self.scope["raw_path"] + (b"?" + query if query else b"")
+        head = RequestHead(self.scope["method"], target, tuple(cast(Headers, self.scope["headers"])))
         _check_head(head, self.listener_context.limits)
         response = await self.listener_context.handler.admit(to_origin_form(head), context)
         assert not isinstance(response, AdmittedStream)  # The merchant API streams nothing.
@@ -325,13 +328,6 @@ class _AsgiExchange:
         except _AsgiClientDisconnected:
             pass
         body_read.set()
-
-
-def _request_head(scope: HTTPScope) -> RequestHead:
-    """Return the head; its target is as it was sent, neither decoded nor rebuilt."""
-    query = scope["query_string"]
-    target = scope["raw_path"] + (b"?" + query if query else b"")
-    return RequestHead(scope["method"], target, tuple(cast(Headers, scope["headers"])))
 
 
 def _check_head(head: RequestHead, limits: ListenerLimits) -> None:

@@ -81,8 +81,6 @@ class ListenerContext:
     """Gives every request its own id: ASCII letters, digits and hyphens."""
     metrics: HttpMetrics
     """Counts requests and logs rejections."""
-    connection_table: ConnectionTable
-    deadline_timer: DeadlineTimer
     drain: trio.Event
     """Once it is set, the next response on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
@@ -91,6 +89,10 @@ class ListenerContext:
     """Fields that every response has besides its own."""
     clock: trio.abc.Clock = Factory(trio.lowlevel.current_clock)
     """Trio's clock, which `trio.current_time` asks through two more calls."""
+    connection_table: ConnectionTable = field(
+        default=Factory(lambda self: ConnectionTable(self.limits), takes_self=True)
+    )
+    deadline_timer: DeadlineTimer = Factory(DeadlineTimer)
     write_budget: WriteBudget = field(
         default=Factory(lambda self: WriteBudget(self.limits.write_buffer_bytes), takes_self=True)
     )

@@ -22,7 +22,6 @@ from mmo_trio.http.handler import Handler
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_bytes
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
-from mmo_trio.http.server.connection_limits import ConnectionTable, DeadlineTimer
 from mmo_trio.http.streams import ConnectionListener, TransportStream, accept_waiting, accepted_stream
 from mmo_trio.system.logs import LogRateLimit
 
@@ -77,9 +76,6 @@ class AcceptRules:
         return self.descriptors_max is None or descriptor < self.descriptors_max
 
 
-DEFAULT_ACCEPT_RULES: Final = AcceptRules()
-
-
 async def serve_http(
     handler: Handler,
     listeners: Sequence[ConnectionListener],
@@ -90,7 +86,7 @@ async def serve_http(
     drain: trio.Event,
     idle_grace_s: Callable[[], float] = lambda: 0.0,
     tls: Callable[[], ssl.SSLContext] | None = None,
-    accept_rules: AcceptRules = DEFAULT_ACCEPT_RULES,
+    accept_rules: AcceptRules | None = None,
     extra_fields: Headers = (),
     metrics: HttpMetrics | None = None,
     open_connection: OpenConnection = ServerConnection,
@@ -104,23 +100,20 @@ async def serve_http(
     stay open for so long, because a client that sends just then would find its connection closed. Their next response
     is their last in any case. `extra_fields` are in every response. `metrics` counts requests and logs
     rejections; with None only internal errors are logged. `open_connection` chooses the version of HTTP."""
-    table, timer = ConnectionTable(limits), DeadlineTimer()
     context = ListenerContext(
         handler,
         limits,
         error_docs_url,
         mint_request_id,
         metrics or HttpMetrics(log_rejections=False),
-        table,
-        timer,
         drain,
         tls,
         extra_fields,
     )
     async with trio.open_nursery() as timing:
-        timing.start_soon(timer.run)
+        timing.start_soon(context.deadline_timer.run)
         async with trio.open_nursery() as serving:
-            acceptor = _Acceptor(context, open_connection, serving, accept_rules)
+            acceptor = _Acceptor(context, open_connection, serving, accept_rules or AcceptRules())
             async with trio.open_nursery() as accepting:
                 for listener in listeners:
                     accepting.start_soon(acceptor.accept_from, listener)
@@ -128,7 +121,7 @@ async def serve_http(
                 await drain.wait()
                 accepting.cancel_scope.cancel()
             now = trio.current_time()
-            table.close_idle_at(now + idle_grace_s())
+            context.connection_table.close_idle_at(now + idle_grace_s())
             serving.cancel_scope.deadline = now + limits.drain_timeout_s
         timing.cancel_scope.cancel()
 

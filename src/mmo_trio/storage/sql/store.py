@@ -13,14 +13,20 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
-from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, earlier
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
-from mmo_trio.storage.interface.store import ChannelOwnership, DecideBatch, StoredClockRecord, WorkItem
-from mmo_trio.storage.shared.coalescing import Coalescer
-from mmo_trio.storage.sql import clock_records, monitoring
+from mmo_trio.storage.interface.store import (
+    CLOCK_RECORDS_KEPT_FOR,
+    ChannelOwnership,
+    DecideBatch,
+    StoredClockRecord,
+    WorkItem,
+)
+from mmo_trio.storage.sql import monitoring
 from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.storage.sql.coalescing import Coalescer
 from mmo_trio.storage.sql.configuration import (
     SELECT_CONFIGURATION,
     SELECT_STORE_STATE,
@@ -28,12 +34,11 @@ from mmo_trio.storage.sql.configuration import (
     parse_store_state,
 )
 from mmo_trio.storage.sql.masked_rows import Forget, forget_nothing
-from mmo_trio.storage.sql.object_rows import object_of_row
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention import RetentionStore
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import parse_brand, parse_claim, parse_transaction
-from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, execute
+from mmo_trio.storage.sql.serialization import object_of_row, parse_brand, parse_claim, parse_transaction
+from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, SqlQuery, execute
 
 T = TypeVar("T")
 
@@ -42,6 +47,7 @@ _SELECT_KEY_OWNER = """
     WHERE digest IN ({}) AND retired_at IS NULL
 """
 
+_CLOCK_COLUMNS = "boot_id, monotonic, time, utc, served_until"
 _BEGIN_LISTING = """
     INSERT INTO deposit_listings (provider, begun_at, listed_until) VALUES (?, ?, ?)
     ON CONFLICT (provider) DO UPDATE SET begun_at = excluded.begun_at
@@ -92,25 +98,25 @@ class Store(ABC):
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
         """Return what was saved of the clocks during this start of the machine, or else the latest of another start or
         machine; None when nothing was saved."""
-        return await self._run_query(lambda: clock_records.clock_record(self._schema, boot_id))
+        return await self._run_query(lambda: _clock_record(self._schema, boot_id))
 
     async def read_clock(self, boot_id: str) -> StoreClock | None:
         """Return the store's time, and how many machines other than the one of this start lately agreed with it; None
         when the store has no clock of its own."""
-        return await self._run_query(lambda: clock_records.read_clock(self._schema, boot_id))
+        return await self._run_query(lambda: _read_clock(self._schema, boot_id))
 
     async def save_clock_record(self, record: ClockRecord) -> None:
         """Save the clocks as they are, in place of what was saved during the same start of the machine."""
-        await self._run_write(lambda: clock_records.save_clock_record(self._schema, record))
+        await self._run_write(lambda: _save_clock_record(self._schema, record))
 
     async def held_until(self) -> Instant:
         """Return the wall time before which nothing new may be dated, as records up to there were served (R7); 0 when
         there is none."""
-        return await self._run_query(lambda: clock_records.held_until(self._schema))
+        return await self._run_query(lambda: _held_until(self._schema))
 
     async def release_held(self, now: Instant) -> None:
         """Let new payments be dated from now on, although records beyond were served: a wrong clock has shown them."""
-        await self._run_write(lambda: clock_records.release_held(self._schema, now))
+        await self._run_write(lambda: _release_held(self._schema, now))
 
     # What is to be done, and by which process
 
@@ -253,6 +259,59 @@ class Store(ABC):
     @abstractmethod
     async def _find_brands(self, brands: Sequence[str]) -> Sequence[BrandRecord | None]:
         """Return each of these brands with its keys, the oldest first."""
+
+
+def _clock_record(schema: SqlSchema, boot_id: str) -> SqlQuery[StoredClockRecord | None]:
+    """Return the record of this start of the machine, or else the latest of another."""
+    rows = yield from execute(
+        f"SELECT {_CLOCK_COLUMNS}, {schema.clock_record_age} FROM clock_records"
+        " ORDER BY boot_id = ? DESC, time DESC LIMIT 1",
+        boot_id,
+    )
+    if not rows:
+        return None
+    *columns, age = rows[0]
+    return StoredClockRecord(ClockRecord(*columns), age)
+
+
+def _read_clock(schema: SqlSchema, boot_id: str) -> SqlQuery[StoreClock | None]:
+    """Return the database's own time, if it has any, and what other machines say of it."""
+    if not schema.clock_query:
+        return None
+    ((now, agreeing, differing),) = yield from execute(schema.clock_query, boot_id)
+    return StoreClock(Instant(now), agreeing, differing)
+
+
+def _save_clock_record(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]:
+    """Replace the record of this start of the machine, and remove those of machines that are long gone."""
+    yield from execute(
+        f"INSERT INTO clock_records ({_CLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot_id) DO UPDATE SET"
+        " monotonic = excluded.monotonic, time = excluded.time, utc = excluded.utc,"
+        f" served_until = excluded.served_until{schema.touch_clock_record}",
+        record.boot_id,
+        record.monotonic,
+        record.time,
+        record.utc,
+        record.served_until,
+    )
+    yield from execute(
+        "DELETE FROM clock_records WHERE boot_id <> ? AND time < ?",
+        record.boot_id,
+        earlier(record.time, CLOCK_RECORDS_KEPT_FOR),
+    )
+
+
+def _held_until(schema: SqlSchema) -> SqlQuery[Instant]:
+    """Return the latest wall time of those before which nothing new may be dated."""
+    columns = [f"SELECT max({column}) AS at FROM {table}" for table, column in schema.held_until]
+    ((latest,),) = yield from execute(f"SELECT coalesce(max(at), 0) FROM ({' UNION ALL '.join(columns)}) AS each_at")
+    return Instant(int(latest))
+
+
+def _release_held(schema: SqlSchema, now: Instant) -> SqlQuery[None]:
+    """Bring those that lie in the future back to now."""
+    for table, column in schema.held_until:
+        yield from execute(f"UPDATE {table} SET {column} = ? WHERE {column} > ?", now, now)
 
 
 def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
