@@ -32,7 +32,7 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
-from mmo_trio.workers.providers.deposit_inputs import deposit_inputs, deposit_owner, payment_named_by
+from mmo_trio.workers.providers.deposits import deposit_inputs, deposit_owner, payment_named_by
 
 logger = structlog.get_logger(__name__)
 

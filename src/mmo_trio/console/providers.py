@@ -12,7 +12,7 @@ from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
 from mmo_trio.console.views import show_event
 from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider, NoteTopic
-from mmo_trio.workers.providers.account_checks import read_finding_note
+from mmo_trio.workers.providers.account_notes import read_finding_note
 
 HISTORY_ROWS_MAX = 50
 

@@ -47,26 +47,21 @@ from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceConfig
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.audit_head import AuditHeadLogger
+from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
-from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
-from mmo_trio.workers.delivery.qr_codes import QrWorker
+from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.account_checks import AccountChecks
-from mmo_trio.workers.providers.conversation import SendRequest
-from mmo_trio.workers.providers.creations import PaymentCreator
-from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
-from mmo_trio.workers.providers.deposit_listing import DepositLister
+from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
+from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
+from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
 from mmo_trio.workers.providers.open_accounts import (
     AccountEnvironment,
     OpenAccount,
     open_accounts,
     open_sandbox_account,
 )
-from mmo_trio.workers.providers.recordings import AccountRecorder
-from mmo_trio.workers.providers.worker import ProviderWorker
+from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
 from mmo_trio.workers.refusal_recorder import RefusalRecorder
 from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
 from mmo_trio.workers.scheduler import DueBacklog, Scheduler

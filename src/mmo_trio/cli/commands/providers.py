@@ -23,7 +23,7 @@ from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_f
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.workers.providers.account_checks import REQUESTED, check_note, read_finding_note
+from mmo_trio.workers.providers.account_notes import REQUESTED, check_note, read_finding_note
 
 REGISTER_TIMEOUT_S = 60.0
 """Limit on the whole registration."""
@@ -255,7 +255,7 @@ async def _register(target: CommandTarget, name: str) -> None:
     from mmo_sansio.http.egress_rules import EgressRules
     from mmo_trio.http.client.client import HttpClient, tls_context
     from mmo_trio.system.ciphers import SystemCiphers
-    from mmo_trio.workers.providers.conversation import drive_async
+    from mmo_trio.workers.providers.account import drive_async
     from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_account
 
     client = HttpClient(rules=EgressRules(), context=tls_context(target.settings.egress.provider_ca_file))
