@@ -45,7 +45,7 @@ from mmo_trio.service.wiring import COALESCING_PAUSE_S
 from mmo_trio.settings.sections import ENGINE_BATCH_MAX
 from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.postgres import open_postgres
-from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.storage.sqlite.connection import connect
 from mmo_trio.storage.sqlite.files import OpenFiles

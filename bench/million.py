@@ -21,7 +21,7 @@ from mmo_sansio.values.clock import Instant, Span, later
 from mmo_sansio.values.model import Party, Stage, Transaction
 from mmo_trio.sandbox.demo_brand import DEMO_BRAND_ID
 from mmo_trio.storage.open_store import open_store
-from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.sql.net_effect import NetEffect
 from mmo_trio.storage.sqlite.connection import connect
 from mmo_trio.storage.sqlite.statements import write_batch
 

@@ -23,8 +23,7 @@ from mmo_sansio.values.model import Brand, Limits, Type
 from mmo_sansio.values.money import Money
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.change_control import BackTestPair, ConfigurationChanges
-from mmo_trio.storage.interface.admin_types import AuditKey
-from mmo_trio.storage.interface.configuration_types import ConfigurationChange
+from mmo_trio.storage.interface.admin_types import AuditKey, ConfigurationChange
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import open_sqlite

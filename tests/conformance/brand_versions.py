@@ -12,11 +12,12 @@ from mmo_sansio.payments.brand_changes import RefusedRequest, recorded_request, 
 from mmo_sansio.values.clock import DAY, Span, later
 from mmo_sansio.values.model import BrandLimits, Operation
 from mmo_sansio.values.money import Money
-from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey
-from mmo_trio.storage.interface.configuration_types import (
+from mmo_trio.storage.interface.admin_types import (
     REFUSALS_KEPT,
     REFUSALS_RECORDED_MAX,
     REFUSALS_REMOVED_MAX,
+    AuditEvent,
+    AuditKey,
     BrandDay,
     ChangeDecision,
     ChangeState,

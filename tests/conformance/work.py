@@ -41,7 +41,7 @@ from mmo_trio.storage.interface.admin_types import (
     SignInAttempt,
 )
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
-from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.storage.sql.payment_search import position_of
 from tests.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import DELIVERED, creation, failed, reference, succeeded
 

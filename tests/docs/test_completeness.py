@@ -16,8 +16,8 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.brands.file import BRAND_FIELDS, BRAND_LIMIT_FIELDS, METHOD_FIELDS, METHOD_LIMIT_FIELDS, PAGE_FIELDS
 from mmo_trio.cli.group import main
-from mmo_trio.settings.describe import describe_settings
 from mmo_trio.settings.providers import COMMON_OPTIONS
+from mmo_trio.settings.sections import SETTINGS
 from tests.support.command_tree import commands_of
 
 METRIC = re.compile(r'"(mmo_[a-z_]+)"')
@@ -41,7 +41,7 @@ def commands(group: click.Group, *above: str) -> Iterator[tuple[str, click.Comma
 
 def test_every_setting_is_documented(pages: dict[str, str]) -> None:
     page = pages["settings.md"]
-    assert [each.key for each in describe_settings() if f"`{each.variable}`" not in page] == []
+    assert [each.key for each in SETTINGS.values() if f"`{each.variable}`" not in page] == []
     assert [each.key for each in COMMON_OPTIONS if f"| `{each.key}` |" not in page] == []
 
 

@@ -43,9 +43,6 @@ class ReadableCiphers:
     def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
         return f"{padding}|".encode() + plain
 
-    def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
-        return self.rsa_encrypt(certificate_pem, plain, RsaPadding.PKCS1V15)
-
     def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
         return b"aes|" + plain
 

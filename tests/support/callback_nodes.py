@@ -23,8 +23,8 @@ from mmo_trio.http.client.client import MaySend, SendForbidden
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
+from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
+from mmo_trio.workers.deliveries import CallbackWorker
 from tests.conformance.inputs import creation, reference, succeeded
 from tests.support.callback_work import monotonic_of_trio
 

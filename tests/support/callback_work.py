@@ -21,7 +21,7 @@ from mmo_sansio.values.model import Order, Stage
 from mmo_trio.brands.delivery_key import NO_API_KEY, DeliveryRefused
 from mmo_trio.http.client.client import HttpClient, MaySend
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
-from mmo_trio.workers.delivery.callbacks import CallbackWorker, SendCallback
+from mmo_trio.workers.deliveries import CallbackWorker, SendCallback
 from tests.support.hostile_receivers import PRIVATE, FixedResolver, trusting_context
 
 

@@ -19,8 +19,8 @@ from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import UNAUTHORIZED
 from mmo_trio.http.handler import Admitted, RequestContext
-from mmo_trio.http.server.connection import ListenerContext
-from mmo_trio.http.server.listener import OpenConnection, http1_connections, serve_http
+from mmo_trio.http.server.connection import ServerConnection
+from mmo_trio.http.server.listener import OpenConnection, serve_http
 
 ERROR_DOCS = "https://docs.example/errors"
 BODY_LIMIT = 64 * 1024
@@ -200,7 +200,7 @@ async def listening(
     tls: Callable[[], ssl.SSLContext] | None = None,
     service: SmallService | None = None,
     patience_s: float = PATIENCE_S,
-    connections: Callable[[ListenerContext], OpenConnection] = http1_connections,
+    open_connection: OpenConnection = ServerConnection,
 ) -> AsyncIterator[RunningListener]:
     """A listener that serves as long as the block lasts, which fails after so long."""
     sockets = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -217,7 +217,7 @@ async def listening(
             drain=here.drain,
             idle_grace_s=lambda: here.patience_s,
             tls=tls,
-            connections=connections,
+            open_connection=open_connection,
             task_status=task_status,
         )
         here.ended.set()

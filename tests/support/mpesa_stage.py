@@ -16,6 +16,7 @@ import trio.testing
 from attrs import Factory, define, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.providers.mpesa_daraja.wire import password
 from mmo_sansio.values.clock import Span
 from mmo_simulators.operators.mpesa.accounts import SANDBOX_PASSKEY
@@ -129,7 +130,7 @@ async def staged() -> AsyncIterator[Stage]:
 async def credential(stage: Stage) -> str:
     """The password of the API operator testapi, encrypted for the simulator's certificate."""
     _, certificate = await stage.call("GET", "/_simulator/certificate")
-    secret = SystemCiphers().rsa_encrypt_pkcs1v15(certificate.encode(), b"Safaricom999!*!")
+    secret = SystemCiphers().rsa_encrypt(certificate.encode(), b"Safaricom999!*!", RsaPadding.PKCS1V15)
     return base64.b64encode(secret).decode()
 
 

@@ -20,7 +20,7 @@ from mmo_simulators.common.faults import Fault, PlannedFault
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
-from mmo_trio.workers.providers.deposit_listing import DepositLister
+from mmo_trio.workers.providers.deposits import DepositLister
 from mmo_trio.workers.providers.open_accounts import OpenAccount
 from tests.support.operator_kinds import Operator
 from tests.support.operator_world import LASTS, SELDOM_S, World, now

@@ -46,8 +46,8 @@ from mmo_trio.storage.sqlite.connection import connect, run_statement
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.account_checks import REQUESTED, AccountChecks, check_note
-from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
+from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks, check_note
+from mmo_trio.workers.providers.deposits import DepositClaimWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 from tests.support.operator_faults import FaultSource

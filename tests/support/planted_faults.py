@@ -30,16 +30,14 @@ from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, 
 from mmo_sansio.values.model import Operation, Order, QrCode, Terms, Transaction
 from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import OutcomeUnknown
-from mmo_trio.storage.shared.net_effect import net_effect
+from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sqlite.startup import open_sqlite
 from mmo_trio.storage.sqlite.writer import WriteAttempt
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.qr_codes import QrWorker
+from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.providers.creations import PaymentCreator
-from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
-from mmo_trio.workers.providers.worker import ProviderWorker
+from mmo_trio.workers.providers.deposits import DepositClaimWorker
+from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 from tests.runtime.workers.providers.test_worker import PlainProvider
 

@@ -29,8 +29,14 @@ from mmo_sansio import __version__
 from mmo_sansio.http.egress_rules import UrlTarget
 from mmo_sansio.http.exchange import DELIVERY_TIMEOUT_S
 from mmo_sansio.http.messages import HttpRequest, request_bytes
-from mmo_sansio.http.response_body import ResponseBodyError, response_body
-from mmo_sansio.http.response_head import BodyEnd, FinalResponseHead, ResponseHeadError, ResponseHeadReader
+from mmo_sansio.http.response_reader import (
+    BodyEnd,
+    FinalResponseHead,
+    ResponseBodyError,
+    ResponseHeadError,
+    ResponseHeadReader,
+    response_body,
+)
 
 USER_AGENT: Final = f"mmo-gateway/{__version__}".encode()
 """What the gateway calls itself."""

@@ -76,7 +76,6 @@ class ChunkedBody:
             raise ChunkedBodyError("A chunk does not begin with its size in hexadecimal digits and CR LF.")
 
     def _read_end(self) -> None:
-        """Look for the empty line that ends the body."""
         if self._unread.startswith(_EMPTY_LINE):
             end = len(_EMPTY_LINE)
         elif _EMPTY_LINE.startswith(self._unread):

@@ -8,7 +8,7 @@ from typing import TypeAlias, assert_never
 from attrs import field, frozen
 
 from mmo_sansio.http.messages import Headers
-from mmo_sansio.http.response_head import FinalResponseHead
+from mmo_sansio.http.response_reader import FinalResponseHead
 
 DELIVERY_TIMEOUT_S = 15.0
 """Seconds for a whole delivery: name look-up, connection, TLS, request, response head (K2)."""

@@ -94,7 +94,6 @@ class RecordedRequest:
 
 
 def recorded_request(transaction: Transaction) -> RecordedRequest:
-    """Return what a back-test needs of a payment."""
     order, progress = transaction.order, transaction.progress
     return RecordedRequest(
         order.gateway_reference,
@@ -190,7 +189,6 @@ class BackTest:
     _selected: dict[tuple[str, Operation, str], Method | ProblemType] = Factory(dict)
 
     def add(self, requests: Iterable[RecordedRequest]) -> None:
-        """Judge further requests."""
         for each in requests:
             if each.operation is not None:
                 self._judge(each, each.operation)

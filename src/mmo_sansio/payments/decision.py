@@ -7,12 +7,13 @@ from typing import Any
 from attrs import evolve, frozen
 
 from mmo_sansio.messages.changes import Change, IntentConcluded, TransactionAdvanced
-from mmo_sansio.messages.intents import Intent, IntentKind
-from mmo_sansio.messages.replies import Ignored, Rejected, Reply
+from mmo_sansio.messages.intents import DeliverCallback, Intent, IntentKind
+from mmo_sansio.messages.replies import Applied, Ignored, Rejected, Reply
 from mmo_sansio.payments.brand_usage import released_usage
 from mmo_sansio.payments.states import target_stages
-from mmo_sansio.values.clock import Instant, Moment
-from mmo_sansio.values.model import Stage, Transaction
+from mmo_sansio.values.clock import Moment
+from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.model import Source, Stage, Transaction
 from mmo_sansio.values.problems import Problem
 
 
@@ -47,12 +48,6 @@ def advance(before: Transaction, input_: object, stage: Stage, **progress: Any) 
     return Transaction(before.order, after)
 
 
-def completion_time(before: Transaction, now: Moment) -> Instant:
-    """Return the wall time at which a payment completes now: not before its creation, which another machine may have
-    dated by a clock that was ahead."""
-    return max(now.utc, before.order.created_at)
-
-
 def transition_changes(before: Transaction, after: Transaction) -> tuple[Change, ...]:
     """Return the changes of a move. Leaving `CREATED` withdraws the intent to submit; an end takes back what the
     payment added to its brand's counters."""
@@ -62,3 +57,38 @@ def transition_changes(before: Transaction, after: Transaction) -> tuple[Change,
     if before.order.usage and after.progress.stage.is_terminal:
         changes = (*changes, *released_usage(after))
     return changes
+
+
+def end(
+    before: Transaction, input_: object, stage: Stage, source: Source, *, now: Moment, **progress: Any
+) -> Transaction:
+    """Return the transaction after the move that ends it, with these fields of its progress changed.
+
+    It completes at the wall time, and not before its creation, which another machine may have dated by a clock that was
+    ahead.
+    """
+    at = max(now.utc, before.order.created_at)
+    return advance(before, input_, stage, wake_at=None, completed_at=at, completion_source=source, **progress)
+
+
+def complete(before: Transaction, after: Transaction, *others: Change) -> Decision:
+    """Return the decision that ends a payment, with other changes, and calls the merchant back."""
+    changes = (*transition_changes(before, after), *others)
+    return Decision(Applied(after), changes, (DeliverCallback(before.reference),))
+
+
+def fail_payment(
+    before: Transaction,
+    input_: object,
+    code: ErrorCode,
+    source: Source,
+    *,
+    now: Moment,
+    message: str | None = None,
+    **progress: Any,
+) -> Decision:
+    """Return the decision that fails a payment for this reason, with the meaning of the code unless there is another
+    message."""
+    told = message or EXPLANATIONS[code].meaning
+    after = end(before, input_, Stage.FAILED, source, now=now, error_code=code, error_message=told, **progress)
+    return complete(before, after)

@@ -13,8 +13,7 @@ from attrs import evolve
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.inputs import ProviderHinted, TransactionWoke
 from mmo_sansio.messages.replies import Applied
-from mmo_sansio.payments.decision import Decision, advance, completion_time, transition_changes
-from mmo_sansio.payments.settlement import complete
+from mmo_sansio.payments.decision import Decision, advance, complete, end, transition_changes
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, elapsed, later
 from mmo_sansio.values.deposit_claim import DepositClaim
@@ -125,16 +124,8 @@ def is_settled_by(known: Evidence, *, now: Moment) -> bool:
 
 def settle(before: Transaction, input_: TransactionWoke, known: Evidence, *, now: Moment) -> Decision:
     """End the payment with its reported success: the clock is only what lets the notification count."""
-    after = advance(
-        before,
-        input_,
-        Stage.SUCCEEDED,
-        wake_at=None,
-        provider_reference=known.receipt,
-        final=known.amount or before.order.requested,
-        completed_at=completion_time(before, now),
-        completion_source=Source.WEBHOOK,
-    )
+    final = known.amount or before.order.requested
+    after = end(before, input_, Stage.SUCCEEDED, Source.WEBHOOK, now=now, provider_reference=known.receipt, final=final)
     return complete(before, after)
 
 

@@ -7,9 +7,7 @@ from attrs import evolve
 
 from mmo_sansio.messages.changes import Change, DepositClaimChanged, SuspenseReason
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderHinted, ProviderSucceeded, ResolveManually
-from mmo_sansio.messages.intents import DeliverCallback
-from mmo_sansio.messages.replies import Applied
-from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
+from mmo_sansio.payments.decision import Decision, complete, end, ignore
 from mmo_sansio.payments.ledger import DepositKey, Ledger
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
@@ -30,16 +28,15 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
     final = input_.final or before.order.requested
     if final.currency != before.order.requested.currency:
         return reject_result(before, input_, SuspenseReason.WRONG_CURRENCY, now=now)
-    after = advance(
+    after = end(
         before,
         input_,
         Stage.SUCCEEDED,
-        wake_at=None,
+        input_.source,
+        now=now,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         provider_data=evolve(require_provider_data(before), fee=input_.fee, party_data=input_.party_data),
         final=final,
-        completed_at=completion_time(before, now),
-        completion_source=input_.source,
     )
     changes = receipt_changes(ledger, input_, after, now=now)
     if final != before.order.requested:
@@ -47,12 +44,6 @@ def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decisi
         reason = SuspenseReason.SETTLED_LESS if is_less else SuspenseReason.SETTLED_MORE
         changes = (*changes, suspense_entry(evolve(input_, final=final), reason, before, now=now))
     return complete(before, after, *changes)
-
-
-def complete(before: Transaction, after: Transaction, *others: Change) -> Decision:
-    """Return the decision that ends a payment, with other changes, and calls the merchant back."""
-    changes = (*transition_changes(before, after), *others)
-    return Decision(Applied(after), changes, (DeliverCallback(before.reference),))
 
 
 def require_provider_data(before: Transaction) -> ProviderData:

@@ -100,21 +100,7 @@ TRANSITIONS: Mapping[Stage, Mapping[type[Any], tuple[Stage, ...]]] = MappingProx
 )
 """The possible next stages by stage and type of input. A pair without an entry changes nothing."""
 
-TRANSITION_INPUTS: tuple[type[Any], ...] = (
-    BeginSubmission,
-    StopPayment,
-    MarkRestored,
-    ConfirmPage,
-    ProviderAccepted,
-    ProviderSucceeded,
-    ProviderFailed,
-    ProviderUnreachable,
-    ProviderNeverReceived,
-    ProviderCannotTell,
-    ProviderHinted,
-    TransactionWoke,
-    ResolveManually,
-)
+TRANSITION_INPUTS: tuple[type[Any], ...] = tuple(dict.fromkeys(each for row in TRANSITIONS.values() for each in row))
 """The types of input that can move a stage: the columns of the table."""
 
 

@@ -1,7 +1,12 @@
 """Helps to test code that uses the core: builders with sensible defaults, and a small world in virtual time."""
 
-from mmo_sansio.testing.adapter_case import AdapterCase, TransparentCiphers
-from mmo_sansio.testing.adapter_conformance import ADAPTER_CHECKS, AdapterCheck, check_adapter
+from mmo_sansio.testing.adapter_conformance import (
+    ADAPTER_CHECKS,
+    AdapterCase,
+    AdapterCheck,
+    TransparentCiphers,
+    check_adapter,
+)
 from mmo_sansio.testing.builders import (
     KES,
     PROVIDER_TITLE,

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from attrs import frozen
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.admin.audit_event import audit_event
 from mmo_trio.storage.interface.admin_types import AuditEvent, AuditHead, AuditKey
 from mmo_trio.storage.interface.audit_chain import AuditChainVerifier
 from mmo_trio.storage.sql.admin_store import AdminStore
+
+TEXT_CHARACTERS_MAX = 2_000
+"""Limit on the characters of one detail; longer text is cut."""
 
 PAGE_SIZE = 1_000
 """Rows that are read and verified at a time."""
 
 
 class SecretKeys(Protocol):
-    """The keys of the gateway that staff's data needs; see :class:`mmo_trio.brands.keys.KeyRing`."""
+    """The keys of the gateway that staff's data needs; see :class:`mmo_trio.brands.keyring.KeyRing`."""
 
     @property
     def audit_key(self) -> AuditKey: ...
@@ -43,6 +46,21 @@ class AuditLog:
     def event(self, actor: str, action: str, about: str = "", **detail: object) -> tuple[AuditEvent, AuditKey]:
         """Return an event, and the key that authenticates it, for a store that appends it with another change."""
         return audit_event(self.now(), actor, action, about, **detail), self.key
+
+
+def audit_event(at: Instant, actor: str, action: str, about: str = "", **detail: object) -> AuditEvent:
+    """Return an audit event without the details that are None."""
+    members = {
+        name: value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else value
+        for name, value in detail.items()
+        if value is not None
+    }
+    return AuditEvent(at, replace_unprintable(actor), action, replace_unprintable(about), json.dumps(members))
+
+
+def replace_unprintable(text: str) -> str:
+    """Replace control characters and characters that a store can't store."""
+    return "".join(each if each.isprintable() else "?" for each in text[:300])
 
 
 @frozen

@@ -19,7 +19,7 @@ from mmo_sansio.payments.brand_changes import BackTest, BackTestResult, Recorded
 from mmo_sansio.values.clock import DAY, Instant, Span, elapsed
 from mmo_sansio.values.model import Brand
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.storage.interface.configuration_types import BrandDay, ChangeDecision, ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.admin_types import BrandDay, ChangeDecision, ChangeState, ConfigurationChange
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.serialization import serialize_brand
 

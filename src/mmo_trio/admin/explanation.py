@@ -252,3 +252,21 @@ def _claim_sentences(history: PaymentHistory) -> Iterator[str]:
     for each in history.claims:
         waits = "the payment's end" if each.is_confirmed else "the operator's confirmation"
         yield f"A deposit of {each.amount} with the receipt {each.receipt} names it, and waits for {waits}."
+
+
+def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:
+    """Return an entry of the suspense book as a JSON object."""
+    return {
+        "id": entry.id,
+        "reason": entry.reason,
+        "provider": entry.provider,
+        "brand": entry.brand,
+        "gatewayReference": entry.gateway_reference,
+        "told": json.loads(entry.content),
+        "firstAt": format_with_microseconds(entry.first_at),
+        "lastAt": format_with_microseconds(entry.last_at),
+        "times": entry.times,
+        "closedAt": None if entry.closed_at is None else format_with_microseconds(entry.closed_at),
+        "closedBy": entry.closed_by,
+        "note": entry.note,
+    }

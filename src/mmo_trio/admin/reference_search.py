@@ -5,9 +5,8 @@ from __future__ import annotations
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
-from mmo_trio.storage.shared.payment_index import position_of
 from mmo_trio.storage.sql.admin_store import AdminStore
-from mmo_trio.storage.sql.payment_search import PAYMENTS_SCANNED_MAX
+from mmo_trio.storage.sql.payment_search import PAYMENTS_SCANNED_MAX, position_of
 
 READ_AT_ONCE = 250
 """Payments that are read from the store at once."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import structlog
 from attrs import define, field, frozen
 
+from mmo_sansio.api.incoming.requests import read_api_key
 from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, RequestHead
 from mmo_sansio.resilience.token_bucket import TokenBucket
@@ -69,7 +71,7 @@ class VerifiedKey:
 
 
 class Authenticator:
-    """Finds a brand by its key, and caches verified keys for a while.
+    """Finds the brand of a request by its key and its host, and caches verified keys for a while.
 
     Rejected keys are not cached, so a new key works at once and rejected ones take no memory. Keys are looked up by
     keyed digest: nothing is compared byte by byte, and none is stored in the clear."""
@@ -83,9 +85,10 @@ class Authenticator:
         cache_ttl: Span = API_KEY_CACHE_MAX,
         reload_master_keys: Callable[[], bool] = lambda: False,
         known: KnownConfiguration | None = None,
+        trusted_proxies: TrustedProxies | None = None,
     ) -> None:
         """`reload_master_keys`: reads the keyring's master keys again if they have been replaced, and tells whether
-        they have. `known`: keys that were verified before its generation are verified again."""
+        they have. `known`: what was read before its generation is read again."""
         self._store = store
         self._keyring = keyring
         self._known = known or KnownConfiguration()
@@ -98,6 +101,22 @@ class Authenticator:
         has seen valid never is."""
         self._used_hosts = UsedHosts(store.admin, monotonic)
         self._verified: dict[bytes, VerifiedKey] = {}
+        self._trusted_proxies = trusted_proxies or TrustedProxies()
+        self._brand_by_host: Mapping[str, str] = {}
+        self._hosts_generation: int | None = None
+        """The generation of the brands before the hosts were read; None before the first read."""
+        self._hosts_expire_at = MonotonicInstant(0)
+        self.known_senders = KnownSenders(self._known)
+        """Those whom `find_owner` has found."""
+
+    async def find_owner(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
+        """Return the owner of the request's key; None when no brand has it or the host is another brand's. Raises what
+        `verify` does."""
+        key = await self.verify(read_api_key(head), partial(self._trusted_proxies.client_of, head, context))
+        if key is None or not await self.is_host_allowed(key.owner.brand.id, head, context):
+            return None
+        self.known_senders.add(head.headers, context.client, key, hosts_until=self._hosts_expire_at)
+        return key.owner
 
     async def verify(self, key: bytes, find_address: Callable[[], str]) -> VerifiedKey | None:
         """Return the brand, enabled or not, that has this key, and the key's id; None for any other bytes (A1, A2).
@@ -142,6 +161,20 @@ class Authenticator:
         if bucket.delay(now) and not was_limited:
             logger.warning("unknown_keys_limited", network=network)
 
+    async def is_host_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
+        """Return whether this brand's keys work on the requested host: on its own one, and on all that are no other
+        brand's (A6). Raises StoreUnavailable."""
+        now = self._monotonic()
+        generation = self._known.generation
+        if generation != self._hosts_generation or now >= self._hosts_expire_at or now >= self._known.trusted_until:
+            brands = [record.brand for record in await self._store.admin.brands()]
+            self._brand_by_host = {each.host.lower(): each.id for each in brands if each.host}
+            self._hosts_generation, self._hosts_expire_at = generation, later(now, HOSTS_CACHE_TTL)
+        if not self._brand_by_host:
+            return True
+        owner = self._brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))
+        return owner is None or owner == brand
+
     async def delivery_key(self, order: Order, url: str) -> bytes | DeliveryRefused:
         """Return the key that a callback or QR code of this payment to this URL carries now, or why nothing may be
         sent (A4). It is never cached.
@@ -163,41 +196,6 @@ class Authenticator:
             if not self._reload_master_keys():
                 raise
             return self._keyring.unseal(order.brand, selected.sealed)
-
-
-class BrandHosts:
-    """Restricts the host of a brand to the keys of that brand (A6); every other host counts as the base host."""
-
-    def __init__(
-        self,
-        store: Store,
-        known: KnownConfiguration,
-        *,
-        monotonic: Callable[[], MonotonicInstant],
-        trusted_proxies: TrustedProxies,
-    ) -> None:
-        self._store = store
-        self._known = known
-        self._monotonic = monotonic
-        self._trusted_proxies = trusted_proxies
-        self._brand_by_host: Mapping[str, str] = {}
-        self._generation: int | None = None
-        """The generation of the brands before the hosts were read; None before the first read."""
-        self.expires_at = MonotonicInstant(0)
-        """Until when the hosts are known."""
-
-    async def is_allowed(self, brand: str, head: RequestHead, context: RequestContext) -> bool:
-        """Return whether this brand's keys work on the requested host. Raises StoreUnavailable."""
-        now = self._monotonic()
-        generation = self._known.generation
-        if generation != self._generation or now >= self.expires_at or now >= self._known.trusted_until:
-            brands = [record.brand for record in await self._store.admin.brands()]
-            self._brand_by_host = {each.host.lower(): each.id for each in brands if each.host}
-            self._generation, self.expires_at = generation, later(now, HOSTS_CACHE_TTL)
-        if not self._brand_by_host:
-            return True
-        owner = self._brand_by_host.get(self._trusted_proxies.requested_host(context.client, head))
-        return owner is None or owner == brand
 
 
 @define(eq=False)

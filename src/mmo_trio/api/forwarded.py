@@ -17,6 +17,7 @@ from attrs import frozen
 
 from mmo_sansio.http.ip_rules import Address, unmap_ipv4
 from mmo_sansio.http.messages import RequestHead
+from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.sections import ListenSection
 from mmo_trio.settings.values import Network
 
@@ -40,6 +41,14 @@ class TrustedProxies:
     def is_trusted(self, peer: str) -> bool:
         """Return whether this address, as the connection shows it, belongs to a trusted proxy."""
         return bool(self.networks) and is_in_networks(parse_address(peer), self.networks)
+
+    def client_of(self, head: RequestHead, context: RequestContext) -> str:
+        """Return the address that a request counts for; behind a trusted proxy that of its client, if it names one."""
+        return str(self.named_client(head, context) or context.client)
+
+    def named_client(self, head: RequestHead, context: RequestContext) -> Address | None:
+        """Return the address of the client that sent this request; None when it is unknown."""
+        return self.client_address(context.client, [each.decode("latin-1") for each in head.values(b"x-forwarded-for")])
 
     def client_address(self, peer: str, forwarded_for: Sequence[str]) -> Address | None:
         """Return the client's address; behind trusted proxies, the last one in `X-Forwarded-For` that is none of them.

@@ -33,8 +33,7 @@ from mmo_sansio.values import problems
 from mmo_sansio.values.clock import Instant, MonotonicInstant, earlier
 from mmo_sansio.values.model import Terms
 from mmo_sansio.values.problems import Problem, ProblemError
-from mmo_trio.api.authentication import Authenticator, BrandHosts, KnownSenders
-from mmo_trio.api.forwarded import TrustedProxies
+from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.readiness import Readiness
 from mmo_trio.api.request_limits import RecordsLimit, RequestRates
 from mmo_trio.api.webhooks import Webhooks
@@ -110,12 +109,9 @@ class MerchantApi:
     """Returns the reply to a creation whose request was read at that time since the machine started, once it is
     durable; raises what `Engine.submit` does."""
     authenticator: Authenticator
-    brand_hosts: BrandHosts
-    known_senders: KnownSenders
     request_rates: RequestRates
     references: ReferenceGenerator
     page_tokens: PageTokenGenerator
-    trusted_proxies: TrustedProxies
     clock: GatewayClock
     served_windows: ServedWindows
     note_refusal: Callable[[CreatePayment, Problem], None]
@@ -155,29 +151,16 @@ class MerchantApi:
     async def _find_key_owner(
         self, head: RequestHead, context: RequestContext, now: MonotonicInstant
     ) -> KeyOwner | None:
-        """Return the owner of the request's key; None when no brand has it or the host is another brand's. Raises
-        ProblemError when the brand sends too many requests."""
-        owner = self.known_senders.find(head.headers, context.client, now) or await self._verify_key(head, context)
+        """Return the owner of the request's key, as `Authenticator.find_owner`. Also raises ProblemError when the brand
+        sends too many requests."""
+        known = self.authenticator.known_senders.find(head.headers, context.client, now)
+        owner = known or await self.authenticator.find_owner(head, context)
         if owner is None:
             return None
         context.brand = owner.brand.id
         if owner.brand.enabled and owner.brand.limits.requests_per_second is not None:
             await self.request_rates.check(owner.brand)
         return owner
-
-    async def _verify_key(self, head: RequestHead, context: RequestContext) -> KeyOwner | None:
-        find_address = partial(self._client_address, head, context)
-        key = await self.authenticator.verify(requests.read_api_key(head), find_address)
-        if key is None or not await self.brand_hosts.is_allowed(key.owner.brand.id, head, context):
-            return None
-        self.known_senders.add(head.headers, context.client, key, hosts_until=self.brand_hosts.expires_at)
-        return key.owner
-
-    def _client_address(self, head: RequestHead, context: RequestContext) -> str:
-        """Return the address that a request counts for; behind a trusted proxy that of its client, if it names one."""
-        forwarded = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
-        address = self.trusted_proxies.client_address(context.client, forwarded)
-        return context.client if address is None else str(address)
 
     async def _create(
         self, creation: CreationHead, api_key_id: str, received_at: MonotonicInstant, body: bytes

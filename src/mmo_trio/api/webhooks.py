@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import structlog
 from attrs import define
 
-from mmo_sansio.http.ip_rules import Address
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
-from mmo_sansio.messages.inputs import Input, ProviderHinted, ProviderReport, UnmatchedNotified
+from mmo_sansio.messages.inputs import Input
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.providers.common.interface import (
     AccountFinding,
@@ -22,6 +21,7 @@ from mmo_sansio.providers.common.interface import (
     DepositValidation,
     LocksCredentials,
     Provider,
+    ProviderNotification,
 )
 from mmo_sansio.values import problems
 from mmo_sansio.values.problems import ProblemError
@@ -32,7 +32,7 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import WebhookEndpoint
-from mmo_trio.workers.providers.deposit_inputs import deposit_inputs, deposit_owner, payment_named_by
+from mmo_trio.workers.providers.deposits import deposit_inputs, deposit_owner, payment_named_by
 
 logger = structlog.get_logger(__name__)
 
@@ -57,7 +57,8 @@ class Webhooks:
         endpoint = self.endpoints.get(name)
         if endpoint is None or not _is_known(token, endpoint.tokens):
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
-        if endpoint.allowed_networks and not is_in_networks(self._sender(head, context), endpoint.allowed_networks):
+        networks, proxies = endpoint.allowed_networks, self.trusted_proxies
+        if networks and not is_in_networks(proxies.named_client(head, context), networks):
             logger.warning("notification_address_rejected", provider=endpoint.provider.name)
             raise ProblemError(problems.NOT_FOUND.problem("No provider notifies here."))
 
@@ -87,18 +88,9 @@ class Webhooks:
             return HttpResponse(503, ((b"retry-after", b"5"),))
         return provider.answer_notification(request, True)
 
-    async def _inputs_for(
-        self,
-        provider: Provider,
-        notification: ProviderReport
-        | ProviderHinted
-        | UnmatchedNotified
-        | DepositReport
-        | DepositAnswer
-        | AccountFinding,
-    ) -> Sequence[Input]:
+    async def _inputs_for(self, provider: Provider, notification: ProviderNotification) -> Sequence[Input]:
         match notification:
-            case AccountFinding():
+            case AccountFinding() | DepositValidation():
                 return ()
             case DepositReport():
                 return await deposit_inputs(self.store, provider, notification, self.references.next())
@@ -116,10 +108,6 @@ class Webhooks:
         if payment is not None:
             return not payment.progress.stage.is_terminal and payment.order.requested == deposit.amount
         return await deposit_owner(self.store, deposit) is not None
-
-    def _sender(self, head: RequestHead, context: RequestContext) -> Address | None:
-        named = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
-        return self.trusted_proxies.client_address(context.client, named)
 
 
 def _is_known(token: str, tokens: Sequence[str]) -> bool:

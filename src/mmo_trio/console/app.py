@@ -36,8 +36,7 @@ from mmo_trio.console.views import (
 from mmo_trio.design.blueprint import STYLESHEET_ENDPOINT, create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp, stream_response
 from mmo_trio.metrics.prometheus import PrometheusExporter
-from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, CountQuery
-from mmo_trio.storage.interface.configuration_types import ChangeState
+from mmo_trio.storage.interface.admin_types import UNFINISHED_STATES, ChangeState, CountQuery
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.display_text import visible_text
 
@@ -57,16 +56,7 @@ HEADERS = {
 PUBLIC_ENDPOINTS = frozenset({"metrics", "static", STYLESHEET_ENDPOINT, "sign_in.show_form", "sign_in.sign_in"})
 """All other pages are for users who have signed in."""
 
-BLUEPRINTS = (
-    sign_in.pages,
-    second_factor.pages,
-    overview.pages,
-    payments.pages,
-    work_lists.pages,
-    providers.pages,
-    brand_limits.pages,
-    configuration_pages.pages,
-)
+PAGES = (sign_in, second_factor, overview, payments, work_lists, providers, brand_limits, configuration_pages)
 
 
 def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
@@ -85,8 +75,8 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.jinja_env.finalize = _visible
     app.jinja_env.globals.update(Permission=Permission, MASKED=MASKED, is_sandbox=context.is_sandbox)
     app.register_blueprint(create_design_blueprint())
-    for pages in BLUEPRINTS:
-        app.register_blueprint(pages)
+    for module in PAGES:
+        app.register_blueprint(module.pages)
     app.register_error_handler(NotSignedIn, _to_sign_in)
     app.register_error_handler(second_factor.EnrolmentRequired, _to_enrolment)
     app.show_http_errors("fault.html")
@@ -160,8 +150,6 @@ COUNT_MAX = 99
 
 @frozen
 class NavigationEntry:
-    """Describes a page of the navigation."""
-
     endpoint: str
     title: str
     icon: str

@@ -9,8 +9,9 @@ from quart import Blueprint, render_template
 
 from mmo_sansio.payments.brand_usage import PENDING_COUNTER, daily_counter
 from mmo_sansio.values.clock import DAY, Instant
-from mmo_sansio.values.model import Brand, Method, Transaction
+from mmo_sansio.values.model import Brand, Transaction
 from mmo_sansio.values.money import Money
+from mmo_trio.brands.description import method_name
 from mmo_trio.console.context import console
 from mmo_trio.console.views import format_money
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandUsage, PaymentFilter, StoredApiKey
@@ -34,29 +35,6 @@ class LimitUse:
 
 
 @frozen
-class MethodRow:
-    """Describes a method of a brand."""
-
-    key: str
-    country: str
-    provider: str
-    flows: str
-    limits: Sequence[str]
-
-
-@frozen
-class KeyRow:
-    """Describes an API key of a brand, of which nothing secret is known here."""
-
-    id: int
-    added_at: Instant
-    retired_at: Instant | None
-    leaked_at: Instant | None
-    last_used_at: Instant | None
-    """When the newest payment with it was created; None when none of the newest has it."""
-
-
-@frozen
 class BrandRow:
     """Describes a brand."""
 
@@ -64,9 +42,9 @@ class BrandRow:
     hold: BrandHold | None
     breaker: str | None
     """The state of the breaker of its callbacks; None before the first callback."""
-    methods: Sequence[MethodRow]
     usage: Sequence[LimitUse]
-    keys: Sequence[KeyRow]
+    keys: Sequence[tuple[StoredApiKey, Instant | None]]
+    """Each with when the newest payment with it was created; None when none of the newest has it."""
 
 
 @pages.get("/brands")
@@ -88,26 +66,15 @@ async def list_brands() -> str:
                 record.brand,
                 holds.get(record.brand.id),
                 None if breaker is None else breaker.state.value,
-                [_method_row(each) for each in record.brand.methods],
                 list(_limit_uses(record.brand, used, today)),
-                [_key_row(each, newest) for each in record.keys],
+                [(each, _last_use(each, newest)) for each in record.keys],
             )
         )
     return await render_template("brands.html", rows=rows)
 
 
-def _method_row(method: Method) -> MethodRow:
-    limits = [
-        f"{format_money(each.minimum)} to {format_money(each.maximum)}" for _, each in sorted(method.limits.items())
-    ]
-    flows = ", ".join(sorted(each.value for each in method.operations))
-    return MethodRow(method.key, method.country, method.provider_title, flows, limits)
-
-
-def _key_row(key: StoredApiKey, newest: Sequence[Transaction]) -> KeyRow:
-    """Describe a key; payments come newest first."""
-    used = (each.order.created_at for each in newest if each.order.api_key_id == str(key.id))
-    return KeyRow(key.id, key.added_at, key.retired_at, key.leaked_at, next(used, None))
+def _last_use(key: StoredApiKey, newest: Sequence[Transaction]) -> Instant | None:
+    return next((each.order.created_at for each in newest if each.order.api_key_id == str(key.id)), None)
 
 
 def _limit_uses(brand: Brand, used: Mapping[tuple[str, str], BrandUsage], today: int) -> Iterator[LimitUse]:
@@ -127,7 +94,7 @@ def _limit_uses(brand: Brand, used: Mapping[tuple[str, str], BrandUsage], today:
             for type, most in limits.daily.items():
                 spent = Money(amount(daily_counter(method, type, currency), today), currency)
                 yield LimitUse(
-                    f"{type.value} by {method.key} ({method.country}) today",
+                    f"{type.value} by {method_name(method)} today",
                     f"{format_money(spent)} of {format_money(most)}",
                     _share(spent.minor, most.minor),
                 )

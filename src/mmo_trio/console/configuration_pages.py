@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from attrs import frozen
 from quart import Blueprint, Response, render_template, request
 from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
@@ -30,7 +29,7 @@ from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, current_user, require
 from mmo_trio.console.views import format_money
-from mmo_trio.storage.interface.configuration_types import ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.admin_types import ChangeState, ConfigurationChange
 
 _HTTP_ERRORS: Mapping[ChangeRefusal, type[HTTPException]] = {
     ChangeRefusal.NO_BRAND: NotFound,
@@ -47,15 +46,6 @@ RECENT_MAX = 25
 """Changes that were decided and that the list still shows."""
 
 pages = Blueprint("configuration", __name__)
-
-
-@frozen
-class RefusedRow:
-    """Says how many payments one cause refuses under each version."""
-
-    cause: str
-    before: int
-    after: int
 
 
 @pages.get("/configuration")
@@ -139,7 +129,7 @@ async def _change_page(id: int, *, lacks_remark: bool = False) -> str:
         day=day,
         begin=Instant(number * DAY),
         tested=tested,
-        refused=_refused_rows(tested),
+        refused=_refused(tested),
         sums=_sums(tested),
         is_overtaken=_is_overtaken(change, in_force),
         is_expired=is_expired(change, context.now()),
@@ -202,10 +192,10 @@ def _is_overtaken(change: ConfigurationChange, in_force: Brand | None) -> bool:
             return False
 
 
-def _refused_rows(tested: BackTestPair) -> Sequence[RefusedRow]:
+def _refused(tested: BackTestPair) -> Sequence[tuple[str, int, int]]:
+    """Return each cause with how many payments it refuses under both versions."""
     before, after = tested.before.refused, tested.after.refused
-    causes = sorted({*before, *after})
-    return [RefusedRow(each, before.get(each, 0), after.get(each, 0)) for each in causes]
+    return [(each, before.get(each, 0), after.get(each, 0)) for each in sorted({*before, *after})]
 
 
 def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:

@@ -49,7 +49,6 @@ class OverviewPeriod:
 
     @property
     def length(self) -> Span:
-        """Return the length of the whole period."""
         return Span(self.step_count * self.step)
 
 
@@ -168,7 +167,6 @@ async def _waiting_figures(
 
 
 async def _provider_health(query: CountQuery) -> list[Health]:
-    """Return how each provider does."""
     admin, breakers = console().store.admin, console().provider_breakers()
     closed = {each.name for each in await admin.closed_providers()}
     counted = statistics_by_key(await admin.count_payments(query, by=CountDimension.PROVIDER))
@@ -194,19 +192,16 @@ async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackR
     found = []
     for record in await store.admin.brands():
         brand = record.brand
-        stopped = "on hold" if brand.id in holds else "" if brand.enabled else "disabled"
         breaker = breakers.get(brand.id)
-        state = None if breaker is None else breaker.state
-        statistics, failure_count = counted.get(brand.id), failures[brand.id]
         found.append(
             judge_health(
                 brand.id,
                 brand.name,
-                statistics,
-                stopped=stopped,
-                breaker=state,
+                counted.get(brand.id),
+                stopped="on hold" if brand.id in holds else "" if brand.enabled else "disabled",
+                breaker=None if breaker is None else breaker.state,
                 breaker_text="callbacks stopped",
-                failed_callbacks=failure_count,
+                failed_callbacks=failures[brand.id],
             )
         )
     return worst_first(found)[:HEALTH_ROWS_MAX]
@@ -246,7 +241,6 @@ class PaymentStatistics:
 
 
 def statistics_by_key(counts: Iterable[PaymentCount]) -> dict[str, PaymentStatistics]:
-    """Add up the counts by their key."""
     by_key: dict[str, PaymentStatistics] = {}
     for each in counts:
         statistics = by_key.setdefault(each.key, PaymentStatistics(each.key))
@@ -271,7 +265,6 @@ def statistics_over_time(
 
 
 def sum_statistics(statistics: Sequence[PaymentStatistics]) -> PaymentStatistics:
-    """Add up the statistics of several periods."""
     total = PaymentStatistics("")
     for each in statistics:
         total.created += each.created
@@ -283,8 +276,6 @@ def sum_statistics(statistics: Sequence[PaymentStatistics]) -> PaymentStatistics
 
 @frozen
 class KeyFigure:
-    """Describes a figure and its change."""
-
     title: str
     value: str
     change: str
@@ -298,7 +289,6 @@ class KeyFigure:
 
 
 def payment_figures(now: PaymentStatistics, before: PaymentStatistics) -> list[KeyFigure]:
-    """Return the figures that the counts of payments give."""
     rate, rate_before = now.success_rate, before.success_rate
     points = None if rate is None or rate_before is None else round((rate - rate_before) * 100, 1)
     return [

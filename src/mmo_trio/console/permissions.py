@@ -40,7 +40,6 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
 
 
 def is_permitted(role: Role, permission: Permission) -> bool:
-    """Return whether the role has this permission."""
     return permission in PERMISSIONS[role]
 
 

@@ -12,7 +12,7 @@ from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
 from mmo_trio.console.views import show_event
 from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider, NoteTopic
-from mmo_trio.workers.providers.account_checks import read_finding_note
+from mmo_trio.workers.providers.account_notes import read_finding_note
 
 HISTORY_ROWS_MAX = 50
 
@@ -42,7 +42,6 @@ async def list_providers() -> str:
 
 @pages.post("/providers/<name>/disable")
 async def close_provider(name: str) -> Response:
-    """Close a provider for new payments."""
     user = await require(Permission.SWITCH_PROVIDERS)
     _check_name(name)
     reason, now = await form_field("reason"), console().now()
@@ -54,7 +53,6 @@ async def close_provider(name: str) -> Response:
 
 @pages.post("/providers/<name>/enable")
 async def open_provider(name: str) -> Response:
-    """Open a closed provider again."""
     await require(Permission.SWITCH_PROVIDERS)
     _check_name(name)
     await record_action("provider_opened", f"provider:{name}")

@@ -43,7 +43,6 @@ class CurrentUser:
 
     @property
     def name(self) -> str:
-        """Return the user's name."""
         return self.account.name
 
     @property
@@ -62,7 +61,6 @@ class CurrentUser:
         return PersonalDataMask(self.has_permission(Permission.SEE_PERSONAL_DATA))
 
     def has_permission(self, permission: Permission) -> bool:
-        """Return whether the user's role has this permission."""
         return is_permitted(self.account.role, permission)
 
 
@@ -80,7 +78,6 @@ async def authenticate() -> None:
 
 
 def current_user() -> CurrentUser:
-    """Return the user who makes this request."""
     user: CurrentUser = g.user
     return user
 

@@ -80,7 +80,9 @@ def list_payment_fields(transaction: Transaction, mask: PersonalDataMask) -> Seq
         ("Gateway reference", transaction.reference),
         ("Merchant reference", order.merchant_reference),
         ("Reconciliation reference", order.reconciliation_reference),
+        ("Provider", f"{order.provider} ({order.provider_title})"),
         ("Provider's receipt", progress.provider_reference),
+        ("Method and country", f"{order.method}, {order.country}"),
         ("Number", mask.number(party.msisdn)),
         ("Customer", mask.number(party.id)),
         ("First name", mask.name(party.first_name)),
@@ -110,8 +112,6 @@ def _provider_error_text(code: str | None, message: str | None, mask: PersonalDa
 
 @frozen
 class StoryStep:
-    """Describes a step of a payment's story."""
-
     at: Instant
     last_at: Instant | None
     """The time of the last of several equal events; None when there is one."""
@@ -219,7 +219,6 @@ def show_event(row: AuditRow, mask: PersonalDataMask) -> ShownEvent:
 
 
 def _detail_text(name: str, value: object, mask: PersonalDataMask) -> str:
-    """Return a member of a detail as text."""
     match value:
         case str():
             return value if name in _PLAIN_MEMBERS else mask.free_text(value) or ""

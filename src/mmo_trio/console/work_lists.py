@@ -80,7 +80,6 @@ async def list_proposals() -> str:
 
 @pages.post("/payments/<reference>/resolutions")
 async def propose(reference: str) -> Response:
-    """Propose to end a payment by hand."""
     user = await require(Permission.PROPOSE)
     outcome = await form_field("outcome")
     provider_reference = await form_field("provider_reference", length_max=255, is_required=False)

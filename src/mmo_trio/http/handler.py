@@ -11,8 +11,9 @@ from typing import Protocol
 
 from attrs import define, frozen
 
-from mmo_sansio.http.messages import Headers, HttpResponse, RequestHead
+from mmo_sansio.http.messages import HttpResponse, RequestHead
 from mmo_sansio.values.problems import Problem
+from mmo_trio.http.responses import PieceWriter
 
 UNROUTED = "none"
 """The route of a request that was rejected before it had one."""
@@ -45,35 +46,13 @@ class Admitted:
     """Returns the response to the whole body. Called at most once, and not at all when the body never arrives."""
 
 
-class ResponseWriter(Protocol):
-    """Writes one response in pieces, as fast as its client reads."""
-
-    async def begin(self, status: int, headers: Headers, *, length: int | None) -> None:
-        """Set the head, which is sent with the first piece. `length` is the number of bytes of the body; None for a
-        stream, which is sent in chunks and is the last response on its connection."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """Send a piece of the body. Raises BrokenResourceError when the client is gone."""
-        ...
-
-    async def finish(self) -> None:
-        """End the response. Raises ValueError when a part of it is missing."""
-        ...
-
-    async def wait_disconnected(self) -> None:
-        """Wait until the client closes its connection while a stream is sent, or wanted only the head of one. The end
-        of a client whose response has a length shows when a piece is written."""
-        ...
-
-
 @frozen
 class AdmittedStream:
     """Accepts a head: the listener reads the body and calls `respond`, which writes the response itself."""
 
     body_limit: int
     """Bytes that the body may have; a larger one is a 413, unread."""
-    respond: Callable[[bytes, ResponseWriter], Awaitable[None]]
+    respond: Callable[[bytes, PieceWriter], Awaitable[None]]
     """Writes the response to the whole body. It may end early when the client is gone. Called at most once."""
 
 

@@ -16,6 +16,21 @@ from attrs import define, field
 
 from mmo_sansio.http.messages import Headers, HttpResponse
 
+CONTINUE_RESPONSE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+NO_STORE: Final = b"no-store"
+"""The value of `Cache-Control` in every response (G9)."""
+
+BODYLESS_STATUSES: Final = frozenset({204, 304})
+"""Responses with these statuses have neither a body nor a length."""
+
+LAST_CHUNK: Final = b"0\r\n\r\n"
+DISCARDED_BYTES_MAX: Final = 64 * 1024
+"""Bytes that a client may send while it receives a stream; they are discarded, as no request follows a stream."""
+
+_FIELD_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n")
+_PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
+
 
 def response_bytes(
     response: HttpResponse, *, request_id: str, connection: bytes = b"", extra: bytes = b"", without_body: bool = False
@@ -110,7 +125,9 @@ class PieceWriter:
         return self.status is not None and self._missing_bytes == 0 and not self.is_lost
 
     async def begin(self, status: int, headers: Headers, *, length: int | None) -> None:
-        """Set the head; see `ResponseWriter`. Raises ValueError for a header field that would break out of its line."""
+        """Set the head, which is sent with the first piece. `length` is the number of bytes of the body; None for a
+        stream, which is sent in chunks and is the last response on its connection. Raises ValueError for a header field
+        that would break out of its line."""
         if status in BODYLESS_STATUSES:
             framing, self._missing_bytes = b"", 0
         elif length is not None:
@@ -127,7 +144,8 @@ class PieceWriter:
             self._is_stream.set()
 
     async def write(self, data: bytes) -> None:
-        """Send a piece; see `ResponseWriter`. Bytes beyond the length are a fault of the caller: ValueError."""
+        """Send a piece of the body. Raises BrokenResourceError when the client is gone, and ValueError for bytes beyond
+        the length."""
         assert self.status is not None
         if not data or self._is_head_request or self.status in BODYLESS_STATUSES:
             return
@@ -149,7 +167,8 @@ class PieceWriter:
         await self._send_piece(LAST_CHUNK if is_chunked else b"", b"")
 
     async def wait_disconnected(self) -> None:
-        """Wait until the client needs no more of a stream; see `ResponseWriter`."""
+        """Wait until the client closes its connection while a stream is sent, or wanted only the head of one. The end
+        of a client whose response has a length shows when a piece is written."""
         await self._is_stream.wait()
         if self._is_head_request:
             await self.finish()
@@ -174,18 +193,3 @@ class PieceWriter:
         except trio.BrokenResourceError:
             self.is_lost = True
             raise
-
-
-CONTINUE_RESPONSE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-NO_STORE: Final = b"no-store"
-"""The value of `Cache-Control` in every response (G9)."""
-
-BODYLESS_STATUSES: Final = frozenset({204, 304})
-"""Responses with these statuses have neither a body nor a length."""
-
-LAST_CHUNK: Final = b"0\r\n\r\n"
-DISCARDED_BYTES_MAX: Final = 64 * 1024
-"""Bytes that a client may send while it receives a stream; they are discarded, as no request follows a stream."""
-
-_FIELD_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [\t\x20-\x7e\x80-\xff]*\r\n")
-_PHRASES = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}

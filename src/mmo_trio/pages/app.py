@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmo_trio.design.blueprint import create_design_blueprint
 from mmo_trio.http.asgi.web_app import WebApp
-from mmo_trio.pages.context import EXTENSION, SANDBOX_EXTENSION, PagesContext, SandboxContext
+from mmo_trio.pages.context import EXTENSION, PagesContext
 from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
 from mmo_trio.pages.docs.trial import create_trial_blueprint
 from mmo_trio.pages.payment.languages.english import ENGLISH
@@ -19,7 +19,7 @@ CONTENT_SECURITY_POLICY = (
 HEADERS = {"Content-Security-Policy": CONTENT_SECURITY_POLICY}
 
 
-def create_pages_app(context: PagesContext, *, api_docs: ApiDocs, sandbox: SandboxContext | None) -> WebApp:
+def create_pages_app(context: PagesContext, api_docs: ApiDocs) -> WebApp:
     """Create the app of payment pages and documentation, and of a sandbox's own pages."""
     app = WebApp(__name__, headers=HEADERS, static_cache_control="public, max-age=3600")
     app.extensions[EXTENSION] = context
@@ -27,8 +27,7 @@ def create_pages_app(context: PagesContext, *, api_docs: ApiDocs, sandbox: Sandb
     app.register_blueprint(create_design_blueprint())
     app.register_blueprint(create_payment_page_blueprint(context))
     app.register_blueprint(create_docs_blueprint(api_docs))
-    if sandbox is not None:
-        app.extensions[SANDBOX_EXTENSION] = sandbox
-        for blueprint in (controls.controls, guide.pages, phone.pages, create_trial_blueprint(api_docs)):
+    if context.sandbox is not None:
+        for blueprint in (controls.pages, guide.pages, phone.pages, create_trial_blueprint(api_docs)):
             app.register_blueprint(blueprint)
     return app

@@ -21,8 +21,8 @@ from mmo_trio.storage.sql.store import Store
 LISTENER_URL = "https://127.0.0.1:8443/"
 """The default address of `mmo listen`, where the results of a sandbox's examples go."""
 
-EXTENSION, SANDBOX_EXTENSION = "mmo_pages", "mmo_sandbox"
-"""The keys of the contexts among the extensions of the app."""
+EXTENSION = "mmo_pages"
+"""The key of the context among the extensions of the app."""
 
 OWN_SITES = ("same-origin", "none")
 """Values of `Sec-Fetch-Site` for requests of our own pages and of the person at the browser (W3C Fetch Metadata)."""
@@ -42,6 +42,8 @@ class PagesContext:
     """Base of the type URIs of problems."""
     closing: trio.Event
     """Set when the listeners close, which ends the event streams."""
+    sandbox: SandboxContext | None
+    """What only a sandbox can do; None in production."""
 
 
 @frozen
@@ -72,21 +74,16 @@ def pages_context() -> PagesContext:
 
 def sandbox_context() -> SandboxContext:
     """Return the sandbox of the app that handles the current request."""
-    sandbox: SandboxContext = current_app.extensions[SANDBOX_EXTENSION]
+    sandbox = pages_context().sandbox
+    assert sandbox is not None
     return sandbox
-
-
-def find_sandbox() -> SandboxContext | None:
-    """Return the sandbox of the app that handles the current request; None in production."""
-    found: SandboxContext | None = current_app.extensions.get(SANDBOX_EXTENSION)
-    return found
 
 
 async def find_shown_key() -> str | None:
     """Return the demo brand's API key for a page of a sandbox that is asked for by an address; None elsewhere.
 
     Another site can have a name of its own lead to this machine, and would then read the page."""
-    sandbox = find_sandbox()
+    sandbox = pages_context().sandbox
     if sandbox is None or not _is_address(urlsplit(f"//{request.host}").hostname or ""):
         return None
     return await sandbox.find_demo_key()

@@ -24,15 +24,15 @@ from argon2 import PasswordHasher
 from attrs import define, frozen
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_sansio.http.messages import Headers, RequestHead
+from mmo_sansio.http.messages import Headers
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.console.app import create_console_app
 from mmo_trio.http.asgi.host import AsgiHost, Pacer
 from mmo_trio.http.asgi.web_app import BODY_BYTES_MAX, WebApp
-from mmo_trio.http.handler import Handler, RequestContext
+from mmo_trio.http.handler import Handler
 from mmo_trio.http.request_metrics import HttpMetrics
-from mmo_trio.http.server.connection import ListenerContext
-from mmo_trio.http.server.listener import AcceptRules, OpenConnection, http1_connections, serve_http
+from mmo_trio.http.server.connection import ServerConnection
+from mmo_trio.http.server.listener import AcceptRules, OpenConnection, serve_http
 from mmo_trio.http.streams import ConnectionListener
 from mmo_trio.pages.app import create_pages_app
 from mmo_trio.sandbox.local_ca import ensure_authority
@@ -170,7 +170,7 @@ class Listeners:
         """Return once all listeners accept connections."""
         parts = self.components
         limits = self.settings.limits
-        pages = create_pages_app(parts.pages_context, api_docs=parts.api_docs, sandbox=parts.sandbox_context)
+        pages = create_pages_app(parts.pages_context, parts.api_docs)
         console = create_console_app(parts.prometheus_exporter, parts.console_context)
         shares = share_descriptors(
             raise_descriptor_limit(), callbacks=limits.callbacks, api_connections=limits.connections
@@ -187,10 +187,10 @@ class Listeners:
         await nursery.start(partial(serve_api, "api", tls=tls))
         if "http2" in self.connection_listeners:
             # Imported here, as few gateways need it.
-            from mmo_trio.http.asgi.http2_connection import http2_connections
+            from mmo_trio.http.asgi.http2_connection import Http2Connection
 
             http2_tls = None if certificates is None else certificates.http2_context
-            await nursery.start(partial(serve_api, "http2", tls=http2_tls, connections=http2_connections))
+            await nursery.start(partial(serve_api, "http2", tls=http2_tls, open_connection=Http2Connection))
         await nursery.start(
             partial(
                 self._serve,
@@ -213,13 +213,7 @@ class Listeners:
 
     def _host(self, app: WebApp, share: float) -> AsgiHost:
         """Return the handler of a listener for people, who share one event loop with the merchants."""
-        proxies = TrustedProxies.of(self.settings.listen)
-
-        def find_client(head: RequestHead, context: RequestContext) -> str:
-            forwarded = [each.decode("latin-1") for each in head.values(b"x-forwarded-for")]
-            return str(proxies.client_address(context.client, forwarded) or context.client)
-
-        return AsgiHost(app, BODY_BYTES_MAX, Pacer(share), find_client)
+        return AsgiHost(app, BODY_BYTES_MAX, Pacer(share), TrustedProxies.of(self.settings.listen).client_of)
 
     async def _serve(
         self,
@@ -230,7 +224,7 @@ class Listeners:
         descriptors_max: int,
         metrics: HttpMetrics | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
-        connections: Callable[[ListenerContext], OpenConnection] = http1_connections,
+        open_connection: OpenConnection = ServerConnection,
         task_status: trio.TaskStatus[None],
     ) -> None:
         listen = self.settings.listen
@@ -251,7 +245,7 @@ class Listeners:
             tls=tls,
             accept_rules=rules,
             extra_fields=() if tls is None else _transport_security(self.settings),
-            connections=connections,
+            open_connection=open_connection,
             task_status=task_status,
         )
 

@@ -13,7 +13,6 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Span
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.apply import apply_brands_file
-from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import MasterKeyFile, open_keyring
 from mmo_trio.http.client.client import HttpClient, tls_context
@@ -46,11 +45,7 @@ class Resources:
     """Display names of the providers, by name."""
     urls: PublicUrls
     egress_rules: EgressRules
-    delivery_client: HttpClient
-    """Sends callbacks and QR codes to merchants' receivers."""
-    provider_client: HttpClient
-    """Sends requests to operators: with authorities and name look-ups of its own, so that nothing that merchants do or
-    need has a part in it."""
+    clients: HttpClients
     password_hasher: PasswordHasher
     """Of the console's users."""
 
@@ -72,9 +67,10 @@ class HttpClients:
     """Holds the clients of one gateway process."""
 
     deliveries: HttpClient
-    """To merchants' receivers."""
+    """Sends callbacks and QR codes to merchants' receivers."""
     providers: HttpClient
-    """To operators."""
+    """Sends requests to operators: with authorities and name look-ups of its own, so that nothing that merchants do or
+    need has a part in it."""
 
 
 OpenClients: TypeAlias = Callable[[ServiceConfig, EgressRules], HttpClients]
@@ -110,7 +106,6 @@ async def build_resources(
     keyring = await open_keyring(store, master_key_file, may_create=config.is_sandbox, now=clock.now())
     urls = PublicUrls.from_settings(config.settings, addresses)
     rules = urls.egress_rules(config.settings)
-    clients = open_clients(config, rules)
     return Resources(
         config=config,
         store=store,
@@ -123,8 +118,7 @@ async def build_resources(
         provider_titles=provider_titles(config.settings, is_sandbox=config.is_sandbox),
         urls=urls,
         egress_rules=rules,
-        delivery_client=clients.deliveries,
-        provider_client=clients.providers,
+        clients=open_clients(config, rules),
         password_hasher=password_hasher or PasswordHasher(),
     )
 
@@ -138,8 +132,9 @@ async def prepare_store(resources: Resources) -> ServiceAddresses:
     if config.brands_file is not None:
         keyring, titles = resources.keyring, resources.provider_titles
         rules, store = resources.egress_rules, resources.store
-        length_min = SANDBOX_API_KEY_LENGTH_MIN if config.is_sandbox else API_KEY_LENGTH_MIN
-        await apply_brands_file(config.brands_file, store, keyring, titles, rules, now=now, key_length_min=length_min)
+        await apply_brands_file(
+            config.brands_file, store, keyring, titles, rules, now=now, is_sandbox=config.is_sandbox
+        )
     if not config.has_demo_brand:
         return resources.addresses
     provider, title = next(iter(resources.provider_titles.items()))

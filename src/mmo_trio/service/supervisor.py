@@ -60,196 +60,10 @@ from mmo_trio.storage.open_store import open_store
 from mmo_trio.system.clock import BootClock, GatewayClock
 from mmo_trio.system.logs import logs_in_background, name_process
 
-
-def run_in_child(job: Callable[[], int]) -> int:
-    """Do the job in a process of its own, wait for it, and return its exit code."""
-    pid = _fork()
-    if pid == 0:
-        _run_and_exit(job)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-@define(eq=False)
-class Supervisor:
-    """Keeps a process in every slot until the service shall stop, as `supervisor_policy` decides.
-
-    It runs no event loop and no thread, so it can fork at any time, and children have every imported module at once. It
-    waits in one place for signals, for reports of its children, and for time."""
-
-    jobs: Mapping[str, ProcessJob]
-    """The jobs by slot."""
-    state: SupervisorState
-    on_ready: Callable[[], None]
-    """Called once, when all workers serve."""
-    prepare_restart: Callable[[], bool]
-    """Called before workers are replaced, to read the settings; False cancels the replacement."""
-    close_listeners: Callable[[], None]
-    """Called when the service stops, so that workers that accept no more leave nobody waiting; more than once."""
-    _selector: selectors.BaseSelector = Factory(selectors.DefaultSelector)
-    _parent_pipe: tuple[int, int] = Factory(os.pipe)
-    _exit: ExitService | None = field(default=None, init=False)
-
-    def run(self) -> int:
-        """Supervise until all processes have ended, and return the service's exit code."""
-        name_process("supervisor")
-        with self._open_signal_pipe() as signal_pipe:
-            self._selector.register(signal_pipe, selectors.EVENT_READ, None)
-            self._apply(begin(self.state, now=time.monotonic()))
-            while self._exit is None:
-                self._wait(signal_pipe)
-        if self._exit.reason is not None:
-            print(f"Error: {self._exit.reason}", file=sys.stderr, flush=True)
-        return self._exit.exit_code
-
-    def _wait(self, signal_pipe: int) -> None:
-        due = next_due(self.state)
-        timeout = None if due is None else max(0.0, due - time.monotonic())
-        for key, _ in self._selector.select(timeout):
-            if key.fd == signal_pipe:
-                for number in os.read(signal_pipe, 4_096):
-                    event = SIGNAL_EVENTS[number]()
-                    if not isinstance(event, RollingRestartRequested) or self.prepare_restart():
-                        self._handle_event(event)
-            else:
-                self._read_ready_pipe(key.fd, key.data)
-        self._reap()
-        self._handle_event(TimePassed())
-
-    def _read_ready_pipe(self, pipe: int, pid: int) -> None:
-        """Read a report that a process serves; the pipe ends without one when the process ends."""
-        report = os.read(pipe, 1)
-        self._selector.unregister(pipe)
-        os.close(pipe)
-        if report and pid in self.state.processes:
-            self._handle_event(ProcessServing(pid))
-
-    def _reap(self) -> None:
-        for pid in list(self.state.processes):
-            gone, status = os.waitpid(pid, os.WNOHANG)
-            if gone:
-                self._handle_event(ProcessExited(pid, os.waitstatus_to_exitcode(status)))
-
-    def _handle_event(self, event: SupervisorEvent) -> None:
-        self._apply(transition(self.state, event, now=time.monotonic()))
-
-    def _apply(self, result: Transition) -> None:
-        self.state, actions = result
-        if self.state.is_stopping:
-            self.close_listeners()
-        for action in actions:
-            match action:
-                case StartProcess(slot):
-                    self._start_process(slot)
-                case SendCommand(pid, command):
-                    os.kill(pid, command.value)  # Not reaped yet, so the pid is still its own.
-                case AnnounceReady():
-                    self.on_ready()
-                case LogMessage(event, slot, pid, code):
-                    facts = {"slot": slot, "pid": pid, "exit_code": code}
-                    logger.info(event, **{k: v for k, v in facts.items() if v is not None})
-                case ExitService():
-                    self._exit = action
-
-    def _start_process(self, slot: str) -> None:
-        read_end, write_end = os.pipe()
-        try:
-            pid = _fork()
-        except OSError as error:
-            logger.error("process_fork_failed", slot=slot, error=str(error))
-            os.close(read_end)
-            os.close(write_end)
-            self._handle_event(ForkFailed(slot))
-            return
-        if pid == 0:
-            watched = [each.fd for each in self._selector.get_map().values()]
-            self._selector.close()
-            for descriptor in (read_end, self._parent_pipe[1], *watched):
-                os.close(descriptor)
-            link = SupervisorLink(slot, self._parent_pipe[0], write_end)
-            name_process(slot)
-            _run_and_exit(lambda: self.jobs[slot](link))
-        os.close(write_end)
-        self._selector.register(read_end, selectors.EVENT_READ, pid)
-        self._handle_event(ProcessForked(slot, pid))
-
-    @contextmanager
-    def _open_signal_pipe(self) -> Iterator[int]:
-        """Open a pipe into which the number of every signal to this process is written.
-
-        Once the service ends, further requests to end are ignored."""
-        read_end, write_end = os.pipe()
-        for end in (read_end, write_end):
-            os.set_blocking(end, False)
-        before = {number: signal.signal(number, _ignore_signal) for number in SIGNAL_EVENTS}
-        signal.set_wakeup_fd(write_end)
-        try:
-            yield read_end
-        finally:
-            signal.set_wakeup_fd(-1)
-            for number, handler in before.items():
-                is_ending = self._exit is not None and number in STOP_SIGNALS
-                signal.signal(number, signal.SIG_IGN if is_ending else handler)
-            for end in (read_end, write_end):
-                os.close(end)
-
-
-def _fork() -> int:
-    """Fork while signals are blocked; the child has the default handlers. Return as os.fork."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EVENTS)
-    try:
-        pid = os.fork()
-        if pid == 0:
-            signal.set_wakeup_fd(-1)
-            for number in SIGNAL_EVENTS:
-                signal.signal(number, signal.SIG_DFL)
-        return pid
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNAL_EVENTS)
-
-
-def _run_and_exit(job: Callable[[], int]) -> None:
-    """Do the job, then end this process; never returns."""
-    code = EXIT_SOFTWARE_ERROR
-    try:
-        code = job()
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _ignore_signal(number: int, frame: object) -> None:
-    """Do nothing: a handler must exist for the signal pipe to be written."""
-
-
-def _has_sandbox(settings: Settings) -> bool:
-    return any(each.kind == "sandbox" for each in settings.providers.values())
-
-
-def _prepare_store(config: ServiceConfig, addresses: ServiceAddresses) -> None:
-    async def prepare() -> None:
-        async with open_store(config.settings.database.url, serving=True) as store:
-            await recognise_store(store, config)
-            await prepare_store(await build_resources(config, store, addresses))
-
-    trio.run(prepare)
-
-
-async def _stop_after_workers(parent_pipe: int, operator: OperatorProcess, nursery: trio.Nursery) -> None:
-    """Stop the operator once the supervisor and the workers are gone."""
-    await trio.lowlevel.wait_readable(parent_pipe)
-    with trio.move_on_after(WORK_DRAIN_TIMEOUT_S):
-        await operator.wait_no_workers()
-    nursery.cancel_scope.cancel()
-
-
 logger = structlog.get_logger(__name__)
 
 SANDBOX_OPERATOR_SLOT = "sandbox-operator"
+
 WORK_DRAIN_TIMEOUT_S = 40.0
 """Seconds that active conversations and callbacks have once the listeners are closed."""
 
@@ -293,7 +107,7 @@ def supervise(
         return exit_code
     with TemporaryDirectory(prefix="mmo-metrics-") as metrics_directory:
         has_operator = _has_sandbox(config.settings)
-        processes = _ProcessJobs(
+        jobs = _ProcessJobs(
             config,
             listening_sockets,
             read_settings,
@@ -303,13 +117,142 @@ def supervise(
             has_operator,
         )
         workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
-        jobs: dict[str, ProcessJob] = dict.fromkeys(workers, processes.run_worker)
         helpers = (SANDBOX_OPERATOR_SLOT,) if has_operator else ()
-        jobs |= dict.fromkeys(helpers, processes.run_sandbox_operator)
         stop_timeout_s = to_seconds(config.settings.limits.drain_timeout) + WORK_DRAIN_TIMEOUT_S
         state = SupervisorState(workers, helpers, stop_timeout_s)
-        on_all_serving = partial(on_ready, addresses)
-        return Supervisor(jobs, state, on_all_serving, processes.reload_settings, processes.close_listeners).run()
+        return Supervisor(jobs, state, partial(on_ready, addresses)).run()
+
+
+def _prepare_store(config: ServiceConfig, addresses: ServiceAddresses) -> None:
+    async def prepare() -> None:
+        async with open_store(config.settings.database.url, serving=True) as store:
+            await recognise_store(store, config)
+            await prepare_store(await build_resources(config, store, addresses))
+
+    trio.run(prepare)
+
+
+def _has_sandbox(settings: Settings) -> bool:
+    return any(each.kind == "sandbox" for each in settings.providers.values())
+
+
+@define(eq=False)
+class Supervisor:
+    """Keeps a process in every slot until the service shall stop, as `supervisor_policy` decides.
+
+    It runs no event loop and no thread, so it can fork at any time, and children have every imported module at once. It
+    waits in one place for signals, for reports of its children, and for time."""
+
+    jobs: _ProcessJobs
+    state: SupervisorState
+    on_ready: Callable[[], None]
+    """Called once, when all workers serve."""
+    _selector: selectors.BaseSelector = Factory(selectors.DefaultSelector)
+    _parent_pipe: tuple[int, int] = Factory(os.pipe)
+    _exit: ExitService | None = field(default=None, init=False)
+
+    def run(self) -> int:
+        """Supervise until all processes have ended, and return the service's exit code."""
+        name_process("supervisor")
+        with self._open_signal_pipe() as signal_pipe:
+            self._selector.register(signal_pipe, selectors.EVENT_READ, None)
+            self._apply(begin(self.state, now=time.monotonic()))
+            while self._exit is None:
+                self._wait(signal_pipe)
+        if self._exit.reason is not None:
+            print(f"Error: {self._exit.reason}", file=sys.stderr, flush=True)
+        return self._exit.exit_code
+
+    def _wait(self, signal_pipe: int) -> None:
+        due = next_due(self.state)
+        timeout = None if due is None else max(0.0, due - time.monotonic())
+        for key, _ in self._selector.select(timeout):
+            if key.fd == signal_pipe:
+                for number in os.read(signal_pipe, 4_096):
+                    event = SIGNAL_EVENTS[number]()
+                    if not isinstance(event, RollingRestartRequested) or self.jobs.reload_settings():
+                        self._handle_event(event)
+            else:
+                self._read_ready_pipe(key.fd, key.data)
+        self._reap()
+        self._handle_event(TimePassed())
+
+    def _read_ready_pipe(self, pipe: int, pid: int) -> None:
+        """Read a report that a process serves; the pipe ends without one when the process ends."""
+        report = os.read(pipe, 1)
+        self._selector.unregister(pipe)
+        os.close(pipe)
+        if report and pid in self.state.processes:
+            self._handle_event(ProcessServing(pid))
+
+    def _reap(self) -> None:
+        for pid in list(self.state.processes):
+            gone, status = os.waitpid(pid, os.WNOHANG)
+            if gone:
+                self._handle_event(ProcessExited(pid, os.waitstatus_to_exitcode(status)))
+
+    def _handle_event(self, event: SupervisorEvent) -> None:
+        self._apply(transition(self.state, event, now=time.monotonic()))
+
+    def _apply(self, result: Transition) -> None:
+        self.state, actions = result
+        if self.state.is_stopping:
+            self.jobs.close_listeners()  # Workers that accept no more must leave nobody waiting.
+        for action in actions:
+            match action:
+                case StartProcess(slot):
+                    self._start_process(slot)
+                case SendCommand(pid, command):
+                    os.kill(pid, command.value)  # Not reaped yet, so the pid is still its own.
+                case AnnounceReady():
+                    self.on_ready()
+                case LogMessage(event, slot, pid, code):
+                    facts = {"slot": slot, "pid": pid, "exit_code": code}
+                    logger.info(event, **{k: v for k, v in facts.items() if v is not None})
+                case ExitService():
+                    self._exit = action
+
+    def _start_process(self, slot: str) -> None:
+        read_end, write_end = os.pipe()
+        try:
+            pid = _fork()
+        except OSError as error:
+            logger.error("process_fork_failed", slot=slot, error=str(error))
+            os.close(read_end)
+            os.close(write_end)
+            self._handle_event(ForkFailed(slot))
+            return
+        if pid == 0:
+            watched = [each.fd for each in self._selector.get_map().values()]
+            self._selector.close()
+            for descriptor in (read_end, self._parent_pipe[1], *watched):
+                os.close(descriptor)
+            link = SupervisorLink(slot, self._parent_pipe[0], write_end)
+            name_process(slot)
+            _run_and_exit(lambda: self.jobs.run(link))
+        os.close(write_end)
+        self._selector.register(read_end, selectors.EVENT_READ, pid)
+        self._handle_event(ProcessForked(slot, pid))
+
+    @contextmanager
+    def _open_signal_pipe(self) -> Iterator[int]:
+        """Open a pipe into which the number of every signal to this process is written.
+
+        Once the service ends, further requests to end are ignored."""
+        read_end, write_end = os.pipe()
+        for end in (read_end, write_end):
+            os.set_blocking(end, False)
+        before = {number: signal.signal(number, _ignore_signal) for number in SIGNAL_EVENTS}
+        signal.set_wakeup_fd(write_end)
+        try:
+            yield read_end
+        finally:
+            signal.set_wakeup_fd(-1)
+            for number, handler in before.items():
+                is_ending = self._exit is not None and number in STOP_SIGNALS
+                signal.signal(number, signal.SIG_IGN if is_ending else handler)
+            for end in (read_end, write_end):
+                os.close(end)
 
 
 @frozen
@@ -326,10 +269,6 @@ class SupervisorLink:
         """Report to the supervisor, once, that this process serves."""
         os.write(self._ready_pipe, b"s")
         os.close(self._ready_pipe)
-
-
-ProcessJob = Callable[[SupervisorLink], int]
-"""Runs as the process of a slot, and returns its exit code."""
 
 
 @define(eq=False)
@@ -369,8 +308,11 @@ class _ProcessJobs:
         self.config = evolve(self.config, settings=settings)
         return True
 
-    def run_worker(self, link: SupervisorLink) -> int:
-        """Run as a worker, and return its exit code."""
+    def run(self, link: SupervisorLink) -> int:
+        """Run as the process of this slot, and return its exit code."""
+        return self._run_sandbox_operator(link) if link.slot == SANDBOX_OPERATOR_SLOT else self._run_worker(link)
+
+    def _run_worker(self, link: SupervisorLink) -> int:
         socket_path = operator_socket_path(self.journal_path) if self.has_sandbox_operator else None
         metrics_files = (self.metrics_directory, link.slot)
         config = evolve(self.config, brands_file=None, operator_socket=socket_path, metrics_files=metrics_files)
@@ -386,8 +328,7 @@ class _ProcessJobs:
         with logs_in_background():
             return self.run_reporting_errors(partial(trio.run, serve, clock=BootClock()))
 
-    def run_sandbox_operator(self, link: SupervisorLink) -> int:
-        """Run as the simulated operator, and return its exit code."""
+    def _run_sandbox_operator(self, link: SupervisorLink) -> int:
         self.close_listeners()
         os.umask(0o077)
         operator = OperatorProcess(self.journal_path, GatewayClock().now)
@@ -405,3 +346,52 @@ class _ProcessJobs:
 
         with logs_in_background():
             return self.run_reporting_errors(partial(trio.run, serve))
+
+
+async def _stop_after_workers(parent_pipe: int, operator: OperatorProcess, nursery: trio.Nursery) -> None:
+    """Stop the operator once the supervisor and the workers are gone."""
+    await trio.lowlevel.wait_readable(parent_pipe)
+    with trio.move_on_after(WORK_DRAIN_TIMEOUT_S):
+        await operator.wait_no_workers()
+    nursery.cancel_scope.cancel()
+
+
+def run_in_child(job: Callable[[], int]) -> int:
+    """Do the job in a process of its own, wait for it, and return its exit code."""
+    pid = _fork()
+    if pid == 0:
+        _run_and_exit(job)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _fork() -> int:
+    """Fork while signals are blocked; the child has the default handlers. Return as os.fork."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EVENTS)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for number in SIGNAL_EVENTS:
+                signal.signal(number, signal.SIG_DFL)
+        return pid
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNAL_EVENTS)
+
+
+def _run_and_exit(job: Callable[[], int]) -> None:
+    """Do the job, then end this process; never returns."""
+    code = EXIT_SOFTWARE_ERROR
+    try:
+        code = job()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _ignore_signal(number: int, frame: object) -> None:
+    """Do nothing: a handler must exist for the signal pipe to be written."""

@@ -11,7 +11,6 @@ import trio
 from attrs import frozen
 
 from mmo_sansio.api.incoming.requests import ApiSettings
-from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.messages.replies import Reply
@@ -22,7 +21,7 @@ from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
 from mmo_sansio.values.clock import MonotonicInstant
 from mmo_sansio.values.problems import Problem
-from mmo_trio.api.authentication import Authenticator, BrandHosts, KnownSenders
+from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.merchant_api import ApiHandler, MerchantApi, ServedWindows
 from mmo_trio.api.readiness import Readiness
@@ -48,26 +47,21 @@ from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceConfig
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.audit_head import AuditHeadLogger
+from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
-from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
-from mmo_trio.workers.delivery.qr_codes import QrWorker
+from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.account_checks import AccountChecks
-from mmo_trio.workers.providers.conversation import SendRequest
-from mmo_trio.workers.providers.creations import PaymentCreator
-from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
-from mmo_trio.workers.providers.deposit_listing import DepositLister
+from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
+from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
+from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
 from mmo_trio.workers.providers.open_accounts import (
     AccountEnvironment,
     OpenAccount,
     open_accounts,
     open_sandbox_account,
 )
-from mmo_trio.workers.providers.recordings import AccountRecorder
-from mmo_trio.workers.providers.worker import ProviderWorker
+from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
 from mmo_trio.workers.refusal_recorder import RefusalRecorder
 from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
 from mmo_trio.workers.scheduler import DueBacklog, Scheduler
@@ -95,10 +89,7 @@ class Components:
     engine: Engine
     workers: Workers
     api: ApiHandler
-    listener_limits: ListenerLimits
     pages_context: PagesContext
-    sandbox_context: SandboxContext | None
-    """What only a sandbox can do; None in production."""
     api_docs: ApiDocs
     console_context: ConsoleContext
     http_metrics: HttpMetrics
@@ -111,7 +102,6 @@ class Components:
 def assemble(resources: Resources) -> Components:
     """Build every part of a gateway on these resources. Raises SettingsError."""
     limits = resources.limits
-    accounts = open_configured_accounts(resources)
     known = KnownConfiguration()
     authenticator = Authenticator(
         resources.store,
@@ -120,6 +110,7 @@ def assemble(resources: Resources) -> Components:
         cache_ttl=limits.api_key_cache,
         reload_master_keys=resources.master_key_file.reload_if_changed,
         known=known,
+        trusted_proxies=TrustedProxies.of(resources.settings.listen),
     )
     outbox = Outbox()
     has_one_writer = resources.store.batches_in_flight == 1
@@ -131,7 +122,8 @@ def assemble(resources: Resources) -> Components:
         batch_max=limits.batch,
         coalescing_pause_s=COALESCING_PAUSE_S if has_one_writer else 0.0,
     )
-    workers = build_workers(resources, accounts, authenticator, known, engine)
+    foundation = Foundation(resources, open_configured_accounts(resources), known, authenticator, engine)
+    workers = build_workers(foundation)
     outbox.subscribe(workers.dispatcher.dispatch)
     http_metrics = HttpMetrics()
     retention = _retention_worker(resources, engine)
@@ -141,8 +133,7 @@ def assemble(resources: Resources) -> Components:
     return Components(
         engine=engine,
         workers=workers,
-        api=_api_handler(resources, accounts, authenticator, known, engine, workers, refusals.note, scenarios),
-        listener_limits=limits.listener_limits,
+        api=_api_handler(foundation, workers, refusals.note, scenarios),
         pages_context=PagesContext(
             resources.store,
             engine.submit,
@@ -150,20 +141,29 @@ def assemble(resources: Resources) -> Components:
             public_url=resources.urls.hosted_pages,
             error_docs_url=resources.urls.error_docs,
             closing=closing,
+            sandbox=_sandbox_context(resources, workers),
         ),
-        sandbox_context=_sandbox_context(resources, workers),
         api_docs=build_docs(
             base_url=resources.urls.base, error_docs_url=resources.urls.error_docs, sandbox_scenarios=scenarios
         ),
-        console_context=_console_context(resources, accounts, engine, closing),
+        console_context=_console_context(foundation, closing),
         http_metrics=http_metrics,
-        prometheus_exporter=_prometheus_exporter(
-            resources, accounts, workers, engine, http_metrics, retention.statistics
-        ),
+        prometheus_exporter=_prometheus_exporter(foundation, workers, http_metrics, retention.statistics),
         audit_head_logger=AuditHeadLogger(resources.audit_log),
         retention=retention,
         refusals=refusals,
     )
+
+
+@frozen
+class Foundation:
+    """What the parts of a gateway are built on."""
+
+    resources: Resources
+    accounts: ConfiguredAccounts
+    known: KnownConfiguration
+    authenticator: Authenticator
+    engine: Engine
 
 
 @frozen
@@ -200,7 +200,7 @@ def open_configured_accounts(resources: Resources) -> ConfiguredAccounts:
     sandbox = _open_sandbox_account(resources)
     settings, clock = resources.settings, resources.clock
     environment = AccountEnvironment(
-        resources.provider_client.call_provider,
+        resources.clients.providers.call_provider,
         clock.time,
         clock.monotonic,
         SystemCiphers(),
@@ -237,20 +237,15 @@ def _open_sandbox_account(resources: Resources) -> SandboxProvider | None:
     return open_sandbox_account(section, titles[name], is_lenient=resources.settings.sandbox.lenient)
 
 
-def build_workers(
-    resources: Resources,
-    accounts: ConfiguredAccounts,
-    authenticator: Authenticator,
-    known: KnownConfiguration,
-    engine: Engine,
-) -> Workers:
+def build_workers(foundation: Foundation) -> Workers:
     """Build one worker of each kind. Raises SettingsError for a provider without an account."""
-    simulated_operator = _simulated_operator(resources, accounts.sandbox, engine)
+    resources, accounts, engine = foundation.resources, foundation.accounts, foundation.engine
+    simulated_operator = _simulated_operator(foundation)
     account_checks = AccountChecks(resources.store.admin, accounts.provider_accounts, resources.clock.time)
-    providers = _provider_worker(resources, accounts, account_checks, simulated_operator, known, engine)
+    providers = _provider_worker(foundation, account_checks, simulated_operator)
     deadline_s = to_seconds(resources.limits.callback_timeout)
-    deliver = partial(resources.delivery_client.deliver, deadline_s=deadline_s)
-    find_key, submit, clock = authenticator.delivery_key, engine.submit, resources.clock
+    deliver = partial(resources.clients.deliveries.deliver, deadline_s=deadline_s)
+    find_key, submit, clock = foundation.authenticator.delivery_key, engine.submit, resources.clock
     ownership = resources.store.ownership
     owned = OwnedChannels(is_store_shared=ownership is not None, clock=clock.since_boot)
     backlog = DueBacklog()
@@ -276,7 +271,7 @@ def build_workers(
     return Workers(
         store=resources.store,
         simulated_operator=simulated_operator,
-        configuration_watch=ConfigurationWatch(resources.store, known, clock.monotonic),
+        configuration_watch=ConfigurationWatch(resources.store, foundation.known, clock.monotonic),
         providers=providers,
         callbacks=callbacks,
         channel_owner=channel_owner,
@@ -288,7 +283,7 @@ def build_workers(
             {name: tuple(find_secrets(each.adapter)) for name, each in accounts.operator_accounts.items()},
             resources.clock.time,
         ),
-        deposit_claims=_deposit_claims(resources, accounts, account_checks, engine),
+        deposit_claims=_deposit_claims(foundation, account_checks),
         deposit_lister=DepositLister(
             resources.store, submit, accounts.with_listings, clock.time, clock.now, resources.references.next
         ),
@@ -369,42 +364,37 @@ class Workers:
 
 
 def _provider_worker(
-    resources: Resources,
-    accounts: ConfiguredAccounts,
-    checks: AccountChecks,
-    simulated_operator: SandboxOperatorWorker | OperatorClient | None,
-    known: KnownConfiguration,
-    engine: Engine,
+    foundation: Foundation, checks: AccountChecks, simulated_operator: SandboxOperatorWorker | OperatorClient | None
 ) -> ProviderWorker:
     """Return the worker that reaches each provider through its own account."""
+    accounts = foundation.accounts
     exchanges: dict[str, SendRequest] = {name: each.exchange for name, each in accounts.provider_accounts.items()}
     questions: dict[str, SendRequest] = {name: partial(checks.ask, name) for name in accounts.provider_accounts}
     if accounts.sandbox is not None and simulated_operator is not None:
         exchanges[accounts.sandbox.name] = questions[accounts.sandbox.name] = simulated_operator.exchange
-    for name in resources.provider_titles:
+    for name in foundation.resources.provider_titles:
         if name not in exchanges:
             fault = "has no account with an operator."
             raise SettingsError(f"provider.{name}", fault, "Remove the provider.")
     return ProviderWorker(
-        engine.submit,
+        foundation.engine.submit,
         accounts.providers,
         exchanges.__getitem__,
         questions.__getitem__,
-        resources.clock.time,
-        is_closed=known.is_closed,
+        foundation.resources.clock.time,
+        is_closed=foundation.known.is_closed,
     )
 
 
-def _simulated_operator(
-    resources: Resources, account: SandboxProvider | None, engine: Engine
-) -> SandboxOperatorWorker | OperatorClient | None:
+def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | OperatorClient | None:
     """Return the simulated operator, a client of the process in which it runs, or None where no account with it is
     configured."""
+    resources, account = foundation.resources, foundation.accounts.sandbox
     if account is None:
         return None
 
     def notify(notification: HttpRequest) -> PendingInput:
-        return engine.enqueue(account.read_notification(notification))
+        return foundation.engine.enqueue(account.read_notification(notification))
 
     if resources.config.operator_socket is not None:
         return OperatorClient(resources.config.operator_socket, notify)
@@ -418,33 +408,27 @@ def operator_journal_file(config: ServiceConfig) -> Path:
     return directory / OPERATOR_JOURNAL_FILE
 
 
-def _deposit_claims(
-    resources: Resources, accounts: ConfiguredAccounts, checks: AccountChecks, engine: Engine
-) -> DepositClaimWorker | None:
+def _deposit_claims(foundation: Foundation, checks: AccountChecks) -> DepositClaimWorker | None:
     """Return the worker that asks about deposits, or None where no provider needs it."""
-    opened = {
-        name: each for name, each in accounts.operator_accounts.items() if isinstance(each.adapter, VerifiesDeposits)
-    }
+    accounts, resources = foundation.accounts.operator_accounts, foundation.resources
+    opened = {name: each for name, each in accounts.items() if isinstance(each.adapter, VerifiesDeposits)}
     if not opened:
         return None
     providers = {name: each.provider for name, each in opened.items()}
     exchanges = {name: partial(checks.ask, name) for name in opened}
-    return DepositClaimWorker(resources.store, engine.submit, providers, exchanges.__getitem__, resources.clock.time)
+    submit, ask = foundation.engine.submit, exchanges.__getitem__
+    return DepositClaimWorker(resources.store, submit, providers, ask, resources.clock.time)
 
 
 def _api_handler(
-    resources: Resources,
-    accounts: ConfiguredAccounts,
-    authenticator: Authenticator,
-    known: KnownConfiguration,
-    engine: Engine,
+    foundation: Foundation,
     workers: Workers,
     note_refusal: Callable[[CreatePayment, Problem], None],
     sandbox_scenarios: Mapping[str, str] | None,
 ) -> ApiHandler:
     """Build the handler of the API listener."""
-    trusted_proxies = TrustedProxies.of(resources.settings.listen)
-    endpoints = {each.webhook_name: each.webhook_endpoint for each in accounts.operator_accounts.values()}
+    resources, engine, store = foundation.resources, foundation.engine, foundation.resources.store
+    accounts = foundation.accounts.operator_accounts.values()
     merchant_api = MerchantApi(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
@@ -455,33 +439,25 @@ def _api_handler(
         ),
         terms=resources.limits.terms,
         body_limit=resources.limits.body,
-        store=resources.store,
-        create=_creator(resources, engine, workers),
-        authenticator=authenticator,
-        brand_hosts=BrandHosts(
-            resources.store, known, monotonic=resources.clock.monotonic, trusted_proxies=trusted_proxies
-        ),
-        known_senders=KnownSenders(known),
-        request_rates=RequestRates(resources.store, resources.clock.monotonic),
+        store=store,
+        create=_creator(foundation, workers),
+        authenticator=foundation.authenticator,
+        request_rates=RequestRates(store, resources.clock.monotonic),
         references=resources.references,
         page_tokens=resources.page_tokens,
-        trusted_proxies=trusted_proxies,
         clock=resources.clock,
-        served_windows=ServedWindows(
-            resources.clock, save=None if resources.store.ownership else resources.store.save_clock_record
-        ),
+        served_windows=ServedWindows(resources.clock, save=None if store.ownership else store.save_clock_record),
         note_refusal=note_refusal,
-        is_restored=known.is_restored,
+        is_restored=foundation.known.is_restored,
     )
-    store, body_limit = resources.store, resources.limits.body
     webhooks = Webhooks(
-        endpoints,
+        {each.webhook_name: each.webhook_endpoint for each in accounts},
         store,
         engine.submit,
         workers.account_checks.learn,
         resources.references,
-        body_limit,
-        trusted_proxies,
+        resources.limits.body,
+        TrustedProxies.of(resources.settings.listen),
         partial(workers.recorder.observe, is_from_operator=True),
     )
     return ApiHandler(
@@ -493,14 +469,11 @@ def _api_handler(
     )
 
 
-def _creator(
-    resources: Resources, engine: Engine, workers: Workers
-) -> Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]:
+def _creator(foundation: Foundation, workers: Workers) -> Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]:
     """Return what creates a payment. Where several processes share the store, a creation needs no load as long as it
     asks for its merchantReference only, and a submission of its own costs less than that round trip."""
-    if resources.store.ownership is not None:
-        return engine.submit
-    return PaymentCreator(engine.submit, workers.providers).create
+    submit = foundation.engine.submit
+    return submit if foundation.resources.store.ownership else PaymentCreator(submit, workers.providers).create
 
 
 def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:
@@ -523,20 +496,19 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
     )
 
 
-def _console_context(
-    resources: Resources, accounts: ConfiguredAccounts, engine: Engine, closing: trio.Event
-) -> ConsoleContext:
+def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleContext:
     """Build what the staff's console needs."""
+    resources, accounts = foundation.resources, foundation.accounts.provider_accounts
     return ConsoleContext(
         resources.store,
-        engine.submit,
+        foundation.engine.submit,
         resources.audit_log,
         resources.keyring,
         resources.clock.now,
         resources.clock.time,
         resources.settings.console,
         resources.provider_titles,
-        lambda: {name: each.breaker.state for name, each in accounts.provider_accounts.items()},
+        lambda: {name: each.breaker.state for name, each in accounts.items()},
         TrustedProxies.of(resources.settings.listen),
         PasswordVerifier(resources.password_hasher),
         frozenset((*resources.settings.console.hosts, resources.settings.listen.console.host.lower())),
@@ -558,24 +530,20 @@ def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
 
 
 def _prometheus_exporter(
-    resources: Resources,
-    accounts: ConfiguredAccounts,
-    workers: Workers,
-    engine: Engine,
-    http_metrics: HttpMetrics,
-    retention: RetentionStatistics,
+    foundation: Foundation, workers: Workers, http_metrics: HttpMetrics, retention: RetentionStatistics
 ) -> PrometheusExporter:
     """Build the exporter of what this process counts and of what the store holds."""
+    resources = foundation.resources
     metrics_files = resources.config.metrics_files
     return PrometheusExporter(
         http_metrics=http_metrics,
-        engine=engine,
+        engine=foundation.engine,
         providers=workers.providers.statistics,
         callbacks=workers.callbacks.statistics,
         qr_codes=workers.qr_codes.outcomes,
-        accounts=accounts.provider_accounts,
+        accounts=foundation.accounts.provider_accounts,
         account_findings=lambda: workers.account_checks.findings,
-        is_provider_closed=workers.configuration_watch.known.is_closed,
+        is_provider_closed=foundation.known.is_closed,
         backlog_cache=BacklogCache(resources.store, resources.clock.time),
         retention=retention,
         clock=resources.clock,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import fields, frozen
+from attrs import frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS
-from mmo_trio.settings.load import env_variable, value_kind
 from mmo_trio.settings.providers import COMMON_OPTIONS
-from mmo_trio.settings.sections import SECTIONS, Settings
+from mmo_trio.settings.sections import SECTIONS, SETTINGS, Settings
 from mmo_trio.settings.values import MASK
 
 _PAGE_HEAD = """\
@@ -46,20 +45,6 @@ Every kind but `sandbox` also has these keys:
 
 
 @frozen
-class SettingRow:
-    """Documents one key."""
-
-    key: str
-    """`section.key`."""
-    variable: str
-    """Its environment variable."""
-    kind: str
-    """The form of its values."""
-    default: str
-    meaning: str
-
-
-@frozen
 class EffectiveRow:
     """Shows one key with the value in force."""
 
@@ -70,41 +55,26 @@ class EffectiveRow:
 
 def settings_page() -> str:
     """Return `docs/settings.md`, generated from the settings."""
-    rows = tuple(describe_settings())
     parts = [_PAGE_HEAD]
     for section, section_type in SECTIONS.items():
         parts.append(f"\n## [{section}]\n\n{' '.join((section_type.__doc__ or '').split())}\n\n")
         parts.append("| Key | Variable | Kind | Default | Meaning |\n|---|---|---|---|---|\n")
-        parts += [
-            f"| `{row.key.partition('.')[2]}` | `{row.variable}` | {row.kind} | {row.default} | {row.meaning} |\n"
-            for row in rows
-            if row.key.startswith(f"{section}.")
-        ]
+        for each in SETTINGS.values():
+            if each.section == section:
+                default = each.default_text or f"`{each.kind.format(each.default)}`"
+                parts.append(f"| `{each.name}` | `{each.variable}` | {each.kind.name} | {default} | {each.meaning} |\n")
     parts.append(_PROVIDER_HEAD.format(", ".join(f"`{kind}`" for kind in PROVIDER_KINDS)))
     parts += [f"| `{each.key}` | {each.kind} | {each.default} | {each.meaning} |\n" for each in COMMON_OPTIONS]
     return "".join(parts)
 
 
-def describe_settings() -> Iterator[SettingRow]:
-    """Return all keys, in the order of the file."""
-    for section, section_type in SECTIONS.items():
-        for each in fields(section_type):
-            kind = value_kind(section, each.name)
-            key, variable = f"{section}.{each.name}", env_variable(section, each.name)
-            default = each.metadata["default_text"] or f"`{kind.format(each.default)}`"
-            yield SettingRow(key, variable, kind.name, default, each.metadata["meaning"])
-
-
 def effective_settings(settings: Settings) -> Iterator[EffectiveRow]:
     """Return the values in force; passwords and the secrets of providers are masked."""
-    for section, section_type in SECTIONS.items():
-        for each in fields(section_type):
-            value = getattr(getattr(settings, section), each.name)
-            default_text = each.metadata["default_text"]
-            written = value_kind(section, each.name).format(value)
-            if value is None and default_text:
-                written = f"({default_text})"
-            yield EffectiveRow(f"{section}.{each.name}", written, value == each.default)
+    for key, each in SETTINGS.items():
+        value = getattr(getattr(settings, each.section), each.name)
+        is_described = value is None and each.default_text
+        written = f"({each.default_text})" if is_described else each.kind.format(value)
+        yield EffectiveRow(key, written, value == each.default)
     for name, provider in settings.providers.items():
         kind = settings.provider_kinds[provider.kind]
         written = f"{provider.kind} (from {kind.origin})" if kind.origin else provider.kind

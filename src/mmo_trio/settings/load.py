@@ -13,16 +13,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from attrs import fields, frozen
+from attrs import frozen
 
 from mmo_sansio.providers.registry import PROVIDER_KINDS, ProviderKind
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.settings.providers import PROVIDER_PREFIX, find_extensions, load_provider_kind, parse_providers
-from mmo_trio.settings.sections import API_KEY_CACHE_MAX, SECTIONS, Settings
-from mmo_trio.settings.values import InvalidSettingValue, SettingsError, ValueKind
+from mmo_trio.settings.sections import API_KEY_CACHE_MAX, ENV_PREFIX, SECTIONS, SETTINGS, Setting, Settings
+from mmo_trio.settings.values import InvalidSettingValue, SettingsError
 from mmo_trio.storage.open_store import POSTGRES_SCHEMES, url_scheme
 
-ENV_PREFIX = "MMO_"
 TEST_ENV_PREFIX = "MMO_TEST_"
 
 
@@ -63,26 +62,14 @@ def load_settings(
     providers = parse_providers(document.get("provider", {}), str(file), variables, names)
     for name in {each.kind for each in providers.values()} & installed.keys():
         kinds[name] = load_provider_kind(installed[name])
-    sections = {name: _parse_section(name, found) for name in SECTIONS}
-    settings = Settings(**sections, providers=providers, provider_kinds=MappingProxyType(kinds))
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    for key, setting in SETTINGS.items():
+        if key in found:
+            sections[setting.section][setting.name] = _parse(setting, found[key])
+    parsed = {name: section(**sections[name]) for name, section in SECTIONS.items()}
+    settings = Settings(**parsed, providers=providers, provider_kinds=MappingProxyType(kinds))
     _check_consistency(settings, found)
     return settings
-
-
-def value_kind(section: str, key: str) -> ValueKind:
-    """Return the kind of value of a key."""
-    kind: ValueKind = getattr(fields(SECTIONS[section]), key).metadata["kind"]
-    return kind
-
-
-def section_keys(section: str) -> tuple[str, ...]:
-    """Return the keys of a section, in the order of the documentation."""
-    return tuple(each.name for each in fields(SECTIONS[section]))
-
-
-def env_variable(section: str, key: str) -> str:
-    """Return the environment variable of a key."""
-    return f"{ENV_PREFIX}{section.upper()}_{key.upper()}"
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -108,14 +95,15 @@ def _from_document(document: Mapping[str, Any], file: str) -> dict[str, _RawSett
             raise SettingsError(f"{file}: {section}", "is a section, not a value.", remedy)
         for key, value in table.items():
             where = f"{file}: {section}.{key}"
-            if key not in section_keys(section):
-                raise SettingsError(where, "is no setting.", near_match(key, section_keys(section)))
+            if f"{section}.{key}" not in SETTINGS:
+                names = [each.name for each in SETTINGS.values() if each.section == section]
+                raise SettingsError(where, "is no setting.", near_match(key, names))
             found[f"{section}.{key}"] = _RawSetting(where, value)
     return found
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, _RawSetting]:
-    known = {env_variable(section, key): f"{section}.{key}" for section in SECTIONS for key in section_keys(section)}
+    known = {each.variable: key for key, each in SETTINGS.items()}
     found = {}
     for name in sorted(environment):
         if not name.startswith(ENV_PREFIX) or name.startswith((TEST_ENV_PREFIX, PROVIDER_PREFIX)):
@@ -127,17 +115,12 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, _RawSetting]:
     return found
 
 
-def _parse_section(section: str, found: Mapping[str, _RawSetting]) -> Any:
-    given = {}
-    for key in section_keys(section):
-        if (raw := found.get(f"{section}.{key}")) is None:
-            continue
-        try:
-            given[key] = value_kind(section, key).parse(raw.value)
-        except InvalidSettingValue as fault:
-            now = "" if value_kind(section, key).is_private else f"It is {raw.value!r} now."
-            raise SettingsError(raw.location, f"{fault}.", now) from None
-    return SECTIONS[section](**given)
+def _parse(setting: Setting, raw: _RawSetting) -> Any:
+    try:
+        return setting.kind.parse(raw.value)
+    except InvalidSettingValue as fault:
+        now = "" if setting.kind.is_private else f"It is {raw.value!r} now."
+        raise SettingsError(raw.location, f"{fault}.", now) from None
 
 
 def _check_consistency(settings: Settings, found: Mapping[str, _RawSetting]) -> None:

@@ -399,3 +399,38 @@ SECTIONS: Mapping[str, type[Any]] = MappingProxyType(
     {each.name: type(each.default) for each in fields(Settings) if has(type(each.default))}
 )
 """The sections by their names in the file, in the order of the documentation."""
+
+ENV_PREFIX = "MMO_"
+
+
+@frozen
+class Setting:
+    """Describes one key."""
+
+    section: str
+    name: str
+    kind: ValueKind
+    default: Any
+    default_text: str
+    """How people read the default, as far as its value does not say it."""
+    meaning: str
+
+    @property
+    def key(self) -> str:
+        """Return `section.name`, as messages and the command line name it."""
+        return f"{self.section}.{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """Return its environment variable."""
+        return f"{ENV_PREFIX}{self.section.upper()}_{self.name.upper()}"
+
+
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {
+        each.key: each
+        for section, kind in SECTIONS.items()
+        for each in (Setting(section, key.name, default=key.default, **key.metadata) for key in fields(kind))
+    }
+)
+"""All keys, in the order of the documentation."""

@@ -43,10 +43,6 @@ class SystemCiphers:
         except ValueError:
             raise CipherError(f"a key of {key.key_size} bits is too short for this text with {padding}") from None
 
-    def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
-        """Encrypt with the padding that most operators require."""
-        return self.rsa_encrypt(certificate_pem, plain, RsaPadding.PKCS1V15)
-
     def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:
         """Encrypt with AES in CBC mode and PKCS#7 padding. Raises CipherError for a key or vector of a wrong length."""
         try:

@@ -21,9 +21,8 @@ from mmo_sansio.messages.intents import (
 )
 from mmo_trio.storage.interface.store import WorkItem, log_store_failure
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelOwner
-from mmo_trio.workers.delivery.qr_codes import QrWorker
+from mmo_trio.workers.channel_owner import ChannelOwner
+from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
 from mmo_trio.workers.providers.worker import ProviderWorker
 
 logger = structlog.get_logger(__name__)

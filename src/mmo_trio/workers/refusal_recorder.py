@@ -13,7 +13,7 @@ from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.payments.brand_changes import RefusedRequest, refused_request
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.problems import Problem
-from mmo_trio.storage.interface.configuration_types import BrandDay
+from mmo_trio.storage.interface.admin_types import BrandDay
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.admin_store import AdminStore
 

@@ -10,8 +10,7 @@ from attrs import Factory, define, frozen
 
 from mmo_sansio.values.clock import DAY, Instant, elapsed, format_with_microseconds
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.admin.retention_pace import LeaseLost, RetentionPace
-from mmo_trio.admin.retention_run import RetentionReport, RetentionRun, cutoffs
+from mmo_trio.admin.retention import LeaseLost, RetentionPace, RetentionReport, RetentionRun, cutoffs
 from mmo_trio.settings.sections import RetentionSection
 from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mmo_sansio.values.clock import DAY
-from mmo_trio.admin.retention_pace import RetentionPace
-from mmo_trio.admin.retention_run import RetentionRun
+from mmo_trio.admin.retention import RetentionPace, RetentionRun
 from mmo_trio.settings.sections import RetentionSection
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sql.store import Store

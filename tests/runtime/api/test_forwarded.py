@@ -6,12 +6,11 @@ import pytest
 
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.values.clock import MonotonicInstant
-from mmo_trio.api.authentication import BrandHosts
+from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks, parse_address
-from mmo_trio.brands.in_force import KnownConfiguration
+from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.http.handler import RequestContext
 from mmo_trio.settings.values import NETWORKS
-from mmo_trio.storage.sql.store import Store
 from tests.support.sqlite_store import StoreFile
 
 PROXIES = TrustedProxies(NETWORKS.parse(["10.0.0.0/8", "fd00::/8"]), write_host=True)
@@ -121,10 +120,7 @@ def test_a_host_is_compared_without_its_port(host: bytes, expected: str) -> None
 @pytest.mark.spec("A6")
 async def test_an_unreadable_peer_does_not_break_the_check_of_the_host() -> None:
     async with StoreFile().open() as store:
-        hosts = brand_hosts(store)
+        clock = MonotonicInstant(0)
+        authenticator = Authenticator(store, KeyRing(bytes(32)), monotonic=lambda: clock, trusted_proxies=PROXIES)
         head = RequestHead("GET", b"/", ((b"x-forwarded-host", b"pay.acme.example"),))
-        assert await hosts.is_allowed("bolt", head, RequestContext("r", "<local>", is_secure=False))
-
-
-def brand_hosts(store: Store) -> BrandHosts:
-    return BrandHosts(store, KnownConfiguration(), monotonic=lambda: MonotonicInstant(0), trusted_proxies=PROXIES)
+        assert await authenticator.is_host_allowed("bolt", head, RequestContext("r", "<local>", is_secure=False))

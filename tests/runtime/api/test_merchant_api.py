@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,9 +16,8 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, later
 from mmo_sansio.values.model import Operation, Terms
 from mmo_sansio.values.problems import MALFORMED
-from mmo_trio.api.authentication import KnownSenders, VerifiedKey
+from mmo_trio.api.authentication import Authenticator, VerifiedKey
 from mmo_trio.api.merchant_api import MerchantApi
-from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.http.handler import Admitted, RequestContext
 from mmo_trio.storage.interface.admin_types import KeyOwner
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator
@@ -35,27 +35,25 @@ async def test_a_creation_is_as_old_as_its_head_however_late_its_body_comes() ->
         received.append(received_at)
         return Rejected(MALFORMED.problem("not of interest"))
 
-    senders = KnownSenders(KnownConfiguration())
+    authenticator = Authenticator(Mock(), Mock(), monotonic=machine.monotonic)
     api = MerchantApi(
         settings=SETTINGS,
         terms=Terms(),
         body_limit=100_000,
         store=cast(Any, None),
         create=create,
-        authenticator=cast(Any, None),
-        brand_hosts=cast(Any, None),
-        known_senders=senders,
+        authenticator=authenticator,
         request_rates=cast(Any, None),
         references=ReferenceGenerator(lambda: Instant(0)),
         page_tokens=PageTokenGenerator(lambda: Instant(0)),
-        trusted_proxies=cast(Any, None),
         clock=machine,
         served_windows=cast(Any, None),
         note_refusal=lambda input_, problem: None,
         is_restored=lambda brand: False,
     )
     head = RequestHead("POST", b"/", ((b"x-api-key", b"key"), (b"content-type", b"application/json")))
-    senders.add(head.headers, "", VerifiedKey(KeyOwner(BRAND, "1"), NEVER, 0), hosts_until=NEVER)
+    owner = VerifiedKey(KeyOwner(BRAND, "1"), NEVER, 0)
+    authenticator.known_senders.add(head.headers, "", owner, hosts_until=NEVER)
     read_at = machine.booted = later(machine.booted, clock.HOUR)
     admitted = await api.admit(CreateRoute(Operation.DIRECT_PAYIN, "mpesa_ke"), head, RequestContext("1", "", True))
     assert isinstance(admitted, Admitted)

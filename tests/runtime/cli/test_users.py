@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from click.testing import CliRunner, Result
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.admin.auditing import audit_event
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli.group import main

@@ -9,7 +9,7 @@ import trio
 from attrs import evolve
 
 from mmo_sansio.values.model import Brand
-from mmo_trio.storage.interface.configuration_types import ChangeState
+from mmo_trio.storage.interface.admin_types import ChangeState
 from tests.runtime.console.conftest import SignedIn
 from tests.runtime.console.test_resolutions import audit_events
 from tests.support.console_browser import ConsoleBrowser, open_store_of

@@ -6,14 +6,14 @@ import pytest
 
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.values.model import Status
-from mmo_trio.admin.audit_event import audit_event
+from mmo_trio.admin.auditing import audit_event
 from mmo_trio.admin.timeline import HIDDEN_TEXT
 from mmo_trio.console.overview import build_charts, format_latency, format_rate, statistics_by_key, statistics_over_time
 from mmo_trio.console.parameters import parse_phone_number
 from mmo_trio.console.passwords import UnusablePassword, hash_password, verify_password
 from mmo_trio.console.permissions import PERMISSIONS, Permission, PersonalDataMask, is_permitted
 from mmo_trio.storage.interface.admin_types import PaymentCount, Role
-from mmo_trio.storage.shared.payment_counts import latency_class
+from mmo_trio.storage.sql.net_effect import latency_class
 from mmo_trio.system.display_text import mask_text
 from tests.support.password_hasher import CHEAP_HASHER
 

@@ -22,7 +22,7 @@ from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.storage.open_store import open_store
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.workers.delivery.channel_owner import SCAN_INTERVAL_S
+from mmo_trio.workers.channel_owner import SCAN_INTERVAL_S
 from tests.runtime.contract.test_kill import BRANDS, CONFIGURATION, creation
 from tests.runtime.contract.test_processes import served
 from tests.support.http_listener import Client

@@ -13,7 +13,7 @@ from mmo_sansio.api.incoming.requests import ROUTE_NAMES
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.storage.interface.retention import RetentionDuty
-from mmo_trio.workers.providers.counters import REPORT_LABELS
+from mmo_trio.workers.providers.worker import REPORT_LABELS
 from tests.support.merchant import ask
 from tests.support.sandbox_gateway import Running, Serve
 from tests.support.time_limits import HANGS_AFTER_S

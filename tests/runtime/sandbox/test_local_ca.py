@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -66,9 +65,8 @@ def test_the_authority_stays_the_same_from_start_to_start(tmp_path: Path) -> Non
 def test_processes_that_start_together_have_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(ensure_authority, [tmp_path] * 8))
-    stored = x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes())
-    assert {each._key.private_numbers() for each in made} == {made[0]._key.private_numbers()}
-    assert stored.public_key() == made[0]._key.public_key()
+    assert len({each._authority.private_key_pem.bytes() for each in made}) == 1
+    assert {each._authority.cert_pem.bytes() for each in made} == {(tmp_path / "ca.pem").read_bytes()}
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a certificate", None])
@@ -79,17 +77,17 @@ def test_a_lost_certificate_is_made_again_for_the_same_key(damage: bytes | None,
     else:
         first.certificate_file.write_bytes(damage)
     second = ensure_authority(tmp_path)
-    assert second._key.private_numbers() == first._key.private_numbers()
+    assert second._authority.private_key_pem.bytes() == first._authority.private_key_pem.bytes()
     tls_context(second.certificate_file)
 
 
 def test_a_certificate_of_another_key_is_replaced(tmp_path: Path) -> None:
     other = ensure_authority(tmp_path / "other")
     mine = ensure_authority(tmp_path / "mine")
+    certificate = mine.certificate_file.read_bytes()
     mine.certificate_file.write_bytes(other.certificate_file.read_bytes())
     ensure_authority(tmp_path / "mine")
-    stored = x509.load_pem_x509_certificate(mine.certificate_file.read_bytes())
-    assert stored.public_key() == mine._key.public_key()
+    assert mine.certificate_file.read_bytes() == certificate
 
 
 def test_a_foreign_key_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -99,3 +97,21 @@ def test_a_foreign_key_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
     )
     with pytest.raises(DamagedFile, match="remove it"):
         ensure_authority(tmp_path)
+
+
+def _pem_blocks(directory: Path) -> tuple[bytes, bytes]:
+    """The key and the certificate of the authority in a new directory."""
+    ensure_authority(directory)
+    key, begin, rest = (directory / "ca-key.pem").read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
+    return key, begin + rest
+
+
+def test_a_damaged_key_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    (key, certificate), (other_key, _) = _pem_blocks(tmp_path), _pem_blocks(tmp_path / "other")
+    encrypted = serialization.load_pem_private_key(key, None).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
+    )
+    for damaged in (b"", key, certificate, key + certificate[:200], other_key + certificate, encrypted + certificate):
+        (tmp_path / "ca-key.pem").write_bytes(damaged)
+        with pytest.raises(DamagedFile, match="remove it"):
+            ensure_authority(tmp_path)

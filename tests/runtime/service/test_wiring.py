@@ -13,7 +13,7 @@ from mmo_trio.api.authentication import Authenticator
 from mmo_trio.brands.in_force import KnownConfiguration
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.service.resources import Resources, build_resources
-from mmo_trio.service.wiring import ConfiguredAccounts, assemble, build_workers
+from mmo_trio.service.wiring import ConfiguredAccounts, Foundation, assemble, build_workers
 from mmo_trio.settings import SettingsError, load_settings
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig
 from mmo_trio.storage.sql.store import Store
@@ -48,8 +48,9 @@ async def test_a_provider_without_an_account_is_an_error_at_start(tmp_path: Path
         clock = resources.clock
         authenticator = Authenticator(store, resources.keyring, monotonic=clock.monotonic)
         engine = Engine(store, clock, Outbox())
+        known = KnownConfiguration()
         with pytest.raises(SettingsError, match="has no account with an operator") as caught:
-            build_workers(resources, ConfiguredAccounts(None, {}), authenticator, KnownConfiguration(), engine)
+            build_workers(Foundation(resources, ConfiguredAccounts(None, {}), known, authenticator, engine))
     assert "provider.one" in str(caught.value)
 
 
@@ -71,7 +72,7 @@ async def test_production_without_providers_has_no_simulated_operator(tmp_path: 
         await resources_of(tmp_path, store, {})  # This makes the master key, as production never does.
         components = assemble(await resources_of(tmp_path, store, {}, is_sandbox=False))
     assert components.workers.simulated_operator is None
-    assert components.sandbox_context is None
+    assert components.pages_context.sandbox is None
     files = await trio.Path(tmp_path).iterdir()
     assert [each.name for each in files] == ["master.key"]
 
@@ -85,7 +86,7 @@ async def test_receivers_and_operators_are_trusted_by_authorities_of_their_own(t
     async with StoreFile().open() as store, running_receiver(answered, server_context()) as receiver:
         resources = await resources_of(tmp_path, store, environment)
         request = callback_to(f"https://127.0.0.1:{receiver.port}/")
-        for client in (resources.delivery_client, resources.provider_client):
+        for client in (resources.clients.deliveries, resources.clients.providers):
             with trio.fail_after(HANGS_AFTER_S):
                 attempt = await client.exchange(request, skip_egress_rules=True)
             trusted.append(isinstance(attempt, ResponseReceived))

@@ -16,13 +16,13 @@ from mmo_trio.settings import (
     ListenAddress,
     Settings,
     SettingsError,
-    describe_settings,
     effective_settings,
     format_span,
     load_settings,
     parse_span,
 )
 from mmo_trio.settings.describe import settings_page
+from mmo_trio.settings.sections import SETTINGS
 from mmo_trio.settings.service import ServiceAddresses, check_production, sandbox_presets
 from mmo_trio.settings.values import mask_database_url
 from mmo_trio.storage.interface.store import StoreUnusable
@@ -298,9 +298,9 @@ def test_an_unknown_scheme_of_the_database_names_what_there_is() -> None:
 
 
 def test_every_setting_is_described() -> None:
-    for row in describe_settings():
+    for row in SETTINGS.values():
         assert re.fullmatch(r"[A-Z].*[.)]", row.meaning), row.key
-        assert row.default
+        assert row.default_text or row.kind.format(row.default)
         assert row.variable == "MMO_" + row.key.replace(".", "_").upper()
 
 

@@ -41,7 +41,7 @@ def test_the_holder_of_the_private_key_reads_what_was_encrypted(padding: RsaPadd
 
 def test_a_certificate_serves_as_a_public_key() -> None:
     pem = trustme.CA(key_type=trustme.KeyType.RSA).cert_pem.bytes()
-    assert len(CIPHERS.rsa_encrypt_pkcs1v15(pem, b"Safaricom999!*!")) == 256
+    assert len(CIPHERS.rsa_encrypt(pem, b"Safaricom999!*!", RsaPadding.PKCS1V15)) == 256
     assert CIPHERS.rsa_bits(pem) == load_pem_x509_certificate(pem).public_key().key_size  # type: ignore[union-attr]
 
 
@@ -67,7 +67,7 @@ def test_a_key_of_1024_bits_takes_a_key_and_a_vector_with_pkcs1v15_but_not_with_
 )
 def test_what_is_no_rsa_key_is_refused_without_being_quoted(key: bytes) -> None:
     with pytest.raises(CipherError) as refusal:
-        CIPHERS.rsa_encrypt_pkcs1v15(key, b"1234")
+        CIPHERS.rsa_encrypt(key, b"1234", RsaPadding.PKCS1V15)
     assert "SECRET" not in str(refusal.value)
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from iso4217 import Currency
 
-from mmo_sansio.values.currencies import CURRENCIES
+from mmo_sansio.values.money import CURRENCIES
 
 
 @pytest.mark.spec("M1")

@@ -20,7 +20,7 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import START, a_create_payment, numbered_reference
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.problems import Problem
-from mmo_trio.storage.interface.configuration_types import BrandDay, RefusalCount
+from mmo_trio.storage.interface.admin_types import BrandDay, RefusalCount
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sqlite import SqliteStore

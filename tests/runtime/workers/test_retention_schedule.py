@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from mmo_sansio.values.clock import DAY, Instant, Span, later
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.admin.retention_run import cutoffs
+from mmo_trio.admin.retention import cutoffs
 from mmo_trio.settings.sections import RetentionSection
 from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.retention import RetentionDuty

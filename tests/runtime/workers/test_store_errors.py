@@ -29,12 +29,12 @@ from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers import audit_head
 from mmo_trio.workers.audit_head import AuditHeadLogger
+from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
-from mmo_trio.workers.delivery.callbacks import CallbackWorker
-from mmo_trio.workers.delivery.channel_owner import ChannelOwner, OwnedChannels
+from mmo_trio.workers.deliveries import CallbackWorker
 from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.providers.deposit_claims import DepositClaimWorker
+from mmo_trio.workers.providers.deposits import DepositClaimWorker
 from mmo_trio.workers.scheduler import Scheduler
 from tests.conformance.inputs import brand
 from tests.runtime.workers.test_dispatcher import DispatcherWorld

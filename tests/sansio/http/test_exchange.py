@@ -13,7 +13,7 @@ from mmo_sansio.http.exchange import (
     breaker_open_attempt,
     to_attempt,
 )
-from mmo_sansio.http.response_head import FinalResponseHead
+from mmo_sansio.http.response_reader import FinalResponseHead
 
 URL = "https://merchant.example/cb"
 

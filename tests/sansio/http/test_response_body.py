@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.response_body import ResponseBodyError, response_body
-from mmo_sansio.http.response_head import ResponseHeadReader
+from mmo_sansio.http.response_reader import ResponseBodyError, ResponseHeadReader, response_body
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6;a=b\r\n456789\r\n0\r\n\r\n"

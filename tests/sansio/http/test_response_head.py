@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.http.response_head import (
+from mmo_sansio.http.response_reader import (
     FIELDS_MAX,
     HEAD_BYTES_MAX,
     BodyEnd,

@@ -13,7 +13,14 @@ from attrs import evolve, frozen
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderFailed, ProviderNeverReceived, ProviderSucceeded, UnmatchedNotified
 from mmo_sansio.providers.airtel_money import codes as airtel_codes
-from mmo_sansio.providers.common.interface import AccessToken, Conversation, ExchangeFailed, Provider, SignIn
+from mmo_sansio.providers.common.interface import (
+    AccessToken,
+    Conversation,
+    ExchangeFailed,
+    PaymentReports,
+    Provider,
+    SignIn,
+)
 from mmo_sansio.providers.mpesa_daraja import codes as mpesa_codes
 from mmo_sansio.providers.mtn_momo import codes as mtn_codes
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, read_account
@@ -110,7 +117,7 @@ class SubmitsAgain(MtnMomoProvider):
                 yield next(MtnMomoProvider.submit(self, transaction, now=now))
             except ExchangeFailed:
                 continue
-        return MtnMomoProvider._unknown(self, transaction, "It is lost.")
+        return PaymentReports(transaction, self.name).unreachable("It is lost.")
 
 
 @frozen
@@ -126,14 +133,14 @@ class BelievesAServerError(MtnMomoProvider):
 class ForgetsALostSubmission(MtnMomoProvider):
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         yield from MtnMomoProvider.submit(self, transaction, now=now)
-        return MtnMomoProvider._never_received(self, transaction)
+        return PaymentReports(transaction, self.name).never_received()
 
 
 @frozen
 class IsUnsureOfAnUnsentSubmission(MtnMomoProvider):
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         yield from MtnMomoProvider.submit(self, transaction, now=now)
-        return MtnMomoProvider._unknown(self, transaction, "It is lost.")
+        return PaymentReports(transaction, self.name).unreachable("It is lost.")
 
 
 @frozen

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmo_sansio.values.currencies import CURRENCIES, decimals_of
-from mmo_sansio.values.money import AMOUNT_MAX, AmountError, Money, check_amount, parse_number, percentage_of, to_money
+from mmo_sansio.values.money import (
+    AMOUNT_MAX,
+    CURRENCIES,
+    AmountError,
+    Money,
+    check_amount,
+    decimals_of,
+    parse_number,
+    percentage_of,
+    to_money,
+)
 
 
 @pytest.mark.spec("M1")

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from attrs import evolve
 
 from mmo_sansio.messages.changes import JournalEntry
-from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.sql.net_effect import NetEffect
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import statements
 from tests.simulation.stores.shared_store import SimulatedSharedStore

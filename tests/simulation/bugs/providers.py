@@ -24,8 +24,7 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.workers.providers import worker
-from mmo_trio.workers.providers.conversation import run_conversation
-from mmo_trio.workers.providers.worker import ProviderWorker
+from mmo_trio.workers.providers.worker import ProviderWorker, run_conversation
 
 
 def unreachable_taken_for_failure() -> AbstractContextManager[object]:

@@ -14,9 +14,10 @@ from attrs import evolve
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.interface.admin_types import BrandHold
-from mmo_trio.storage.shared.net_effect import NetEffect
-from mmo_trio.storage.sql import clock_records, monitoring, serialization
+from mmo_trio.storage.sql import monitoring, serialization
+from mmo_trio.storage.sql import store as sql_store
 from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.storage.sql.net_effect import NetEffect
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import SqlQuery
 from mmo_trio.storage.sqlite import statements
@@ -98,12 +99,12 @@ def mark_kept_at_a_restart() -> AbstractContextManager[object]:
 
 def horizon_not_kept() -> AbstractContextManager[object]:
     """A process does not tell the next one up to when it has served records."""
-    save = clock_records.save_clock_record
+    save = sql_store._save_clock_record
 
     def save_most(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]:
         return save(schema, evolve(record, served_until=Instant(0)))
 
-    return patch.object(clock_records, "save_clock_record", save_most)
+    return patch.object(sql_store, "_save_clock_record", save_most)
 
 
 def breaker_not_read() -> AbstractContextManager[object]:

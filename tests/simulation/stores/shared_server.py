@@ -16,7 +16,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, later
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.storage.shared.net_effect import NetEffect, net_effect
+from mmo_trio.storage.sql.net_effect import NetEffect, net_effect
 from tests.simulation.stores.faults import NO_FAULTS, FaultDraws, StoreFaults
 from tests.simulation.stores.machine import StoreCall, StoreMachine, tick_after
 from tests.simulation.stores.shared_rows import SharedRows

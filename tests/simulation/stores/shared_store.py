@@ -26,8 +26,8 @@ from mmo_trio.storage.interface.store import (
     StoreUnavailable,
     WorkItem,
 )
-from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
 from mmo_trio.storage.sql.store import Store

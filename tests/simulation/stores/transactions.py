@@ -15,7 +15,7 @@ from mmo_sansio.messages.intents import DeliverCallback, DurableIntent, IntentKe
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Ledger, Reads, ReferenceKey, ReferenceUse, UsageCount
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.sql.net_effect import NetEffect
 from tests.simulation.stores.shared_rows import SharedRows
 
 IDLE_SESSION_S = 5.0

@@ -367,7 +367,6 @@ def _callback_operation(schema_name: str, texts: tuple[str, str]) -> dict[str, A
 
 
 def deposit_operation() -> dict[str, Any]:
-    """Return the webhook that reports a deposit."""
     return _callback_operation("Transaction", DEPOSIT_TEXTS) | {"operationId": "deposit"}
 
 

@@ -49,7 +49,6 @@ def document_text(document: object, *, indent: int) -> str:
 
 
 def ref(name: str) -> Schema:
-    """Return a reference to one of the shapes."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -59,7 +58,6 @@ def request_name(operation: Operation) -> str:
 
 
 def nullable(schema: Schema) -> Schema:
-    """Return the shape that also allows null."""
     if "type" in schema:
         return schema | {"type": [schema["type"], "null"]}
     return {"anyOf": [schema, {"type": "null"}]}
@@ -119,7 +117,6 @@ def request_schemas() -> dict[str, Schema]:
 
 
 def request_example(operation: Operation) -> dict[str, Any]:
-    """Return a valid body for this operation."""
     members: dict[str, Any] = {"amount": {"value": Decimal("150.00"), "currency": "KES"}}
     if operation in creation_body.PARTY_NAMES:
         members[creation_body.PARTY_NAMES[operation]] = {"id": "customer-7", "msisdn": "254700000007"}

@@ -283,7 +283,6 @@ class Members:
     """The prefix of a member's dotted path: empty, or `payer.`."""
 
     def add_error(self, name: str, problem: str) -> None:
-        """Add a problem of this member."""
         self.errors.add(self.path + name, problem)
 
     def add_required_error(self, name: str) -> None:

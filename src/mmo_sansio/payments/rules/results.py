@@ -7,13 +7,12 @@ from typing import Final
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import ProviderFailed, ResolveManually
-from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore
+from mmo_sansio.payments.decision import Decision, complete, end, fail_payment, ignore
 from mmo_sansio.payments.evidence import ask_on, find_contradiction
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import POLL_INTERVAL_MAX, next_poll_at
 from mmo_sansio.payments.settlement import (
     claim_receipt,
-    complete,
     receipt_key,
     receipt_owner,
     reject_result,
@@ -22,7 +21,7 @@ from mmo_sansio.payments.settlement import (
 )
 from mmo_sansio.payments.states import target_stages
 from mmo_sansio.values.clock import Moment
-from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.error_codes import EXPLANATIONS
 from mmo_sansio.values.model import Source, Stage
 
 _GIVE_ITS_OWN_RECEIPT: Final = "Name the payment's own receipt, or resolve it as failed if no other money has moved."
@@ -38,21 +37,17 @@ def fail(ledger: Ledger, input_: ProviderFailed, *, now: Moment) -> Decision:
     if (known := before.progress.evidence) is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
         return ask_on(before, input_, evolve(known, is_denied=True), at, now=now)
-    after = advance(
+    return fail_payment(
         before,
         input_,
-        Stage.FAILED,
-        wake_at=None,
+        input_.error_code,
+        input_.source,
+        now=now,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         provider_data=evolve(
             require_provider_data(before), error_code=input_.native_code, error_message=input_.native_message
         ),
-        completed_at=completion_time(before, now),
-        completion_source=input_.source,
-        error_code=input_.error_code,
-        error_message=EXPLANATIONS[input_.error_code].meaning,
     )
-    return complete(before, after)
 
 
 def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision:
@@ -72,17 +67,16 @@ def resolve(ledger: Ledger, input_: ResolveManually, *, now: Moment) -> Decision
     key = receipt_key(input_)
     if key is not None and (owner := receipt_owner(ledger, key, before.reference)) is not None:
         return ignore(f"The provider's reference {key[1]} is the receipt of {owner}. {_GIVE_ITS_OWN_RECEIPT}", before)
-    after = advance(
+    after = end(
         before,
         input_,
         to,
-        wake_at=None,
+        Source.MANUAL,
+        now=now,
         provider_reference=input_.provider_reference or before.progress.provider_reference,
         final=final if to is Stage.SUCCEEDED else None,
-        completed_at=completion_time(before, now),
-        completion_source=Source.MANUAL,
         error_code=input_.error_code,
-        error_message=_message(input_.error_code),
+        error_message=None if input_.error_code is None else EXPLANATIONS[input_.error_code].meaning,
     )
     return complete(before, after, *claim_receipt(ledger, key, after, now=now))
 
@@ -93,7 +87,3 @@ def _why_not_ended_so(stage: Stage, to: Stage) -> str:
     if stage.is_terminal:
         return f"The transaction has {stage}, and a result does not change."
     return f"A transaction that is {stage} can't be made {to}."
-
-
-def _message(code: ErrorCode | None) -> str | None:
-    return None if code is None else EXPLANATIONS[code].meaning

@@ -19,9 +19,9 @@ from mmo_sansio.messages.inputs import (
     StopPayment,
     WithheldReason,
 )
-from mmo_sansio.messages.intents import DeliverCallback, DeliverQr, Intent, PollEnded, SubmitToProvider
+from mmo_sansio.messages.intents import DeliverQr, Intent, PollEnded, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
-from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
+from mmo_sansio.payments.decision import Decision, advance, fail_payment, ignore, transition_changes
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, may_have_arrived, next_question_at
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.payments.rules.timers import (
@@ -34,7 +34,7 @@ from mmo_sansio.payments.rules.timers import (
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
-from mmo_sansio.values.error_codes import EXPLANATIONS, ErrorCode
+from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, ProviderData, Source, Stage, Transaction
 
 _WITHHELD_SOURCES: Final[Mapping[WithheldReason, Source]] = MappingProxyType(
@@ -54,10 +54,10 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
     if before.progress.wake_at is not None and now.time >= before.progress.wake_at:
         return ignore("Its time is over.", before)
     if ledger.is_held(before.order.brand):
-        return _stop(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
+        return fail_payment(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
     withheld = WithheldReason.TOO_LATE if is_too_late_to_submit(before.order, now=now) else input_.withheld
     if withheld is not None:
-        return _stop(before, input_, ErrorCode.PROVIDER_UNAVAILABLE, _WITHHELD_SOURCES[withheld], now=now)
+        return fail_payment(before, input_, ErrorCode.PROVIDER_UNAVAILABLE, _WITHHELD_SOURCES[withheld], now=now)
     after = advance(
         before,
         input_,
@@ -85,23 +85,7 @@ def stop(ledger: Ledger, input_: StopPayment, *, now: Moment) -> Decision:
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
         return ignore("The payment was submitted before or has ended.", before)
-    return _stop(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
-
-
-def _stop(
-    before: Transaction, input_: BeginSubmission | StopPayment, code: ErrorCode, source: Source, *, now: Moment
-) -> Decision:
-    after = advance(
-        before,
-        input_,
-        Stage.FAILED,
-        wake_at=None,
-        completed_at=completion_time(before, now),
-        completion_source=source,
-        error_code=code,
-        error_message=EXPLANATIONS[code].meaning,
-    )
-    return Decision(Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),))
+    return fail_payment(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
 
 
 def mark_restored(ledger: Ledger, input_: MarkRestored, *, now: Moment) -> Decision:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from attrs import evolve
 
 from mmo_sansio.messages.inputs import TransactionWoke
-from mmo_sansio.messages.intents import DeliverCallback, PollEnded, PollProvider
+from mmo_sansio.messages.intents import PollEnded, PollProvider
 from mmo_sansio.messages.replies import Applied
-from mmo_sansio.payments.decision import Decision, advance, completion_time, ignore, transition_changes
+from mmo_sansio.payments.decision import Decision, advance, fail_payment, ignore, transition_changes
 from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT, ask_on, is_settled_by, receipt_entry, settle
 from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Moment, Span, earlier, elapsed, later
-from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, EXPLANATIONS, ErrorCode
+from mmo_sansio.values.error_codes import EXPIRED_WITH_RECEIPT, ErrorCode
 from mmo_sansio.values.model import Order, Source, Stage, Transaction
 
 POLL_INTERVAL_MIN = Span(2 * clock.SECOND)
@@ -55,7 +55,7 @@ def wake(ledger: Ledger, input_: TransactionWoke, *, now: Moment) -> Decision:
     if now.time >= before.order.expires_at:
         return _expire(before, input_, now=now)
     if before.progress.stage in (Stage.CREATED, Stage.AWAITING_CUSTOMER):
-        return _fail(before, input_, ErrorCode.USER_TIMEOUT, now=now)
+        return fail_payment(before, input_, ErrorCode.USER_TIMEOUT, Source.EXPIRY, now=now)
     if known is not None:
         at = next_poll_at(before.order, POLL_INTERVAL_MAX, now=now)
         asked = ask_on(before, input_, known, at, now=now, polls=before.progress.polls + 1)
@@ -74,7 +74,9 @@ def _expire(before: Transaction, input_: TransactionWoke, *, now: Moment) -> Dec
     """Fail the payment. When a poll is overdue, as no gateway ran at its time, or there was none, poll now: money that
     has moved meanwhile then goes to the suspense book (S5), as does a receipt that the provider has reported and not
     confirmed."""
-    expired, known = _fail(before, input_, ErrorCode.TRANSACTION_EXPIRED, now=now), before.progress.evidence
+    code, known = ErrorCode.TRANSACTION_EXPIRED, before.progress.evidence
+    message = None if known is None else EXPIRED_WITH_RECEIPT
+    expired = fail_payment(before, input_, code, Source.EXPIRY, now=now, message=message)
     if known is not None and not known.is_in_suspense:
         expired = evolve(expired, changes=(*expired.changes, receipt_entry(before, known, now=now)))
     if not _lacks_poll(before):
@@ -87,18 +89,3 @@ def _lacks_poll(before: Transaction) -> bool:
     assert progress.wake_at is not None
     is_submitted = progress.stage in (Stage.SUBMITTING, Stage.AWAITING_RESULT)
     return is_submitted and (progress.polls == 0 or progress.wake_at < before.order.expires_at)
-
-
-def _fail(before: Transaction, input_: TransactionWoke, code: ErrorCode, *, now: Moment) -> Decision:
-    is_reported = code is ErrorCode.TRANSACTION_EXPIRED and before.progress.evidence is not None
-    after = advance(
-        before,
-        input_,
-        Stage.FAILED,
-        wake_at=None,
-        completed_at=completion_time(before, now),
-        completion_source=Source.EXPIRY,
-        error_code=code,
-        error_message=EXPIRED_WITH_RECEIPT if is_reported else EXPLANATIONS[code].meaning,
-    )
-    return Decision(Applied(after), transition_changes(before, after), (DeliverCallback(before.reference),))

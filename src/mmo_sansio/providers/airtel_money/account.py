@@ -13,14 +13,12 @@ from attrs import field, frozen
 from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.values.clock import SECOND, Span
-from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.dialling_codes import DIALLING_CODES
+from mmo_sansio.values.money import CURRENCIES
 
 
 @frozen
 class AirtelCountry:
-    """Describes a country in which the operator works."""
-
     currency: str
     dialling_code: str
 
@@ -49,8 +47,6 @@ MARKETS: Mapping[str, AirtelCountry] = MappingProxyType(
 
 @frozen
 class AirtelAccount:
-    """Holds the options of an account."""
-
     base_url: str
     """The address without a slash at its end; each country has its own, in production and for tests."""
     country: str

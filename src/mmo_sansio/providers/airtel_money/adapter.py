@@ -76,15 +76,11 @@ def account_operations(account: AirtelAccount) -> Mapping[OperationKey, Provider
 
 @frozen
 class EncryptionKey:
-    """Holds the operator's RSA key."""
-
     public_key: bytes
     valid_until: Instant
 
 
 class EncryptionKeyUnavailable(Exception):
-    """The operator's RSA key cannot be fetched."""
-
     def __init__(self, reason: str, *, is_rejection: bool) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -133,25 +129,25 @@ class AirtelMoneyProvider:
         """Submit the payment once; a second time only when the cached RSA key turned out to be outdated."""
         about = AirtelPayment(transaction, self.name, self.account)
         if (unfit := self._unsupported_reason(transaction)) is not None:
-            return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=unfit)
+            return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=unfit)
         while True:
             was_kept = self._cached_key(now) is not None
             try:
                 request = yield from self._build_submission(transaction, now=now)
             except wire.ForeignNumberError as fault:
-                return about.failed(ErrorCode.USER_NOT_FOUND, message=str(fault))
+                return about.failed(ErrorCode.USER_NOT_FOUND, native_message=str(fault))
             except CipherError as fault:
                 self._key = None
-                return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=str(fault))
+                return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=str(fault))
             except EncryptionKeyUnavailable as fault:
                 if fault.is_rejection:
-                    return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, message=fault.reason)
+                    return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, native_message=fault.reason)
                 return about.never_received()
             try:
                 answer = parse_response((yield request))
             except ExchangeFailed as failure:
                 if failure.may_have_arrived:
-                    return about.unreachable(f"gave no answer: {failure.reason.rstrip('.')}")
+                    return about.unknown(f"gave no answer: {failure.reason.rstrip('.')}")
                 return about.never_received()
             if answer.code in STALE_KEY_CODES:
                 self._key = None
@@ -160,15 +156,14 @@ class AirtelMoneyProvider:
             return submission_report(answer, about)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Poll a submission."""
         about = AirtelPayment(transaction, self.name, self.account)
         operation = self.operations.get(operation_key(transaction))
         if operation is None:
-            return about.unreachable("is not configured for this operation")
+            return about.unknown("is not configured for this operation")
         try:
             answer = yield wire.status_request(self.account, transaction.order)
         except ExchangeFailed as failure:
-            return about.unreachable(f"gave no answer: {failure.reason.rstrip('.')}")
+            return about.unknown(f"gave no answer: {failure.reason.rstrip('.')}")
         return poll_report(parse_response(answer), about, operation, now=now)
 
     def check_account(self, *, now: Instant) -> AccountCheck:

@@ -15,14 +15,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderFailed,
     ProviderHinted,
-    ProviderNeverReceived,
     ProviderReport,
     ProviderSucceeded,
     ProviderUnreachable,
@@ -48,12 +47,12 @@ from mmo_sansio.providers.airtel_money.wire import (
     text_member,
 )
 from mmo_sansio.providers.common.account_check import no_answer_finding
-from mmo_sansio.providers.common.interface import AccountFinding, AccountState
+from mmo_sansio.providers.common.interface import AccountFinding, AccountState, PaymentReports
 from mmo_sansio.providers.common.operations import ProviderOperation
 from mmo_sansio.providers.common.wire import parse_json, stored_text
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Evidence, Source, Transaction, Type
+from mmo_sansio.values.model import Evidence, Source, Type
 
 TOO_MANY_REQUESTS = 429
 """The status of a submission that the operator's rate limit rejected before processing."""
@@ -70,11 +69,9 @@ _ID = re.compile(r"[A-Za-z0-9]{1,64}", re.ASCII)
 
 
 @frozen
-class AirtelPayment:
-    """Makes the reports about one payment."""
+class AirtelPayment(PaymentReports):
+    """Makes the reports about one payment, by the account's own codes."""
 
-    transaction: Transaction
-    provider: str
     account: AirtelAccount
 
     @property
@@ -82,7 +79,6 @@ class AirtelPayment:
         return self.transaction.order.type is Type.PAYIN
 
     def find_code(self, response: AirtelResponse) -> AirtelCode | None:
-        """Return the row for the response's code."""
         table = COLLECTION if self.is_payin else DISBURSEMENT
         return find_code(response.code, response.message, table)
 
@@ -92,42 +88,23 @@ class AirtelPayment:
         progress = self.transaction.progress
         return progress.provider_reference is not None or '"TS"' in (progress.hint or "")
 
-    def accepted(self) -> ProviderAccepted:
-        """Report that the payment is in progress."""
-        return ProviderAccepted(self.transaction.reference, self.provider, Source.POLL)
-
     def told_paid(self, response: AirtelResponse) -> ProviderAccepted:
         """Report that a response says `TS`, but not beyond doubt. Its id stays with the payment, which is never sent
         again."""
-        return evolve(self.accepted(), provider_reference=response.airtel_money_id or self.transaction.reference)
+        return self.accepted(response.airtel_money_id or self.transaction.reference)
 
     def succeeded(self, response: AirtelResponse) -> ProviderSucceeded:
-        """Report that the payment was paid."""
         return ProviderSucceeded(self.transaction.reference, self.provider, Source.POLL, response.airtel_money_id)
 
-    def failed(
-        self, error_code: ErrorCode, native_code: str | None = None, message: str | None = None
-    ) -> ProviderFailed:
-        """Report that the payment was not and will not be paid."""
+    def rejected(self, error_code: ErrorCode, native_code: str | None, message: str | None) -> ProviderFailed:
+        """Report that the payment was not and will not be paid, by a code whose meaning depends on the market."""
         if self.account.is_rejection_by_payer and self.is_payin and native_code == REJECTED_BY_PAYER_CODE:
             error_code = ErrorCode.USER_CANCELLED
-        return ProviderFailed(
-            self.transaction.reference,
-            self.provider,
-            Source.POLL,
-            error_code,
-            native_code=native_code,
-            native_message=message,
-        )
+        return self.failed(error_code, native_code, message)
 
-    def unreachable(self, problem: str) -> ProviderUnreachable:
-        """Report that nothing is known."""
-        return ProviderUnreachable(self.transaction.reference, self.provider, f"Airtel Money {problem}.")
-
-    def never_received(self) -> ProviderNeverReceived:
-        """Report that the submission has certainly never arrived."""
-        version = self.transaction.progress.version
-        return ProviderNeverReceived(self.transaction.reference, self.provider, version)
+    def unknown(self, problem: str) -> ProviderUnreachable:
+        """Report what Airtel Money did, from which nothing is known."""
+        return self.unreachable(f"Airtel Money {problem}.")
 
 
 def submission_report(response: AirtelResponse, payment: AirtelPayment) -> ProviderReport:
@@ -139,19 +116,19 @@ def submission_report(response: AirtelResponse, payment: AirtelPayment) -> Provi
     if response.transaction_status == "TS":
         return payment.told_paid(response)
     if is_inconclusive_status(response.status) or not response.is_clear:
-        return payment.unreachable(f"gave no clear answer ({response.status}) to a submission")
+        return payment.unknown(f"gave no clear answer ({response.status}) to a submission")
     if response.status == TOO_MANY_REQUESTS:
         return payment.never_received()
     if _is_rejected(response, code):
         assert code is not None
         assert code.error_code is not None
-        return payment.failed(code.error_code, response.code, response.message)
+        return payment.rejected(code.error_code, response.code, response.message)
     if code is None and response.status in HTTP_REJECTIONS and not payment.transaction.progress.is_resubmission:
         native_code = response.code or f"HTTP {response.status}"
-        return payment.failed(HTTP_REJECTIONS[response.status], native_code, response.message)
+        return payment.rejected(HTTP_REJECTIONS[response.status], native_code, response.message)
     if (response.status == 200 and response.success) or (code and code.outcome is AirtelOutcome.PENDING):
         return payment.accepted()
-    return payment.unreachable(f"answered {response.status} with {response.code or 'no code'}")
+    return payment.unknown(f"answered {response.status} with {response.code or 'no code'}")
 
 
 def poll_report(
@@ -159,7 +136,7 @@ def poll_report(
 ) -> ProviderReport:
     """Return the report from the response to a poll. Rejections without the payment's status reject the poll only."""
     if response.transaction_id not in (None, payment.transaction.reference):
-        return payment.unreachable("answered about another payment")
+        return payment.unknown("answered about another payment")
     code = payment.find_code(response)
     is_answer = response.status == 200 and response.is_clear
     match response.transaction_status:
@@ -169,21 +146,21 @@ def poll_report(
             return payment.told_paid(response)
         case "TF" if is_answer:
             if code is None:
-                return payment.failed(ErrorCode.TRANSACTION_DECLINED, response.code, response.message)
+                return payment.rejected(ErrorCode.TRANSACTION_DECLINED, response.code, response.message)
             if code.error_code is not None:
-                return payment.failed(code.error_code, response.code, response.message)
+                return payment.rejected(code.error_code, response.code, response.message)
         case "TE" if is_answer and payment.is_payin:
-            return payment.failed(ErrorCode.USER_TIMEOUT, response.code or "TE", response.message)
+            return payment.rejected(ErrorCode.USER_TIMEOUT, response.code or "TE", response.message)
         case "TA" | "TIP" if is_answer:
             return payment.accepted()
         case None if code is not None and code.outcome is AirtelOutcome.NOT_FOUND and response.is_clear:
             submitted_at = payment.transaction.progress.submitted_at
             if payment.was_told_paid:
-                return payment.unreachable("does not find a payment that it has told as paid")
+                return payment.unknown("does not find a payment that it has told as paid")
             if submitted_at is not None and operation.is_not_found_final(submitted_at, now=now):
                 return payment.never_received()
     answered = f"{response.transaction_status or 'no status'} and {response.code or 'no code'}"
-    return payment.unreachable(f"answered {response.status} with {answered} to a poll")
+    return payment.unknown(f"answered {response.status} with {answered} to a poll")
 
 
 def _is_paid_out(response: AirtelResponse, code: AirtelCode | None, account: AirtelAccount) -> bool:

@@ -49,19 +49,16 @@ class ForeignNumberError(ValueError):
 
 
 def sign_in_request(account: AirtelAccount) -> HttpRequest:
-    """Request a token."""
     body = {"client_id": account.client_id, "client_secret": account.client_secret, "grant_type": "client_credentials"}
     headers = ((b"content-type", b"application/json"), (b"accept", b"*/*"))
     return HttpRequest("POST", _target(account, "/auth/oauth2/token"), headers, to_json(body))
 
 
 def key_request(account: AirtelAccount) -> HttpRequest:
-    """Request the operator's RSA key."""
     return HttpRequest("GET", _target(account, "/v1/rsa/encryption-keys"), _headers(account))
 
 
 def status_request(account: AirtelAccount, order: Order) -> HttpRequest:
-    """Poll a payment."""
     if order.type is Type.PAYIN:
         path = f"/standard/v1/payments/{order.gateway_reference}"
     else:
@@ -78,7 +75,6 @@ def check_requests(account: AirtelAccount) -> Sequence[tuple[HttpRequest, bool]]
 
 
 def needs_key(account: AirtelAccount, order: Order) -> bool:
-    """Return whether a submission needs the operator's RSA key."""
     return account.signs_collections if order.type is Type.PAYIN else True
 
 

@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from attrs import evolve, frozen
 
 from mmo_sansio.providers.common.options import OptionError, Options
-from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.model import Order, QrCode
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.money import CURRENCIES, Money
 
 NAME_CHARACTERS_MAX = 25
 CITY_CHARACTERS_MAX = 15

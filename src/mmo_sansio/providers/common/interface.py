@@ -14,11 +14,20 @@ from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 from attrs import evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import ProviderHinted, ProviderReport, UnmatchedNotified
+from mmo_sansio.messages.inputs import (
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderHinted,
+    ProviderNeverReceived,
+    ProviderReport,
+    ProviderUnreachable,
+    UnmatchedNotified,
+)
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
-from mmo_sansio.values.model import Party, Transaction
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Party, QrCode, Source, Transaction
 from mmo_sansio.values.money import Money
 
 ResultT = TypeVar("ResultT")
@@ -267,6 +276,44 @@ class LocksCredentials(Protocol):
 
 
 @frozen
+class PaymentReports:
+    """Makes the reports about one payment that answers to our own requests give."""
+
+    transaction: Transaction
+    provider: str
+
+    def accepted(self, provider_reference: str | None = None, *, qr: QrCode | None = None) -> ProviderAccepted:
+        """Report that the provider has the payment, and has no result yet."""
+        return ProviderAccepted(self.transaction.reference, self.provider, Source.POLL, provider_reference, qr=qr)
+
+    def failed(
+        self,
+        error_code: ErrorCode,
+        native_code: str | None = None,
+        native_message: str | None = None,
+        provider_reference: str | None = None,
+    ) -> ProviderFailed:
+        """Report that the payment was not and will not be paid; an empty code or message is none."""
+        return ProviderFailed(
+            self.transaction.reference,
+            self.provider,
+            Source.POLL,
+            error_code,
+            provider_reference,
+            native_code=native_code or None,
+            native_message=native_message or None,
+        )
+
+    def unreachable(self, reason: str) -> ProviderUnreachable:
+        """Report that nothing is known."""
+        return ProviderUnreachable(self.transaction.reference, self.provider, reason)
+
+    def never_received(self) -> ProviderNeverReceived:
+        """Report that the submission has certainly never arrived."""
+        return ProviderNeverReceived(self.transaction.reference, self.provider, self.transaction.progress.version)
+
+
+@frozen
 class Finished(Generic[ResultT]):
     """Ends a conversation with its result."""
 
@@ -334,10 +381,6 @@ class Ciphers(Protocol):
 
     def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
         """Encrypt the text for the holder of the private key. Raises CipherError for a bad key or too long a text."""
-        ...
-
-    def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
-        """Encrypt the text with the padding that most operators require."""
         ...
 
     def aes_cbc_encrypt(self, key: bytes, iv: bytes, plain: bytes) -> bytes:

@@ -67,7 +67,6 @@ class Redactor:
     """The secrets of the account."""
 
     def to_line(self, exchange: RecordedExchange) -> str:
-        """Return the exchange as a line of JSON."""
         request, answer = exchange.request, exchange.answer
         line: dict[str, Any] = {
             "from": "operator" if exchange.is_from_operator else "gateway",

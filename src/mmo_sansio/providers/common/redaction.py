@@ -85,7 +85,6 @@ class RedactingProvider:
         return self.adapter.operations
 
     def scope_of(self, request: HttpRequest) -> str | None:
-        """Return the adapter's scope."""
         return self.adapter.scope_of(request)
 
     def sign_in(self, scope: str, *, now: Instant) -> SignIn:
@@ -99,7 +98,6 @@ class RedactingProvider:
         return token
 
     def rejects_token(self, response: HttpResponse) -> bool:
-        """Tell what the adapter tells."""
         return self.adapter.rejects_token(response)
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
@@ -140,7 +138,6 @@ class RedactingProvider:
         return self._redact_report(self.adapter.read_notification(request))
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """Return the adapter's response."""
         return self.adapter.answer_notification(request, accepted)
 
     def _redact_conversation(

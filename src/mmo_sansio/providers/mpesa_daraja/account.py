@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from mmo_sansio.providers.common.interface import CipherError, Ciphers
+from mmo_sansio.providers.common.interface import CipherError, Ciphers, RsaPadding
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.wire import format_msisdn
 
@@ -92,7 +92,6 @@ class MpesaAccount:
         return self.deposit_initiator is None
 
     def is_paid_at(self, account: str) -> bool:
-        """Tell whether this is the account's own shortcode or till."""
         return account in (self.shortcode, self.till)
 
     @property
@@ -197,7 +196,7 @@ def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
     password = options.text(key)
     certificate = options.text("certificate").encode()
     try:
-        return b64encode(ciphers.rsa_encrypt_pkcs1v15(certificate, password.encode())).decode()
+        return b64encode(ciphers.rsa_encrypt(certificate, password.encode(), RsaPadding.PKCS1V15)).decode()
     except CipherError as error:
         raise OptionError("certificate", f"can't be used: {error}.", "Take it from Daraja's portal, as PEM.") from None
 

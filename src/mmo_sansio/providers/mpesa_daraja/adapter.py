@@ -16,16 +16,7 @@ from typing import Any, Final, assert_never
 from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
-    ProviderAccepted,
-    ProviderCannotTell,
-    ProviderFailed,
-    ProviderNeverReceived,
-    ProviderReport,
-    ProviderSucceeded,
-    ProviderUnreachable,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderReport, ProviderSucceeded, UnmatchedNotified
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
@@ -36,6 +27,7 @@ from mmo_sansio.providers.common.interface import (
     DepositListing,
     DepositReport,
     ExchangeFailed,
+    PaymentReports,
     ProviderNotification,
     SignIn,
     SignInFailed,
@@ -200,48 +192,50 @@ class DarajaProvider:
         currency, a number that is not Kenyan, a tax without a payment registration number, and an operation for which
         the account has no credentials.
         """
-        order, key = transaction.order, operation_key(transaction)
+        about, order = PaymentReports(transaction, self.name), transaction.order
+        key = operation_key(transaction)
         shillings = whole_shillings(order.requested)
         msisdn = format_msisdn(order.party.msisdn)
         if key not in self.operations:
             reason = f"The account offers no {' '.join(key)}."
-            return self._rejected(transaction, ErrorCode.MERCHANT_MISCONFIGURED, reason)
+            return about.failed(ErrorCode.MERCHANT_MISCONFIGURED, None, reason)
         if shillings is None:
-            return self._rejected(transaction, ErrorCode.AMOUNT_OUT_OF_RANGE, "M-Pesa takes whole Kenyan shillings.")
+            return about.failed(ErrorCode.AMOUNT_OUT_OF_RANGE, None, "M-Pesa takes whole Kenyan shillings.")
         if key == QR_PAYIN:
             request = requests.qr_code(self.account, order, shillings=shillings)
-            return (yield from self._submit(transaction, request, "QRCode"))
+            return (yield from self._submit(about, request, "QRCode"))
         if key == DIRECT_TAXPAYOUT:
             number = registration_number(order.reconciliation_reference)
             if number is None:
                 reason = "The reconciliationReference is no payment registration number."
-                return self._rejected(transaction, ErrorCode.TRANSACTION_DECLINED, reason)
+                return about.failed(ErrorCode.TRANSACTION_DECLINED, None, reason)
             request = requests.remittance(self.account, order, registration_number=number, shillings=shillings)
-            return (yield from self._submit(transaction, request, "OriginatorConversationID"))
+            return (yield from self._submit(about, request, "OriginatorConversationID"))
         if msisdn is None:
-            return self._rejected(transaction, ErrorCode.USER_NOT_FOUND, "The msisdn is no Kenyan mobile number.")
+            return about.failed(ErrorCode.USER_NOT_FOUND, None, "The msisdn is no Kenyan mobile number.")
         if key == DIRECT_PAYOUT:
             request = requests.payout(self.account, order, msisdn=msisdn, shillings=shillings)
-            return (yield from self._submit(transaction, request, "OriginatorConversationID"))
+            return (yield from self._submit(about, request, "OriginatorConversationID"))
         request = requests.push(self.account, order, msisdn=msisdn, shillings=shillings, now=order.to_utc(now))
-        return (yield from self._submit(transaction, request, "CheckoutRequestID"))
+        return (yield from self._submit(about, request, "CheckoutRequestID"))
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Poll a push, and return its state; or poll a pay-out or tax payout, whose state arrives by a callback."""
         key, hint = operation_key(transaction), parse_hint(transaction.progress.hint)
+        about = PaymentReports(transaction, self.name)
         known_as = transaction.progress.provider_reference or hint.id
         if (known := transaction.progress.evidence) is not None:
             hint = evolve(hint, receipt=known.receipt, refused="")
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
-            report = yield from self._poll_push(transaction, known_as, hint, now=now)
+            report = yield from self._poll_push(about, known_as, hint, now=now)
             if known is not None and self.account.deposit_initiator and not isinstance(report, ProviderSucceeded):
                 yield from self._ask_by_receipt(transaction, known.receipt, known_as, now=now)
             return report
         if key == DIRECT_PAYOUT:
             own = conversation_id(transaction.reference)
-            return (yield from self._poll_status(transaction, known_as or own, hint, now=now))
+            return (yield from self._poll_status(about, known_as or own, hint, now=now))
         if key == DIRECT_TAXPAYOUT and known_as:
-            return (yield from self._poll_status(transaction, known_as, hint, now=now))
+            return (yield from self._poll_status(about, known_as, hint, now=now))
         return ProviderCannotTell(transaction.reference, self.name, transaction.progress.version)
 
     def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
@@ -253,7 +247,6 @@ class DarajaProvider:
         return None
 
     def list_deposits(self, begin: Instant, end: Instant) -> DepositListing:
-        """List what was paid to the shortcode; see :mod:`.pull`."""
         return list_payments(self.name, self.account, begin, end)
 
     def check_account(self, *, now: Instant) -> AccountCheck:
@@ -270,11 +263,9 @@ class DarajaProvider:
         return account_check.read_finding(self.name, self.account, request)
 
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
-        """Return the content of a callback; see :mod:`.notifications`."""
         return parse_notification(self.name, self.account, request)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
-        """Return the response that Daraja expects."""
         return notification_response(self.account, request, accepted=accepted)
 
     def register_urls(self) -> Generator[HttpRequest, HttpResponse, None]:
@@ -285,91 +276,89 @@ class DarajaProvider:
         if self.account.pull_number is not None:
             _check_registered((yield requests.pull_registration(self.account)))
 
-    def _submit(self, transaction: Transaction, request: HttpRequest, reference_field: str) -> Conversation:
+    def _submit(self, about: PaymentReports, request: HttpRequest, reference_field: str) -> Conversation:
         try:
             answer = yield request
         except ExchangeFailed as failure:
             if failure.may_have_arrived:
-                return self._unknown(transaction, failure.reason)
-            return self._never_received(transaction)
+                return about.unreachable(failure.reason)
+            return about.never_received()
         try:
             document = parse_json(answer.body)
             if answer.status == 200:
                 reference = _accepted_reference(document, reference_field)
-                return self._read_accepted(transaction, document, reference)
+                return self._read_accepted(about, document, reference)
             code = text_member(document, "errorCode")
             message = text_member(document, "errorMessage")
         except ValueError as error:
             if answer.status == 200:
-                return self._unknown(transaction, f"Daraja's answer can't be read: {error}.")
+                return about.unreachable(f"Daraja's answer can't be read: {error}.")
             code = message = ""
-        is_resubmission = transaction.progress.is_resubmission
+        is_resubmission = about.transaction.progress.is_resubmission
         means = interpret_error(answer.status, code, message, is_resubmission=is_resubmission)
         if isinstance(means, ErrorCode):
-            return self._failed(transaction, means, code or str(answer.status), message)
+            return about.failed(means, code or str(answer.status), message)
         match means:
             case MpesaSubmissionState.ACCEPTED:
-                return ProviderAccepted(transaction.reference, self.name, Source.POLL)
+                return about.accepted()
             case MpesaSubmissionState.NOT_ACCEPTED:
-                return self._never_received(transaction)
+                return about.never_received()
             case MpesaSubmissionState.UNKNOWN:
-                return self._unknown(transaction, f"Daraja answered {answer.status} {code}.")
+                return about.unreachable(f"Daraja answered {answer.status} {code}.")
             case _:
                 assert_never(means)
 
     def _read_accepted(
-        self, transaction: Transaction, document: Mapping[str, Any], provider_reference: str | None
+        self, about: PaymentReports, document: Mapping[str, Any], provider_reference: str | None
     ) -> ProviderReport:
         if provider_reference is not None:
-            return ProviderAccepted(
-                transaction.reference, self.name, Source.POLL, provider_reference or None, qr=parse_qr_code(document)
-            )
+            return about.accepted(provider_reference or None, qr=parse_qr_code(document))
         code = code_member(document, "ResponseCode")
         message = text_member(document, "ResponseDescription")
-        has_no_picture = bool(code) and transaction.order.flow is Flow.QR
-        if has_no_picture or (transaction.order.type is Type.PAYIN and is_error_number(code)):
-            return self._failed(transaction, ErrorCode.TRANSACTION_DECLINED, code, message)
-        return self._unknown(transaction, f"Daraja answered 200 with the ResponseCode {code[:30]!r}.")
+        has_no_picture = bool(code) and about.transaction.order.flow is Flow.QR
+        if has_no_picture or (about.transaction.order.type is Type.PAYIN and is_error_number(code)):
+            return about.failed(ErrorCode.TRANSACTION_DECLINED, code, message)
+        return about.unreachable(f"Daraja answered 200 with the ResponseCode {code[:30]!r}.")
 
     def _poll_push(
-        self, transaction: Transaction, provider_reference: str, hint: MpesaHint, *, now: Instant
+        self, about: PaymentReports, provider_reference: str, hint: MpesaHint, *, now: Instant
     ) -> Conversation:
-        reference = transaction.reference
+        order, progress = about.transaction.order, about.transaction.progress
         try:
-            answer = yield requests.push_query(self.account, provider_reference, now=transaction.order.to_utc(now))
+            answer = yield requests.push_query(self.account, provider_reference, now=order.to_utc(now))
             document = parse_json(answer.body)
             code, message = code_member(document, "ResultCode"), text_member(document, "ResultDesc")
             error, why = text_member(document, "errorCode"), text_member(document, "errorMessage")
         except ExchangeFailed as failure:
-            return self._unknown(transaction, failure.reason)
+            return about.unreachable(failure.reason)
         except ValueError as fault:
-            return self._unknown(transaction, f"Daraja's answer can't be read: {fault}.")
+            return about.unreachable(f"Daraja's answer can't be read: {fault}.")
         if answer.status != 200:
             if interpret_error(answer.status, error, why) is MpesaSubmissionState.ACCEPTED:
-                return ProviderAccepted(reference, self.name, Source.POLL, provider_reference)
-            return self._unknown(transaction, f"Daraja answered {answer.status} {error}.")
+                return about.accepted(provider_reference)
+            return about.unreachable(f"Daraja answered {answer.status} {error}.")
         if text_member(document, "CheckoutRequestID") not in ("", provider_reference):
-            return self._unknown(transaction, "Daraja answered about another push.")
+            return about.unreachable("Daraja answered about another push.")
         if not code or code in PAYIN_PENDING_CODES:
-            return ProviderAccepted(reference, self.name, Source.POLL, provider_reference)
+            return about.accepted(provider_reference)
         if code == SUCCESS:
             return ProviderSucceeded(
-                reference,
+                about.transaction.reference,
                 self.name,
                 Source.POLL,
                 hint.receipt or provider_reference,
                 settles_receipt=bool(hint.receipt),
             )
-        error_code = failure_of_prompt(code, age=elapsed(transaction.progress.submitted_at or now, now))
+        error_code = failure_of_prompt(code, age=elapsed(progress.submitted_at or now, now))
         if error_code is None:
-            return self._unknown(transaction, f"Daraja answered the poll with the unknown code {code[:30]!r}.")
-        return self._failed(transaction, error_code, code, message)
+            return about.unreachable(f"Daraja answered the poll with the unknown code {code[:30]!r}.")
+        return about.failed(error_code, code, message)
 
     def _poll_status(
-        self, transaction: Transaction, provider_reference: str, hint: MpesaHint, *, now: Instant
+        self, about: PaymentReports, provider_reference: str, hint: MpesaHint, *, now: Instant
     ) -> Conversation:
-        order, submitted_at = transaction.order, Instant(transaction.progress.submitted_at or 0)
-        operation = OPERATIONS[operation_key(transaction)]
+        order, submitted_at = about.transaction.order, Instant(about.transaction.progress.submitted_at or 0)
+        operation = OPERATIONS[operation_key(about.transaction)]
         address = CallbackContext(
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
@@ -381,25 +370,25 @@ class DarajaProvider:
             bool(hint.refused) and elapsed(submitted_at, now) >= REFUSAL_FINAL_AFTER,
             credential=self.account.credential,
         )
-        if transaction.progress.evidence is not None:
-            yield from self._ask_by_receipt(transaction, hint.receipt, provider_reference, now=now)
+        if about.transaction.progress.evidence is not None:
+            yield from self._ask_by_receipt(about.transaction, hint.receipt, provider_reference, now=now)
         try:
             answer = yield requests.status_query(self.account, order, provider_reference, address)
             code = code_member(parse_json(answer.body), "ResponseCode")
         except CredentialStopped as stop:  # The question would be refused.
             if address.refusal_is_final:
                 reported = address.reported_code
-                return self._failed(transaction, find_error_mapping(reported).payout, reported, "")
-            return self._unknown(transaction, stop.reason)
+                return about.failed(find_error_mapping(reported).payout, reported, "")
+            return about.unreachable(stop.reason)
         except ExchangeFailed as failure:
-            return self._unknown(transaction, failure.reason)
+            return about.unreachable(failure.reason)
         except ValueError as fault:
-            return self._unknown(transaction, f"Daraja's answer can't be read: {fault}.")
+            return about.unreachable(f"Daraja's answer can't be read: {fault}.")
         if answer.status != 200 or code != SUCCESS:
-            return self._unknown(transaction, f"Daraja answered {answer.status} to a poll.")
-        if transaction.progress.stage is Stage.AWAITING_RESULT:
-            return ProviderAccepted(transaction.reference, self.name, Source.POLL)
-        return self._unknown(transaction, "Daraja will answer the poll by a callback.")
+            return about.unreachable(f"Daraja answered {answer.status} to a poll.")
+        if about.transaction.progress.stage is Stage.AWAITING_RESULT:
+            return about.accepted()
+        return about.unreachable("Daraja will answer the poll by a callback.")
 
     def _ask_by_receipt(
         self, transaction: Transaction, receipt: str, conversation: str, *, now: Instant
@@ -421,25 +410,6 @@ class DarajaProvider:
         )
         with suppress(ExchangeFailed):  # It is asked again.
             yield requests.receipt_query(self.account, order, address)
-
-    def _failed(self, transaction: Transaction, error_code: ErrorCode, code: str, message: str) -> ProviderFailed:
-        return ProviderFailed(
-            transaction.reference,
-            self.name,
-            Source.POLL,
-            error_code,
-            native_code=code or None,
-            native_message=message or None,
-        )
-
-    def _rejected(self, transaction: Transaction, error_code: ErrorCode, reason: str) -> ProviderFailed:
-        return self._failed(transaction, error_code, "", reason)
-
-    def _unknown(self, transaction: Transaction, reason: str) -> ProviderUnreachable:
-        return ProviderUnreachable(transaction.reference, self.name, reason)
-
-    def _never_received(self, transaction: Transaction) -> ProviderNeverReceived:
-        return ProviderNeverReceived(transaction.reference, self.name, transaction.progress.version)
 
 
 def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:

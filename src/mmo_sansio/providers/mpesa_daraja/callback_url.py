@@ -20,8 +20,6 @@ _MAC_BYTES: Final = 16
 
 
 class MpesaCallbackKind(StrEnum):
-    """Lists the kinds of callbacks."""
-
     PUSH = "p"
     """The result of a push."""
     RESULT = "r"

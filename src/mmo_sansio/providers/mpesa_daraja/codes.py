@@ -38,7 +38,6 @@ _CODE: Final = re.compile(r"[A-Za-z0-9_.]{1,30}", re.ASCII)
 
 
 def is_code(text: str) -> bool:
-    """Tell whether this has the form of a result code."""
     return _CODE.fullmatch(text) is not None
 
 

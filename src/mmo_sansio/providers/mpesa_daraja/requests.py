@@ -37,7 +37,6 @@ _PAYMENT_REGISTRATION: Final = re.compile(r"[A-Za-z0-9]{1,20}", re.ASCII)
 
 
 def token(account: MpesaAccount) -> HttpRequest:
-    """Request an access token."""
     pair = f"{account.consumer_key}:{account.consumer_secret}".encode()
     target = f"{account.base_url}/oauth/v1/generate?grant_type=client_credentials"
     return HttpRequest("GET", target.encode(), ((b"authorization", b"Basic " + b64encode(pair)),))
@@ -92,7 +91,6 @@ def payout(account: MpesaAccount, order: Order, *, msisdn: str, shillings: int) 
 
 
 def remittance(account: MpesaAccount, order: Order, *, registration_number: str, shillings: int) -> HttpRequest:
-    """Pay a tax."""
     return _post(
         account,
         "/mpesa/b2b/v1/remittax",
@@ -194,7 +192,6 @@ def _receipt_question(
 
 
 def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpRequest:
-    """Request a QR code that pays this order."""
     return _post(
         account,
         "/mpesa/qrcode/v1/generate",
@@ -210,7 +207,6 @@ def qr_code(account: MpesaAccount, order: Order, *, shillings: int) -> HttpReque
 
 
 def pull_registration(account: MpesaAccount) -> HttpRequest:
-    """Register the shortcode for Pull Transactions."""
     url = _callback_url(account, CallbackContext(MpesaCallbackKind.CONFIRMATION))
     names = {"ShortCode": account.shortcode, "NominatedNumber": account.pull_number}
     return _post(account, "/pulltransactions/v1/register", {**names, "RequestType": "Pull", "CallBackURL": url})

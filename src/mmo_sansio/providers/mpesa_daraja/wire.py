@@ -27,7 +27,6 @@ class NumberText(str):
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    """Return the document as JSON."""
     return json.dumps(document, separators=(",", ":")).encode()
 
 

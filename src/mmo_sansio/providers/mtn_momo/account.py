@@ -65,7 +65,6 @@ class MtnProduct:
 
     @property
     def headers(self) -> Headers:
-        """The headers that every request to the product has."""
         return ((b"ocp-apim-subscription-key", self.subscription_key.encode()),)
 
     @property

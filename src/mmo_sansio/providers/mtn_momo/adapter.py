@@ -22,13 +22,10 @@ from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
-    ProviderAccepted,
     ProviderFailed,
     ProviderHinted,
-    ProviderNeverReceived,
     ProviderReport,
     ProviderSucceeded,
-    ProviderUnreachable,
     UnmatchedNotified,
 )
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
@@ -39,6 +36,7 @@ from mmo_sansio.providers.common.interface import (
     AccountState,
     Conversation,
     ExchangeFailed,
+    PaymentReports,
     SignIn,
     SignInFailed,
 )
@@ -159,9 +157,9 @@ class MtnMomoProvider:
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Request a payment by the payer, or a transfer to the payee."""
-        product = self._product(transaction)
+        about, product = PaymentReports(transaction, self.name), self._product(transaction)
         if product is None or operation_key(transaction) not in self.operations:
-            return self._failed(transaction, ErrorCode.MERCHANT_MISCONFIGURED, MtnReason())
+            return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
         headers = (
             (b"x-reference-id", reference_id(transaction.reference).encode()),
             *self._headers(product),
@@ -173,23 +171,22 @@ class MtnMomoProvider:
             answer = yield HttpRequest("POST", target, headers, self._submission_body(transaction))
         except ExchangeFailed as failure:
             if failure.may_have_arrived:
-                return self._unknown(transaction, failure.reason)
-            return self._never_received(transaction)
-        return self._read_submission_response(transaction, answer)
+                return about.unreachable(failure.reason)
+            return about.never_received()
+        return self._read_submission_response(about, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
-        """Poll a submission."""
-        product = self._product(transaction)
+        about, product = PaymentReports(transaction, self.name), self._product(transaction)
         if product is None:
-            return self._unknown(transaction, "The account has no keys for this any more.")
+            return about.unreachable("The account has no keys for this any more.")
         try:
             target = self._target(transaction) + b"/" + reference_id(transaction.reference).encode()
             answer = yield HttpRequest("GET", target, self._headers(product))
         except ExchangeFailed as failure:
-            return self._unknown(transaction, failure.reason)
+            return about.unreachable(failure.reason)
         if answer.status == 404 and (reason := parse_error_body(answer.body)).code in NOT_FOUND_CODES:
-            return self._read_not_found(transaction, reason, now=now)
-        return self._read_poll_response(transaction, answer)
+            return self._read_not_found(about, reason, now=now)
+        return self._read_poll_response(about, answer)
 
     def check_account(self, *, now: Instant) -> AccountCheck:
         """Ask with each product about a payment that does not exist, and for the balance."""
@@ -211,108 +208,85 @@ class MtnMomoProvider:
         """Return the response; the operator reads only its status, and may send a callback without a 200 again."""
         return HttpResponse(200 if accepted else 503)
 
-    def _read_submission_response(self, transaction: Transaction, response: HttpResponse) -> ProviderReport:
-        reason = parse_error_body(response.body)
+    def _read_submission_response(self, about: PaymentReports, response: HttpResponse) -> ProviderReport:
+        reason, is_resubmission = parse_error_body(response.body), about.transaction.progress.is_resubmission
         match response.status:
             case 202 | 409:
-                return self._accepted(transaction)
+                return about.accepted()
             case _ if reason.code == ALREADY_EXISTS:
-                return self._accepted(transaction)
+                return about.accepted()
             case 429:
-                return self._never_received(transaction)
+                return about.never_received()
             case 408:
-                return self._unknown(transaction, "A submission was answered 408.")
-            case status if 400 <= status < 500 and transaction.progress.is_resubmission and reason.code not in REASONS:
+                return about.unreachable("A submission was answered 408.")
+            case status if 400 <= status < 500 and is_resubmission and reason.code not in REASONS:
                 # It may be due to the earlier submission, if that has arrived after all.
-                return self._unknown(transaction, f"A resubmission was answered {status}.")
+                return about.unreachable(f"A resubmission was answered {status}.")
             case status if 400 <= status < 500:
-                return self._rejected(transaction, reason, f"HTTP {status}")
+                return self._rejected(about, reason, f"HTTP {status}")
             case status if 500 <= status < 600 and reason.code in REASONS and reason.code not in INCONCLUSIVE_REASONS:
-                return self._rejected(transaction, reason, f"HTTP {status}")
+                return self._rejected(about, reason, f"HTTP {status}")
             case status:
                 suffix = f" with {reason.code}" if reason.code in INCONCLUSIVE_REASONS else ""
-                return self._unknown(transaction, f"A submission was answered {status}{suffix}.")
+                return about.unreachable(f"A submission was answered {status}{suffix}.")
 
-    def _read_not_found(self, transaction: Transaction, reason: MtnReason, *, now: Instant) -> ProviderReport:
+    def _read_not_found(self, about: PaymentReports, reason: MtnReason, *, now: Instant) -> ProviderReport:
         """Return the report from a 404 with the operator's own code; another 404 comes from another system.
 
         What the operator had accepted is never sent again. It fails once nothing but RESOURCE_NOT_FOUND was heard of it
         for NOT_FOUND_FAILS_AFTER.
         """
-        progress = transaction.progress
+        progress = about.transaction.progress
         if progress.submitted_at is None or now - progress.submitted_at < NOT_FOUND_IS_FINAL_AFTER:
-            return self._unknown(transaction, "It is not found, and may be too new for that.")
+            return about.unreachable("It is not found, and may be too new for that.")
         if progress.stage is not Stage.AWAITING_RESULT:
-            return self._never_received(transaction)
+            return about.never_received()
         is_named, since = reason.code == RESOURCE_NOT_FOUND, progress.not_found_since
         if is_named and since is not None and now - since >= NOT_FOUND_FAILS_AFTER:
-            return self._failed(transaction, ErrorCode.PROVIDER_TIMEOUT, reason)
-        return evolve(self._unknown(transaction, "It was accepted, and is not found."), is_not_found=is_named)
+            return about.failed(ErrorCode.PROVIDER_TIMEOUT, reason.code, reason.message)
+        return evolve(about.unreachable("It was accepted, and is not found."), is_not_found=is_named)
 
-    def _read_poll_response(self, transaction: Transaction, response: HttpResponse) -> ProviderReport:
+    def _read_poll_response(self, about: PaymentReports, response: HttpResponse) -> ProviderReport:
         if response.status != 200:
-            return self._unknown(transaction, f"A question was answered {response.status}.")
+            return about.unreachable(f"A question was answered {response.status}.")
         try:
-            return self._parse_payment(transaction, response.body)
+            return self._parse_payment(about, response.body)
         except ValueError as error:
-            return self._unknown(transaction, f"An answer can't be read: {error}.")
+            return about.unreachable(f"An answer can't be read: {error}.")
 
-    def _parse_payment(self, transaction: Transaction, body: bytes) -> ProviderReport:
+    def _parse_payment(self, about: PaymentReports, body: bytes) -> ProviderReport:
         """Return the report from a payment in a response. Raises ValueError for an invalid payment."""
         document = parse_json(body)
-        if text_member(document, "externalId") not in (None, transaction.reference):
+        if text_member(document, "externalId") not in (None, about.transaction.reference):
             raise ValueError("it is about another payment")
         receipt = text_member(document, "financialTransactionId")
         match text_member(document, "status"):
             case "SUCCESSFUL":
                 return ProviderSucceeded(
-                    transaction.reference,
+                    about.transaction.reference,
                     self.name,
                     Source.POLL,
                     receipt,
-                    final=parse_amount(document, transaction.order.requested.currency),
+                    final=parse_amount(document, about.transaction.order.requested.currency),
                 )
             case "FAILED":
                 reason = parse_reason(document)
                 if reason.code in PENDING_REASONS:
-                    return self._accepted(transaction)
-                code = to_error_code(reason.code, reason.message, transaction.order.type)
-                return self._failed(transaction, code, reason, receipt)
+                    return about.accepted()
+                code = to_error_code(reason.code, reason.message, about.transaction.order.type)
+                return about.failed(code, reason.code, reason.message, receipt)
             case status if status in PENDING_REASONS:
-                return self._accepted(transaction)
+                return about.accepted()
             case _:
                 raise ValueError("its status is none that is known")
 
-    def _rejected(self, transaction: Transaction, reason: MtnReason, status: str) -> ProviderFailed:
+    def _rejected(self, about: PaymentReports, reason: MtnReason, status: str) -> ProviderFailed:
         """Return the report from a rejection. It is a fault of ours unless the reason says otherwise."""
         if reason.code in REASONS:
-            code = to_error_code(reason.code, reason.message, transaction.order.type)
+            code = to_error_code(reason.code, reason.message, about.transaction.order.type)
         else:
             code = ErrorCode.MERCHANT_MISCONFIGURED
-        return self._failed(transaction, code, MtnReason(reason.code or status, reason.message))
-
-    def _never_received(self, transaction: Transaction) -> ProviderNeverReceived:
-        version = transaction.progress.version
-        return ProviderNeverReceived(transaction.reference, self.name, version)
-
-    def _failed(
-        self, transaction: Transaction, code: ErrorCode, reason: MtnReason, receipt: str | None = None
-    ) -> ProviderFailed:
-        return ProviderFailed(
-            transaction.reference,
-            self.name,
-            Source.POLL,
-            code,
-            receipt,
-            native_code=reason.code,
-            native_message=reason.message,
-        )
-
-    def _accepted(self, transaction: Transaction) -> ProviderAccepted:
-        return ProviderAccepted(transaction.reference, self.name, Source.POLL)
-
-    def _unknown(self, transaction: Transaction, reason: str) -> ProviderUnreachable:
-        return ProviderUnreachable(transaction.reference, self.name, reason)
+        return about.failed(code, reason.code or status, reason.message)
 
     def _product(self, transaction: Transaction) -> MtnProduct | None:
         is_payin = transaction.order.type is Type.PAYIN

@@ -17,14 +17,12 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
     ProviderAccepted,
     ProviderFailed,
-    ProviderNeverReceived,
     ProviderReport,
     ProviderSucceeded,
-    ProviderUnreachable,
     UnmatchedNotified,
 )
 from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code
-from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, SignIn
+from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, PaymentReports, SignIn
 from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
@@ -71,8 +69,6 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
 
 @frozen
 class SandboxProvider:
-    """Represents an account with the sandbox operator."""
-
     name: str
     title: str
     qr_merchant: QrMerchant = DEFAULT_QR_MERCHANT
@@ -81,7 +77,6 @@ class SandboxProvider:
 
     @property
     def operations(self) -> Mapping[OperationKey, ProviderOperation]:
-        """Return every operation that a merchant can request."""
         return OPERATIONS
 
     def scope_of(self, request: HttpRequest) -> None:
@@ -97,7 +92,7 @@ class SandboxProvider:
 
     def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Ask the operator to simulate the order's scenario."""
-        reference = transaction.reference
+        about = PaymentReports(transaction, self.name)
         request = HttpRequest(
             "POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, self._submission_body(transaction)
         )
@@ -105,25 +100,25 @@ class SandboxProvider:
             answer = yield request
         except ExchangeFailed as failure:
             if failure.may_have_arrived:
-                return ProviderUnreachable(reference, self.name, failure.reason)
-            return _never_received(self.name, transaction)
+                return about.unreachable(failure.reason)
+            return about.never_received()
         if answer.status != 202:
-            return self._unusable_response(reference, f"answered {answer.status} to a submission")
-        return self._read_response(transaction, answer)
+            return about.unreachable(f"The sandbox operator answered {answer.status} to a submission.")
+        return self._read_response(about, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Poll the operator about a submission; it is certain about those that it never received."""
-        reference = transaction.reference
-        target = f"{ORIGIN}{PAYMENTS_PATH}/{reference}".encode()
+        about = PaymentReports(transaction, self.name)
+        target = f"{ORIGIN}{PAYMENTS_PATH}/{transaction.reference}".encode()
         try:
             answer = yield HttpRequest("GET", target)
         except ExchangeFailed as failure:
-            return ProviderUnreachable(reference, self.name, failure.reason)
+            return about.unreachable(failure.reason)
         if answer.status == 404:
-            return _never_received(self.name, transaction)
+            return about.never_received()
         if answer.status != 200:
-            return self._unusable_response(reference, f"answered {answer.status} to a question")
-        return self._read_response(transaction, answer)
+            return about.unreachable(f"The sandbox operator answered {answer.status} to a question.")
+        return self._read_response(about, answer)
 
     def read_notification(self, request: HttpRequest) -> ProviderReport | UnmatchedNotified:
         """Return the result of a payment; an unreadable notification is stored as it came."""
@@ -137,15 +132,15 @@ class SandboxProvider:
         """Return an empty response, which the operator accepts."""
         return HttpResponse(204)
 
-    def _read_response(self, transaction: Transaction, response: HttpResponse) -> ProviderReport:
-        reference, order = transaction.reference, transaction.order
+    def _read_response(self, about: PaymentReports, response: HttpResponse) -> ProviderReport:
+        reference, order = about.transaction.reference, about.transaction.order
         try:
             document = parse_json(response.body)
             if required_member(document, "reference", str) != reference:
                 raise ValueError("it is about another payment")
             report = self._to_report(reference, document, Source.POLL)
         except ValueError as error:
-            return self._unusable_response(reference, f"gave an answer that can't be read: {error}")
+            return about.unreachable(f"The sandbox operator gave an answer that can't be read: {error}.")
         if isinstance(report, ProviderAccepted) and order.flow is Flow.QR:
             return evolve(report, qr=make_qr_code(self.qr_merchant, order))
         return report
@@ -199,13 +194,6 @@ class SandboxProvider:
                 "scenario": find_scenario(order, is_lenient=self.is_lenient).name,
             }
         )
-
-    def _unusable_response(self, reference: str, problem: str) -> ProviderUnreachable:
-        return ProviderUnreachable(reference, self.name, f"The sandbox operator {problem}.")
-
-
-def _never_received(provider: str, transaction: Transaction) -> ProviderNeverReceived:
-    return ProviderNeverReceived(transaction.reference, provider, transaction.progress.version)
 
 
 def _optional_amount(document: dict[str, Any], name: str) -> Money | None:

@@ -60,7 +60,6 @@ SandboxJournalEntry: TypeAlias = SandboxSubmission | SandboxResult | SandboxAckn
 
 
 def format_entry(entry: SandboxJournalEntry) -> bytes:
-    """Return the entry as one line, with its line feed."""
     return to_json(_document(entry)) + b"\n"
 
 

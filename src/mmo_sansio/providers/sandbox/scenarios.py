@@ -10,10 +10,9 @@ from attrs import frozen
 
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
-from mmo_sansio.values.currencies import decimals_of
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, Type
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.money import Money, decimals_of
 
 DEFAULT_DELAY = Span(200 * clock.MILLISECOND)
 """How long the sandbox takes for a payment, unless its scenario says otherwise."""

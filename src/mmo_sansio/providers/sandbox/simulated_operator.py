@@ -86,7 +86,6 @@ class _SimulatedPayment:
 
     @property
     def next_step_at(self) -> Instant | None:
-        """When it reaches its next result by itself."""
         if len(self.results) >= len(self.scenario.steps):
             return None
         step = self.scenario.steps[len(self.results)]
@@ -181,7 +180,6 @@ class SimulatedOperator:
         )
 
     def take_entries(self) -> tuple[SandboxJournalEntry, ...]:
-        """Return the journal entries since the last call, in order."""
         taken, self._entries = tuple(self._entries), []
         return taken
 

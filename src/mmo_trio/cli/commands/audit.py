@@ -10,7 +10,7 @@ import click
 from mmo_trio.admin.auditing import verify_audit_log
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
+from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, target_options
 from mmo_trio.storage.interface.admin_types import AuditHead
 
@@ -31,40 +31,23 @@ def audit() -> None:
 @json_option
 def list_(about: str | None, limit: int, target: CommandTarget, as_json: bool) -> None:
     """List the newest rows, the newest first."""
-    rows = target.with_store(lambda store: store.admin.audit(about=about, limit=limit))
-    if as_json:
-        print_json(
-            [
-                {
-                    "number": row.number,
-                    "at": format_instant(row.event.at),
-                    "actor": row.event.actor,
-                    "act": row.event.action,
-                    "about": row.event.about,
-                    "detail": json.loads(row.event.detail),
-                    "previous": row.previous_hash,
-                    "hash": row.hash,
-                    "keyId": row.key_id,
-                    "mac": row.mac,
-                }
-                for row in rows
-            ]
-        )
-        return
-    print_table(
-        ("row", "at", "actor", "act", "about", "detail"),
-        (
-            (
-                row.number,
-                format_instant(row.event.at),
-                row.event.actor,
-                row.event.action,
-                row.event.about,
-                row.event.detail,
-            )
-            for row in rows
-        ),
-    )
+    rows = [
+        {
+            "number": row.number,
+            "at": format_instant(row.event.at),
+            "actor": row.event.actor,
+            "act": row.event.action,
+            "about": row.event.about,
+            "detail": json.loads(row.event.detail),
+            "previous": row.previous_hash,
+            "hash": row.hash,
+            "keyId": row.key_id,
+            "mac": row.mac,
+        }
+        for row in target.with_store(lambda store: store.admin.audit(about=about, limit=limit))
+    ]
+    columns = {"row": "number"} | {name: name for name in ("at", "actor", "act", "about", "detail")}
+    print_rows(columns, rows, as_json=as_json)
 
 
 @audit.command()

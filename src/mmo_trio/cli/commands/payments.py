@@ -14,7 +14,7 @@ from mmo_sansio.messages.inputs import ResolveManually
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction
-from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
+from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history, suspense_entry_to_json
 from mmo_trio.admin.reference_search import search_by_beginning
 from mmo_trio.admin.resolution import SUCCESS, ResolutionRefused, resolve_payment
 from mmo_trio.admin.timeline import timeline
@@ -35,9 +35,11 @@ from mmo_trio.cli.support.output import (
     print_table,
 )
 from mmo_trio.cli.support.target import CommandTarget, machine_user, target_options
+from mmo_trio.console.permissions import PersonalDataMask
+from mmo_trio.console.views import list_payment_fields
 from mmo_trio.engine.engine import continue_clock, submit_once
 from mmo_trio.storage.interface.admin_types import SuspenseEntry
-from mmo_trio.storage.shared.payment_index import position_of
+from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
@@ -94,34 +96,8 @@ async def find_transaction(store: Store, reference: str, brand: str | None) -> T
 def _print_transaction(transaction: Transaction, *, as_json: bool) -> None:
     if as_json:
         print_json_text(admin_transaction_json(transaction))
-        return
-    order, progress = transaction.order, transaction.progress
-    data = progress.provider_data
-    rows = [
-        ("status", f"{transaction.status} ({progress.stage})"),
-        ("brand", order.brand),
-        ("type / flow", f"{order.type} / {order.flow}"),
-        ("gatewayReference", order.gateway_reference),
-        ("merchantReference", order.merchant_reference),
-        ("reconciliationReference", order.reconciliation_reference),
-        ("provider", f"{order.provider} ({order.provider_title})"),
-        ("providerReference", progress.provider_reference),
-        ("method / country", f"{order.method} / {order.country}"),
-        ("party", f"{order.party.id}, {order.party.msisdn}"),
-        ("requested", order.requested),
-        ("final", progress.final),
-        ("fee", data and data.fee),
-        ("created", format_instant(order.created_at)),
-        ("submitted", format_instant(progress.submitted_at and order.to_utc(progress.submitted_at))),
-        ("expires", format_instant(order.to_utc(order.expires_at))),
-        ("completed", format_instant(progress.completed_at)),
-        ("completed by", progress.completion_source),
-        ("error", progress.error_code),
-        ("meaning", progress.error_message),
-        ("provider's error", data and data.error_code),
-        ("resultUrl", order.result_url),
-    ]
-    print_table(("member", "value"), (row for row in rows if row[1] is not None))
+    else:
+        print_table(("member", "value"), list_payment_fields(transaction, PersonalDataMask(can_see_personal_data=True)))
 
 
 @tx.command("list")
@@ -475,21 +451,3 @@ def close(id: int, note: str, user: str | None, target: CommandTarget) -> None:
     if not target.with_store(close_it):
         raise NegativeAnswer(f"There is no open entry {id}. `mmo suspense list` shows those there are.")
     print_status(f"Entry {id} is closed.")
-
-
-def suspense_entry_to_json(entry: SuspenseEntry) -> dict[str, object]:
-    """Return an entry as a JSON object."""
-    return {
-        "id": entry.id,
-        "reason": entry.reason,
-        "provider": entry.provider,
-        "brand": entry.brand,
-        "gatewayReference": entry.gateway_reference,
-        "told": json.loads(entry.content),
-        "firstAt": format_instant(entry.first_at),
-        "lastAt": format_instant(entry.last_at),
-        "times": entry.times,
-        "closedAt": format_instant(entry.closed_at),
-        "closedBy": entry.closed_by,
-        "note": entry.note,
-    }

@@ -11,19 +11,19 @@ import click
 import trio
 from attrs import evolve
 
-from mmo_sansio.providers.common.interface import AccountFinding, AccountState, ExchangeFailed
+from mmo_sansio.providers.common.interface import AccountState, ExchangeFailed
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider, RegistrationFailed
-from mmo_sansio.values.clock import MINUTE, Instant, Span, later
+from mmo_sansio.values.clock import MINUTE, Span, later
 from mmo_sansio.values.near_match import near_match
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.options import json_option
+from mmo_trio.cli.support.options import file_type, json_option
 from mmo_trio.cli.support.output import format_instant, print_rows, print_status
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, running_address, target_options
 from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
-from mmo_trio.workers.providers.account_checks import REQUESTED, check_note, read_finding_note
+from mmo_trio.workers.providers.account_notes import REQUESTED, check_note, read_finding_note
 
 REGISTER_TIMEOUT_S = 60.0
 """Limit on the whole registration."""
@@ -46,7 +46,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
     closed = {each.name: each for each in target.with_store(lambda store: store.admin.closed_providers())}
     rows = [_provider_row(target, name, title, closed.get(name)) for name, title in target.provider_titles().items()]
     columns = ("name", "kind", "title", "open", "closedAt", "closedBy", "reason")
-    print_rows({each: each for each in columns}, rows, as_json=as_json)
+    print_rows(columns, rows, as_json=as_json)
 
 
 @providers.command()
@@ -125,9 +125,7 @@ def address(name: str, target: CommandTarget) -> None:
     Some operators, such as Airtel Money, want it set in their portal. Everybody who knows the address can send
     notifications: share it with the operator only.
     """
-    section = target.settings.providers.get(name)
-    if section is None or section.kind == "sandbox":
-        raise UsageProblem(f"{name} is no account with an operator. `mmo providers list` shows them.")
+    section = _operator_account(target, name)
     hook_name = section.options.get("hooks_name", name)
     generation = _webhook_generation(section)
     token, *_ = target.keyring().webhook_tokens(name, generation)
@@ -162,16 +160,26 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
         return await store.admin.provider_notes(NoteTopic.FINDING)
 
     known = [(each.at, read_finding_note(each)) for each in target.with_store(look) if each.provider in asked]
-    rows = [_finding_row(at, finding) for at, finding in known]
+    rows = [
+        {
+            "name": finding.provider,
+            "part": finding.part,
+            "state": finding.state,
+            "at": format_instant(at),
+            "code": finding.code,
+            "meaning": finding.words,
+        }
+        for at, finding in known
+    ]
     columns = ("name", "part", "state", "at", "code", "meaning")
-    print_rows({each: each for each in columns}, rows, as_json=as_json)
+    print_rows(columns, rows, as_json=as_json)
     if any(finding.state is AccountState.REFUSED for _, finding in known):
         raise NegativeAnswer("A part of an account is refused.")
 
 
 @providers.command()
 @click.argument("name")
-@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file; it must be new.")
+@click.option("--to", type=file_type, required=True, help="The file; it must be new.")
 @click.option("--minutes", type=click.IntRange(1, 60), default=10, show_default=True, help="When the recording ends.")
 @target_options
 def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
@@ -179,8 +187,7 @@ def record(name: str, to: Path, minutes: int, target: CommandTarget) -> None:
 
     Ctrl-C ends the recording early; the file is written either way. Each process records a mebibyte at most.
     """
-    if (section := target.settings.providers.get(name)) is None or section.kind == "sandbox":
-        raise UsageProblem(f"{name} is no account with an operator. `mmo providers list` shows them.")
+    _operator_account(target, name)
     until = later(target.clock().now(), Span(minutes * MINUTE))
     asked = ProviderNote(name, NoteTopic.RECORDING, "", until, secrets.token_hex(16))
 
@@ -248,7 +255,7 @@ async def _register(target: CommandTarget, name: str) -> None:
     from mmo_sansio.http.egress_rules import EgressRules
     from mmo_trio.http.client.client import HttpClient, tls_context
     from mmo_trio.system.ciphers import SystemCiphers
-    from mmo_trio.workers.providers.conversation import drive_async
+    from mmo_trio.workers.providers.account import drive_async
     from mmo_trio.workers.providers.open_accounts import AccountEnvironment, open_account
 
     client = HttpClient(rules=EgressRules(), context=tls_context(target.settings.egress.provider_ca_file))
@@ -287,21 +294,18 @@ def _webhook_base_url(target: CommandTarget) -> str:
     raise UsageProblem("Set gateway.hooks_url: where operators reach this gateway.")
 
 
+def _operator_account(target: CommandTarget, name: str) -> ProviderSection:
+    """Return the settings of an account with an operator. Raises UsageProblem when this is none."""
+    section = target.settings.providers.get(name)
+    if section is None or section.kind == "sandbox":
+        raise UsageProblem(f"{name} is no account with an operator. `mmo providers list` shows them.")
+    return section
+
+
 def _check_provider_exists(target: CommandTarget, name: str) -> None:
     titles = target.provider_titles()
     if name not in titles:
         raise UsageProblem(f"There is no provider {name}. {near_match(name, titles)}")
-
-
-def _finding_row(at: Instant, finding: AccountFinding) -> dict[str, object]:
-    return {
-        "name": finding.provider,
-        "part": finding.part,
-        "state": finding.state,
-        "at": format_instant(at),
-        "code": finding.code,
-        "meaning": finding.words,
-    }
 
 
 def _provider_row(target: CommandTarget, name: str, title: str, closed: ClosedProvider | None) -> dict[str, object]:

@@ -15,7 +15,7 @@ import structlog
 import trio
 
 from mmo_trio.cli.support.errors import UsageProblem, run_reporting_errors
-from mmo_trio.cli.support.options import Command, json_option
+from mmo_trio.cli.support.options import Command, file_type, json_option
 from mmo_trio.cli.support.output import print_json, print_table, report_readable_secrets
 from mmo_trio.cli.support.target import default_data_directory, find_target
 from mmo_trio.settings import Settings, effective_settings, load_settings
@@ -53,7 +53,6 @@ A request changes threads a few times, and would wait each time.
 DATABASE_FILES = ("gateway.db-wal", "gateway.db-shm", "gateway.db")
 """The files of the store, in the order of their removal: the database itself, which carries the lock, comes last."""
 
-file_type = click.Path(path_type=Path, dir_okay=False)
 brands_option = click.option("--brands", "brands_file", type=file_type, help="brands.toml, applied before serving.")
 
 
@@ -158,13 +157,23 @@ def serve(config: Path | None, brands_file: Path | None, workers: int, listen: M
     for file in readable_secret_files(config, brands_file, service.settings.provider_kinds):
         logger.warning("secrets_readable_by_all", file=str(file))
     if is_shared_store(service.settings.database.url):
-        run_supervised(service, read)
-    else:
-        run(service)
+        # Imported here, as it is slow to import and only serving needs it.
+        from mmo_trio.service.supervisor import supervise
+
+        sys.exit(
+            supervise(
+                service,
+                read_settings=read,
+                run_reporting_errors=run_reporting_errors,
+                on_ready=announce,
+                on_serving=tune_interpreter,
+            )
+        )
+    run(service)
 
 
 @click.command("check-config")
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="mmo.toml.")
+@click.option("--config", type=file_type, help="mmo.toml.")
 @json_option
 def check_config(config: Path | None, as_json: bool) -> None:
     """Check the settings as `mmo serve` does, and show them.
@@ -200,22 +209,7 @@ def run(config: ServiceConfig, on_ready: Callable[[ServiceAddresses], None] | No
         trio.run(partial(run_service, config, on_ready=report_ready), clock=BootClock())
 
 
-def run_supervised(config: ServiceConfig, read_settings: Callable[[], Settings]) -> None:
-    """Serve with supervised processes, and exit with the service's exit code."""
-    from mmo_trio.service.supervisor import supervise
-
-    code = supervise(
-        config,
-        read_settings=read_settings,
-        run_reporting_errors=run_reporting_errors,
-        on_ready=announce,
-        on_serving=tune_interpreter,
-    )
-    sys.exit(code)
-
-
 def apply_log_settings(settings: Settings) -> None:
-    """Configure the log as the settings `[log]` say."""
     configure_logs(log_format=settings.log.format, level=settings.log.level)
 
 

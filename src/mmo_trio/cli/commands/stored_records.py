@@ -27,7 +27,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status, Type
 from mmo_trio.cli.commands.brands import find_brand
-from mmo_trio.cli.support.options import datetime_type, json_option, to_instant
+from mmo_trio.cli.support.options import datetime_type, file_type, json_option, to_instant
 from mmo_trio.cli.support.output import format_sums, print_rows, print_status, progress_bar
 from mmo_trio.cli.support.statements import read_record
 from mmo_trio.cli.support.target import CommandTarget, target_options
@@ -55,7 +55,7 @@ WriteRecord = Callable[[str, bytes], None]
 @click.option("--method", help="Only this method key's.")
 @click.option("--status", type=click.Choice([each.value for each in Status]), help="Only this status.")
 @click.option("--exact", is_flag=True, help="Don't guard cells of CSV that a spreadsheet program could run.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file to make.")
+@click.option("--output", type=file_type, help="A file to make.")
 @target_options
 def export(
     form: str,
@@ -86,11 +86,19 @@ def export(
     )
     writer = _ndjson_writer if form != "csv" else partial(_csv_writer, is_exact=exact)
 
-    async def export_to(store: Store, to: TextIO) -> int:
-        return await _export(store, query, await brand_ids(store, brand), writer(to))
+    async def export_to(write: WriteRecord, store: Store) -> int:
+        count = 0
+        with progress_bar() as bar:
+            task = bar.add_task("exporting", total=None)
+            async for name, page in read_pages(store, brand, query):
+                for record in page:
+                    write(name, record)
+                count += len(page)
+                bar.update(task, completed=count)
+        return count
 
     with _open_output(output) as to:
-        count = target.with_store(lambda store: export_to(store, to))
+        count = target.with_store(partial(export_to, writer(to)))
         to.flush()
     print_status(f"{count} transactions.")
 
@@ -111,19 +119,6 @@ def _open_output(output: Path | None) -> Iterator[TextIO]:
         draft.replace(output)
     finally:
         draft.unlink(missing_ok=True)
-
-
-async def _export(store: Store, query: ListRecords, brands: Sequence[str], write: WriteRecord) -> int:
-    count = 0
-    with progress_bar() as bar:
-        task = bar.add_task("exporting", total=None)
-        for each in brands:
-            async for page in read_pages(store, evolve(query, brand=each)):
-                for record in page:
-                    write(each, record)
-                count += len(page)
-                bar.update(task, completed=count)
-    return count
 
 
 def _ndjson_writer(to: TextIO) -> WriteRecord:
@@ -229,17 +224,20 @@ def digest(day: datetime, brand: str | None, as_json: bool, target: CommandTarge
         for name, each in target.with_store(load).items()
     ]
     columns = ("brand", "date", "count", "sums", "fees", "sha256")
-    print_rows({name: name for name in columns}, rows, as_json=as_json)
+    print_rows(columns, rows, as_json=as_json)
 
 
-async def read_pages(store: Store, query: ListRecords) -> AsyncIterator[tuple[bytes, ...]]:
-    """Return the transaction objects of a brand's query, page by page."""
-    while True:
-        found = await store.list_records(query)
-        yield found.objects
-        if not found.has_next:
-            return
-        query = evolve(query, after=found.last)
+async def read_pages(
+    store: Store, brand: str | None, query: ListRecords
+) -> AsyncIterator[tuple[str, tuple[bytes, ...]]]:
+    """Return this brand, or each brand, with pages of the transaction objects that a query finds. Raises
+    NegativeAnswer."""
+    for name in await brand_ids(store, brand):
+        has_next, rest = True, evolve(query, brand=name)
+        while has_next:
+            found = await store.list_records(rest)
+            yield name, found.objects
+            has_next, rest = found.has_next, evolve(rest, after=found.last)
 
 
 async def brand_ids(store: Store, brand: str | None) -> list[str]:
@@ -253,8 +251,7 @@ async def read_records(
 ) -> AsyncIterator[tuple[str, bytes]]:
     """Return the brands and transaction objects of payments that may have ended in the period."""
     begin = Instant(max(clock.FIRST_INSTANT, earlier(period.begin, LATEST_END)))
-    for name in await brand_ids(store, brand):
-        query = ListRecords(name, begin, period.end, method=method, page_size=PAGE_SIZE)
-        async for page in read_pages(store, query):
-            for each in page:
-                yield name, each
+    query = ListRecords("", begin, period.end, method=method, page_size=PAGE_SIZE)
+    async for name, page in read_pages(store, brand, query):
+        for each in page:
+            yield name, each

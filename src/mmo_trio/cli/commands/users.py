@@ -76,7 +76,7 @@ def list_(target: CommandTarget, as_json: bool) -> None:
         ]
 
     columns = ("name", "role", "addedAt", "disabledAt", "secondFactorAt")
-    print_rows({each: each for each in columns}, target.with_store(list_users), as_json=as_json)
+    print_rows(columns, target.with_store(list_users), as_json=as_json)
 
 
 @users.command()

@@ -44,7 +44,6 @@ class LazyGroup(click.Group):
         self.members = {each.name: each for section in sections.values() for each in section}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
         return sorted(self.members)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -16,7 +16,6 @@ HOST = "127.0.0.1"
 
 
 def port_option(default: int) -> Callable[[Command], Command]:
-    """Return the option `--port`."""
     return click.option(
         "--port", type=click.IntRange(0, 65_535), default=default, show_default=True, help="0 picks a free one."
     )

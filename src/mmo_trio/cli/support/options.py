@@ -14,9 +14,9 @@ from mmo_sansio.values.clock import Instant
 
 Command: TypeAlias = Callable[..., None]
 
-config_option = click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), help="The gateway's mmo.toml."
-)
+file_type = click.Path(path_type=Path, dir_okay=False)
+"""Reads the path of a file of an option."""
+config_option = click.option("--config", type=file_type, help="The gateway's mmo.toml.")
 data_option = click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),

@@ -46,7 +46,6 @@ def report_readable_secrets(config: Path | None, brands: Path | None, settings: 
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document."""
     print_json_text(json.dumps(value, ensure_ascii=False, indent=2))
 
 
@@ -77,12 +76,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> Non
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
-def print_rows(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
-    """Print rows as a JSON array of objects, or as a table; `columns` are members by title."""
+def print_rows(
+    columns: Sequence[str] | Mapping[str, str], rows: Sequence[Mapping[str, object]], *, as_json: bool
+) -> None:
+    """Print rows as a JSON array of objects, or as a table of some members; with other titles these are by title."""
     if as_json:
         print_json(rows)
-    else:
-        print_table(tuple(columns), ([row[name] for name in columns.values()] for row in rows))
+        return
+    names = columns.values() if isinstance(columns, Mapping) else columns
+    print_table(tuple(columns), ([row[name] for name in names] for row in rows))
 
 
 def terminal(*, err: bool = False) -> Console:

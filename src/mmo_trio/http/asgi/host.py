@@ -28,71 +28,13 @@ from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.messages import Headers, RequestHead
 from mmo_sansio.resilience.fair_queue import FairQueue
 from mmo_sansio.values.problems import UNAVAILABLE, ProblemError
-from mmo_trio.http.handler import AdmittedStream, RequestContext, ResponseWriter
+from mmo_trio.http.handler import AdmittedStream, RequestContext
+from mmo_trio.http.responses import PieceWriter
 
-
-@define(eq=False)
-class _Exchange:
-    """Translates one exchange between the application's messages and the listener."""
-
-    writer: ResponseWriter
-    body: bytes
-    turn: Turn
-    is_read: bool = False
-    is_finished: bool = False
-    is_client_gone: bool = False
-
-    async def receive(self) -> ASGIReceiveEvent:
-        """Return the request with its whole body, and afterwards wait for the client to disconnect."""
-        if not self.is_read:
-            self.is_read = True
-            return HTTPRequestEvent(type="http.request", body=self.body, more_body=False)
-        await self.writer.wait_disconnected()
-        self.is_client_gone = True
-        return HTTPDisconnectEvent(type="http.disconnect")
-
-    async def send(self, event: ASGISendEvent) -> None:
-        """Write a message of the application to the client."""
-        if event["type"] == "http.response.start":
-            fields = tuple((name.lower(), value) for name, value in event["headers"])
-            kept = tuple(field for field in fields if field[0] not in LISTENER_FIELDS)
-            length = _content_length(fields)
-            await self.writer.begin(event["status"], kept, length=length)
-            if length is None:  # A stream may last, and takes hardly any time.
-                self.turn.end()
-        elif event["type"] == "http.response.body" and not self.is_finished:
-            self.turn.end()  # The bytes may wait for their reader, and so may a head without a body.
-            await self.writer.write(event.get("body", b""))
-            if not event.get("more_body"):
-                await self.writer.finish()
-                self.is_finished = True
-        await trio.lowlevel.checkpoint_if_cancelled()
-
-
-def _content_length(fields: Headers) -> int | None:
-    lengths = [value for name, value in fields if name == b"content-length"]
-    return int(lengths[0]) if lengths else None
-
-
-def _scope(head: RequestHead, context: RequestContext, take_turn: TakeTurn) -> HTTPScope:
-    raw_path, _, query = head.target.partition(b"?")
-    return HTTPScope(
-        type="http",
-        asgi={"spec_version": "2.3", "version": "3.0"},
-        http_version="1.1",
-        method=head.method,
-        scheme="https" if context.is_secure else "http",
-        path=unquote_to_bytes(raw_path).decode("utf-8", "replace"),
-        raw_path=raw_path,
-        query_string=query,
-        root_path="",
-        headers=list(head.headers),
-        client=(context.client, 0),
-        server=None,
-        state=ConnectionState({}),
-        extensions={_TURNS: take_turn},  # type: ignore[dict-item]  # One of our own.
-    )
-
+LISTENER_FIELDS: Final = frozenset(
+    {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"transfer-encoding", b"x-request-id"}
+)
+"""Fields that the listener writes itself, whatever the application says."""
 
 PLACES: Final = 4
 """Requests that are handled at a time: while one waits for the store, another one goes on. One client has half of them
@@ -105,10 +47,6 @@ COST_MAX_S: Final = 0.05
 """The most that one request counts: what else the process did meanwhile is counted as well."""
 
 CROWDED: Final = UNAVAILABLE.problem("Too many requests are waiting; send the request again soon.")
-LISTENER_FIELDS: Final = frozenset(
-    {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"transfer-encoding", b"x-request-id"}
-)
-"""Fields that the listener writes itself, whatever the application says."""
 _TURNS: Final = "mmo_trio.turns"
 
 TakeTurn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
@@ -122,30 +60,6 @@ def turns_of(scope: Any) -> TakeTurn:
 
 class IncompleteResponse(Exception):
     """The application has ended without a complete response."""
-
-
-@define(eq=False)
-class Turn:
-    """One request's turn: it has a place until its end."""
-
-    _pacer: Pacer
-    client: str
-    began: trio.Event = field(factory=trio.Event, init=False)
-    is_over: bool = field(default=False, init=False)
-    _began_at_s: float = field(default=0.0, init=False)
-
-    async def begin(self) -> None:
-        """Wait for the place, and until the share is kept."""
-        await self.began.wait()
-        await trio.sleep(self._pacer.pause_s())
-        self._began_at_s = self._pacer.used_s()
-
-    def end(self) -> None:
-        """Give the place back; a second call does nothing."""
-        if not self.is_over:
-            self.is_over = True
-            self._pacer.count(self._pacer.used_s() - self._began_at_s)
-            self._pacer.release(self.client)
 
 
 @define(eq=False)
@@ -206,6 +120,30 @@ class Pacer:
             self._queue.release(turn.client)
 
 
+@define(eq=False)
+class Turn:
+    """One request's turn: it has a place until its end."""
+
+    _pacer: Pacer
+    client: str
+    began: trio.Event = field(factory=trio.Event, init=False)
+    is_over: bool = field(default=False, init=False)
+    _began_at_s: float = field(default=0.0, init=False)
+
+    async def begin(self) -> None:
+        """Wait for the place, and until the share is kept."""
+        await self.began.wait()
+        await trio.sleep(self._pacer.pause_s())
+        self._began_at_s = self._pacer.used_s()
+
+    def end(self) -> None:
+        """Give the place back; a second call does nothing."""
+        if not self.is_over:
+            self.is_over = True
+            self._pacer.count(self._pacer.used_s() - self._began_at_s)
+            self._pacer.release(self.client)
+
+
 def _connection_client(head: RequestHead, context: RequestContext) -> str:
     return context.client
 
@@ -226,7 +164,7 @@ class AsgiHost:
     async def admit(self, head: RequestHead, context: RequestContext) -> AdmittedStream:
         """Admit every request; the application routes and authenticates it."""
 
-        async def respond(body: bytes, writer: ResponseWriter) -> None:
+        async def respond(body: bytes, writer: PieceWriter) -> None:
             network = subscriber_network(self.find_client(head, context))
             turn = await self.pacer.take_turn(network)
             exchange = _Exchange(writer, body, turn)
@@ -247,3 +185,66 @@ class AsgiHost:
             yield
         finally:
             turn.end()
+
+
+@define(eq=False)
+class _Exchange:
+    """Translates one exchange between the application's messages and the listener."""
+
+    writer: PieceWriter
+    body: bytes
+    turn: Turn
+    is_read: bool = False
+    is_finished: bool = False
+    is_client_gone: bool = False
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """Return the request with its whole body, and afterwards wait for the client to disconnect."""
+        if not self.is_read:
+            self.is_read = True
+            return HTTPRequestEvent(type="http.request", body=self.body, more_body=False)
+        await self.writer.wait_disconnected()
+        self.is_client_gone = True
+        return HTTPDisconnectEvent(type="http.disconnect")
+
+    async def send(self, event: ASGISendEvent) -> None:
+        """Write a message of the application to the client."""
+        if event["type"] == "http.response.start":
+            fields = tuple((name.lower(), value) for name, value in event["headers"])
+            kept = tuple(field for field in fields if field[0] not in LISTENER_FIELDS)
+            length = _content_length(fields)
+            await self.writer.begin(event["status"], kept, length=length)
+            if length is None:  # A stream may last, and takes hardly any time.
+                self.turn.end()
+        elif event["type"] == "http.response.body" and not self.is_finished:
+            self.turn.end()  # The bytes may wait for their reader, and so may a head without a body.
+            await self.writer.write(event.get("body", b""))
+            if not event.get("more_body"):
+                await self.writer.finish()
+                self.is_finished = True
+        await trio.lowlevel.checkpoint_if_cancelled()
+
+
+def _content_length(fields: Headers) -> int | None:
+    lengths = [value for name, value in fields if name == b"content-length"]
+    return int(lengths[0]) if lengths else None
+
+
+def _scope(head: RequestHead, context: RequestContext, take_turn: TakeTurn) -> HTTPScope:
+    raw_path, _, query = head.target.partition(b"?")
+    return HTTPScope(
+        type="http",
+        asgi={"spec_version": "2.3", "version": "3.0"},
+        http_version="1.1",
+        method=head.method,
+        scheme="https" if context.is_secure else "http",
+        path=unquote_to_bytes(raw_path).decode("utf-8", "replace"),
+        raw_path=raw_path,
+        query_string=query,
+        root_path="",
+        headers=list(head.headers),
+        client=(context.client, 0),
+        server=None,
+        state=ConnectionState({}),
+        extensions={_TURNS: take_turn},  # type: ignore[dict-item]  # One of our own.
+    )

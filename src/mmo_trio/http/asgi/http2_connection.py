@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from typing import Any, Final, cast
 
 import h2.errors
@@ -30,8 +29,8 @@ from hypercorn.typing import (
     HTTPResponseStartEvent,
     HTTPScope,
     Scope,
+    WebsocketCloseEvent,
 )
-from quart_trio import QuartTrio
 
 from mmo_sansio.http.http2_frames import FrameCounter
 from mmo_sansio.http.ip_rules import subscriber_network
@@ -43,7 +42,6 @@ from mmo_trio.http.handler import Admitted, AdmittedStream, RequestContext
 from mmo_trio.http.responses import response_fields
 from mmo_trio.http.server.connection import BODY_TIMEOUT, ListenerContext, ServerConnection, body_too_large
 from mmo_trio.http.server.connection_limits import SMALL_RESPONSE_BYTES, ConnectionTable
-from mmo_trio.http.server.listener import OpenConnection
 from mmo_trio.http.streams import TransportStream, unmap_ipv4
 
 STREAMS_MAX: Final = 8
@@ -53,15 +51,6 @@ COPIES: Final = 2
 CONNECTION_SHARE: Final = 4
 """One connection may hold one part in so many of the bytes that wait to be read."""
 CONNECTION_LOST: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
-
-
-def http2_connections(context: ListenerContext) -> OpenConnection:
-    """Return what serves the connections of a listener by HTTP/2, and those that agree on HTTP/1.1 under TLS by that.
-
-    In the clear a client has to begin HTTP/2 at once, by prior knowledge (RFC 9113 section 3.3)."""
-    worker = WorkerContext(None)
-    worker.terminated = _IdleEnd(context.connection_table)
-    return partial(Http2Connection, context, HandlerApp(context), _hypercorn_config(context.limits), worker)
 
 
 class _IdleEnd(EventWrapper):
@@ -120,21 +109,12 @@ class _Protocol(H2Protocol):
 
 
 class Http2Connection(ServerConnection):
-    """Serves one open connection; several requests at a time under HTTP/2."""
+    """Serves one open connection: by HTTP/2, several requests at a time, or by HTTP/1.1 if it agrees on that under TLS.
 
-    def __init__(
-        self,
-        listener_context: ListenerContext,
-        app: HandlerApp,
-        config: Config,
-        worker: WorkerContext,
-        transport: TransportStream,
-        client: str,
-    ) -> None:
+    In the clear a client has to begin HTTP/2 at once, by prior knowledge (RFC 9113 section 3.3)."""
+
+    def __init__(self, listener_context: ListenerContext, transport: TransportStream, client: str) -> None:
         super().__init__(listener_context, transport, client)
-        self._app: Any = app
-        self._config = config
-        self._worker = worker
         self._is_http2 = False
         self._has_ended = False
         """Whether nothing that is sent by HTTP/2 can reach the client any more."""
@@ -170,9 +150,10 @@ class Http2Connection(ServerConnection):
         self._is_http2 = False
 
     async def _serve_streams(self, tasks: TaskGroup) -> None:
-        app, state, is_secure = ASGIWrapper(self._run_app), ConnectionState({}), self._listener_context.tls is not None
-        network = (is_secure, (self.client, 0), None)
-        protocol = _Protocol(app, self._config, self._worker, tasks, state, *network, self._handle_event)
+        app, config, worker = ASGIWrapper(self._run_app), _hypercorn_config(self._limits), WorkerContext(None)
+        worker.terminated = _IdleEnd(self._listener_context.connection_table)
+        network = (self._listener_context.tls is not None, (self.client, 0), None)
+        protocol = _Protocol(app, config, worker, tasks, ConnectionState({}), *network, self._handle_event)
         with self._receiving:
             await protocol.initiate()
             self._begin_idling(self._clock.current_time())
@@ -235,7 +216,10 @@ class Http2Connection(ServerConnection):
                     self.break_off()
                     raise trio.BrokenResourceError("the client did not read in time")
 
-            await self._app(scope, receive, send_event)
+            if scope["type"] == "http":
+                await _AsgiExchange(self._listener_context, scope, receive, send_event).run()
+            else:
+                await send_event(WebsocketCloseEvent(type="websocket.close", code=1000, reason=None))
 
     @contextmanager
     def _hold(self, size_bytes: int) -> Iterator[None]:
@@ -253,30 +237,15 @@ class Http2Connection(ServerConnection):
             self._waiting_bytes -= size_bytes
 
 
-class HandlerApp(QuartTrio):
-    """Answers every HTTP request by the listener's handler, within the limits of head and body.
-
-    They reach the handler as they came, past Quart's routing, which would decode the path: a reference may hold an
-    encoded slash (L3)."""
-
-    def __init__(self, listener_context: ListenerContext) -> None:
-        super().__init__(__name__)
-        self._listener_context = listener_context
-
-    async def asgi_app(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] == "http":
-            await _AsgiExchange(self._listener_context, scope, receive, send).run()
-        else:
-            await super().asgi_app(scope, receive, send)
-
-
 class _AsgiClientDisconnected(Exception):
     """The client closed or broke the connection in the middle of its own request."""
 
 
 @define
 class _AsgiExchange:
-    """Handles one request and its response."""
+    """Has the listener's handler answer one request, within the limits of head and body.
+
+    The request reaches it as it came: a decoded path would not show that a reference holds an encoded slash (L3)."""
 
     listener_context: ListenerContext
     scope: HTTPScope
@@ -302,7 +271,10 @@ class _AsgiExchange:
 
     async def _call_handler(self, context: RequestContext) -> HttpResponse:
         """Return the handler's response; raises ProblemError for a request that may not be read."""
-        head = _request_head(self.scope)
+        query = self.scope["query_string"]
+        # The target is as it was sent, neither decoded nor rebuilt.
+        target = self.scope["raw_path"] + (b"?" + query if query else b"")
+        head = RequestHead(self.scope["method"], target, tuple(cast(Headers, self.scope["headers"])))
         _check_head(head, self.listener_context.limits)
         response = await self.listener_context.handler.admit(to_origin_form(head), context)
         assert not isinstance(response, AdmittedStream)  # The merchant API streams nothing.
@@ -356,13 +328,6 @@ class _AsgiExchange:
         except _AsgiClientDisconnected:
             pass
         body_read.set()
-
-
-def _request_head(scope: HTTPScope) -> RequestHead:
-    """Return the head; its target is as it was sent, neither decoded nor rebuilt."""
-    query = scope["query_string"]
-    target = scope["raw_path"] + (b"?" + query if query else b"")
-    return RequestHead(scope["method"], target, tuple(cast(Headers, scope["headers"])))
 
 
 def _check_head(head: RequestHead, limits: ListenerLimits) -> None:

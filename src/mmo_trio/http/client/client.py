@@ -30,8 +30,13 @@ from mmo_sansio.http.exchange import (
 )
 from mmo_sansio.http.ip_rules import Address, address_error, unmap_ipv4
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, InvalidRequest, request_bytes, unpack_body
-from mmo_sansio.http.response_body import ResponseBodyError, response_body
-from mmo_sansio.http.response_head import FinalResponseHead, ResponseHeadError, ResponseHeadReader
+from mmo_sansio.http.response_reader import (
+    FinalResponseHead,
+    ResponseBodyError,
+    ResponseHeadError,
+    ResponseHeadReader,
+    response_body,
+)
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_trio.http.client.kept_connections import KeptConnection, KeptConnections, ReceiverKey, keep_time_s
 from mmo_trio.http.client.name_lookup import NameLookups, Resolver, SystemResolver

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import trio
 from attrs import Factory, define
 
-from mmo_sansio.http.response_head import FinalResponseHead
+from mmo_sansio.http.response_reader import FinalResponseHead
 from mmo_trio.http.client.outside_network import SecuredStream, TlsStream
 from mmo_trio.http.streams import TransportStream
 

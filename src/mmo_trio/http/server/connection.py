@@ -55,12 +55,18 @@ UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
 Java's send it with every request in clear text."""
 
 _EMPTY_LINES: Final = re.compile(rb"(?:\r\n)++")
+
 _PLAIN_READ: Final = re.compile(rb"GET (/[!-\"$-~]*+) HTTP/1\.1\r\n")
 """The request line of a GET whose target is in origin-form and has no fragment: no field is judged by such a target."""
 
 HEAD_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The head of the request did not arrive in time.")
 BODY_TIMEOUT: Final = REQUEST_TIMEOUT.problem("The body of the request did not arrive in time.")
 INTERNAL_ERROR: Final = INTERNAL.problem("Something went wrong here; the request id says where to look.")
+
+
+def body_too_large(limit: int) -> ProblemError:
+    """Return the error for a body of more than `limit` bytes (G7)."""
+    return ProblemError(BODY_TOO_LARGE.problem(f"The body is larger than {limit} bytes."))
 
 
 @frozen
@@ -75,8 +81,6 @@ class ListenerContext:
     """Gives every request its own id: ASCII letters, digits and hyphens."""
     metrics: HttpMetrics
     """Counts requests and logs rejections."""
-    connection_table: ConnectionTable
-    deadline_timer: DeadlineTimer
     drain: trio.Event
     """Once it is set, the next response on a connection is its last."""
     tls: Callable[[], ssl.SSLContext] | None
@@ -85,6 +89,10 @@ class ListenerContext:
     """Fields that every response has besides its own."""
     clock: trio.abc.Clock = Factory(trio.lowlevel.current_clock)
     """Trio's clock, which `trio.current_time` asks through two more calls."""
+    connection_table: ConnectionTable = field(
+        default=Factory(lambda self: ConnectionTable(self.limits), takes_self=True)
+    )
+    deadline_timer: DeadlineTimer = Factory(DeadlineTimer)
     write_budget: WriteBudget = field(
         default=Factory(lambda self: WriteBudget(self.limits.write_buffer_bytes), takes_self=True)
     )
@@ -571,8 +579,3 @@ def _keeps_alive(head: RequestHead, version: bytes) -> bool:
         return version == b"1.1"
     named = {option.strip() for option in options.split(b",")}
     return b"close" not in named and (version == b"1.1" or b"keep-alive" in named)
-
-
-def body_too_large(limit: int) -> ProblemError:
-    """Return the error for a body of more than `limit` bytes (G7)."""
-    return ProblemError(BODY_TOO_LARGE.problem(f"The body is larger than {limit} bytes."))

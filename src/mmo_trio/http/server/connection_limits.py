@@ -18,6 +18,17 @@ from mmo_sansio.http.ip_rules import subscriber_network
 from mmo_sansio.http.listener_limits import ListenerLimits
 from mmo_trio.system.logs import LogRateLimit
 
+logger = structlog.get_logger(__name__)
+
+OUTDATED_MAX: Final = 1024
+"""Outdated entries that the timer keeps, besides as many as it has others, before it drops all of them."""
+
+SMALL_RESPONSE_BYTES: Final = 16 * 1024
+"""Responses up to this size are neither counted nor broken off; the number of connections bounds them."""
+
+LINES_PER_SECOND: Final = 1.0
+"""Log lines about responses that were broken off."""
+
 
 class TrackedConnection(Protocol):
     """One open connection, as far as the table needs to know it."""
@@ -78,7 +89,7 @@ class ConnectionTable:
         """Count one connection until it is removed."""
         self._connections[connection] = network = subscriber_network(connection.client)
         self._per_network[network] += 1
-        if len(self._connections) >= self._limits.short_idle_threshold:
+        if len(self._connections) >= self._limits.connections * 7 // 8:
             self.shorten_idle_timeout()
         else:
             self.idle_timeout_s = self._limits.idle_timeout_s
@@ -107,39 +118,6 @@ class ConnectionTable:
         for connection in self._connections:
             if connection.idle_since < math.inf:
                 connection.close_at(deadline)
-
-
-@define(eq=False)
-class MovableDeadline:
-    """The deadline of one connection, which it keeps for its whole life."""
-
-    _timer: DeadlineTimer
-    _expire: Callable[[], None]
-    at: float = math.inf
-    """Trio's time at which it passes; infinity for never."""
-    entry_at: float = field(default=math.inf, init=False)
-    """The moment of its one valid entry in the timer; infinity without one."""
-    has_passed: bool = field(default=False, init=False)
-
-    def move(self, at: float) -> None:
-        """Let it pass at another moment."""
-        self.at = at
-        if at < self.entry_at:
-            self._timer.enter(self)
-
-    def close(self) -> None:
-        """Let it never pass."""
-        self.at = math.inf
-        self._timer.forget(self)
-
-    def pass_if_due(self, now: float) -> None:
-        """Expire if it has passed by now, which happens once; else have the timer look again when it will have."""
-        self.entry_at = math.inf
-        if self.at <= now:
-            self.at, self.has_passed = math.inf, True
-            self._expire()
-        elif self.at < math.inf:
-            self._timer.enter(self)
 
 
 @define(eq=False)
@@ -200,12 +178,36 @@ class DeadlineTimer:
 
 
 @define(eq=False)
-class _WaitingResponse:
-    """A response of which the client has not read everything."""
+class MovableDeadline:
+    """The deadline of one connection, which it keeps for its whole life."""
 
-    size_bytes: int
-    holder: str
-    break_off: Callable[[], None]
+    _timer: DeadlineTimer
+    _expire: Callable[[], None]
+    at: float = math.inf
+    """Trio's time at which it passes; infinity for never."""
+    entry_at: float = field(default=math.inf, init=False)
+    """The moment of its one valid entry in the timer; infinity without one."""
+    has_passed: bool = field(default=False, init=False)
+
+    def move(self, at: float) -> None:
+        """Let it pass at another moment."""
+        self.at = at
+        if at < self.entry_at:
+            self._timer.enter(self)
+
+    def close(self) -> None:
+        """Let it never pass."""
+        self.at = math.inf
+        self._timer.forget(self)
+
+    def pass_if_due(self, now: float) -> None:
+        """Expire if it has passed by now, which happens once; else have the timer look again when it will have."""
+        self.entry_at = math.inf
+        if self.at <= now:
+            self.at, self.has_passed = math.inf, True
+            self._expire()
+        elif self.at < math.inf:
+            self._timer.enter(self)
 
 
 @define(eq=False)
@@ -257,13 +259,10 @@ class WriteBudget:
                 del self._waiting[waiting.holder]
 
 
-logger = structlog.get_logger(__name__)
+@define(eq=False)
+class _WaitingResponse:
+    """A response of which the client has not read everything."""
 
-OUTDATED_MAX: Final = 1024
-"""Outdated entries that the timer keeps, besides as many as it has others, before it drops all of them."""
-
-SMALL_RESPONSE_BYTES: Final = 16 * 1024
-"""Responses up to this size are neither counted nor broken off; the number of connections bounds them."""
-
-LINES_PER_SECOND: Final = 1.0
-"""Log lines about responses that were broken off."""
+    size_bytes: int
+    holder: str
+    break_off: Callable[[], None]

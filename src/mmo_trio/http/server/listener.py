@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import ssl
 from collections.abc import Callable, Sequence
-from functools import partial
 from ipaddress import ip_address
 from typing import Final, TypeAlias
 
@@ -23,7 +22,6 @@ from mmo_trio.http.handler import Handler
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import response_bytes
 from mmo_trio.http.server.connection import ListenerContext, ServerConnection
-from mmo_trio.http.server.connection_limits import ConnectionTable, DeadlineTimer
 from mmo_trio.http.streams import ConnectionListener, TransportStream, accept_waiting, accepted_stream
 from mmo_trio.system.logs import LogRateLimit
 
@@ -46,13 +44,8 @@ WAITED_TOO_LONG: Final = UNAVAILABLE.problem(
     "The connection has waited too long to be accepted; send the request again."
 )
 
-OpenConnection: TypeAlias = Callable[[TransportStream, str], ServerConnection]
+OpenConnection: TypeAlias = Callable[[ListenerContext, TransportStream, str], ServerConnection]
 """Returns what serves a connection from this client, which is not in the connection table yet."""
-
-
-def http1_connections(context: ListenerContext) -> OpenConnection:
-    """Return what serves the connections of a listener by HTTP/1.1."""
-    return partial(ServerConnection, context)
 
 
 def _no_proxy(client: str) -> bool:
@@ -83,9 +76,6 @@ class AcceptRules:
         return self.descriptors_max is None or descriptor < self.descriptors_max
 
 
-DEFAULT_ACCEPT_RULES: Final = AcceptRules()
-
-
 async def serve_http(
     handler: Handler,
     listeners: Sequence[ConnectionListener],
@@ -96,10 +86,10 @@ async def serve_http(
     drain: trio.Event,
     idle_grace_s: Callable[[], float] = lambda: 0.0,
     tls: Callable[[], ssl.SSLContext] | None = None,
-    accept_rules: AcceptRules = DEFAULT_ACCEPT_RULES,
+    accept_rules: AcceptRules | None = None,
     extra_fields: Headers = (),
     metrics: HttpMetrics | None = None,
-    connections: Callable[[ListenerContext], OpenConnection] = http1_connections,
+    open_connection: OpenConnection = ServerConnection,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `drain` is set and the requests in flight are answered, or `limits.drain_timeout_s` is over.
@@ -109,24 +99,21 @@ async def serve_http(
     clear. `mint_request_id` gives each request its id. `idle_grace_s` is called when the drain begins: idle connections
     stay open for so long, because a client that sends just then would find its connection closed. Their next response
     is their last in any case. `extra_fields` are in every response. `metrics` counts requests and logs
-    rejections; with None only internal errors are logged. `connections` chooses the version of HTTP."""
-    table, timer = ConnectionTable(limits), DeadlineTimer()
+    rejections; with None only internal errors are logged. `open_connection` chooses the version of HTTP."""
     context = ListenerContext(
         handler,
         limits,
         error_docs_url,
         mint_request_id,
         metrics or HttpMetrics(log_rejections=False),
-        table,
-        timer,
         drain,
         tls,
         extra_fields,
     )
     async with trio.open_nursery() as timing:
-        timing.start_soon(timer.run)
+        timing.start_soon(context.deadline_timer.run)
         async with trio.open_nursery() as serving:
-            acceptor = _Acceptor(context, connections(context), serving, accept_rules)
+            acceptor = _Acceptor(context, open_connection, serving, accept_rules or AcceptRules())
             async with trio.open_nursery() as accepting:
                 for listener in listeners:
                     accepting.start_soon(acceptor.accept_from, listener)
@@ -134,7 +121,7 @@ async def serve_http(
                 await drain.wait()
                 accepting.cancel_scope.cancel()
             now = trio.current_time()
-            table.close_idle_at(now + idle_grace_s())
+            context.connection_table.close_idle_at(now + idle_grace_s())
             serving.cancel_scope.deadline = now + limits.drain_timeout_s
         timing.cancel_scope.cancel()
 
@@ -196,7 +183,7 @@ class _Acceptor:
         ):
             self._reject(TOO_MANY_CONNECTIONS, transport, client)
         else:
-            connection = self.open_connection(transport, client)
+            connection = self.open_connection(self.listener_context, transport, client)
             table.add(connection)
             self.connection_nursery.start_soon(connection.run)
 

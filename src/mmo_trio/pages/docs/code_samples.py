@@ -31,7 +31,6 @@ class ExampleRequest:
 
     @property
     def url_with_query(self) -> str:
-        """Return the whole URL."""
         return f"{self.url}?{urlencode(self.query, safe=':')}" if self.query else self.url
 
 
@@ -196,8 +195,6 @@ def java_sample(request: ExampleRequest) -> str:
 
 @frozen
 class Language:
-    """Describes a language of the examples."""
-
     title: str
     write: Callable[[ExampleRequest], str]
 

@@ -70,8 +70,6 @@ class WebhookView:
 
 @frozen
 class EndpointView:
-    """Describes one endpoint."""
-
     name: str
     method: str
     path: str
@@ -111,8 +109,6 @@ class Caller:
 
 @frozen
 class ApiReference:
-    """Holds the whole API reference."""
-
     title: str
     version: str
     introduction: tuple[str, ...]

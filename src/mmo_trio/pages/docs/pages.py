@@ -24,7 +24,7 @@ from mmo_sansio.api.docs.error_pages import ErrorPage, error_pages
 from mmo_sansio.api.docs.openapi import openapi_document
 from mmo_sansio.api.docs.schemas import document_text
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, Scenario
-from mmo_trio.pages.context import LISTENER_URL, find_sandbox, find_shown_key
+from mmo_trio.pages.context import LISTENER_URL, find_shown_key, pages_context
 from mmo_trio.pages.docs.code_samples import LANGUAGES
 from mmo_trio.pages.docs.openapi_view import ApiReference, Caller, FieldRow, build_reference
 
@@ -95,7 +95,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
                 refusals=refusals,
                 failures=failures,
                 api_key=api_key,
-                can_try=find_sandbox() is not None,
+                can_try=pages_context().sandbox is not None,
             )
             rendered[template] = (api_key, text)
         return text
@@ -113,7 +113,7 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
         found = api_docs.error_pages.get(code)
         if found is None:
             return Response(await render_template("docs/unknown.html"), 404)
-        played = [each for each in api_docs.scenarios if _plays(each, code)]
+        played = [each for each in api_docs.scenarios if f"`{code}`" in each.description]
         return _cached_response(await render_template("docs/error.html", page=found, played=played))
 
     @pages.get("/docs")
@@ -142,10 +142,6 @@ def create_docs_blueprint(api_docs: ApiDocs) -> Blueprint:
         return _text_response(openapi_json(), "application/json")
 
     return pages
-
-
-def _plays(scenario: Scenario, code: str) -> bool:
-    return f"`{code}`" in scenario.description
 
 
 def sandbox_reference(api_docs: ApiDocs, api_key: str) -> ApiReference:
@@ -198,8 +194,6 @@ def _text_response(text: str, content_type: str) -> Response:
 
 @frozen
 class SearchResult:
-    """Describes a place of the documentation."""
-
     title: str
     kind: str
     """`endpoint`, `field`, `callback`, `object`, `error` or `test number`."""

@@ -203,7 +203,6 @@ def payment_variables(transaction: Transaction, shop: Shop, texts: PageTexts, *,
 
 
 def payer_status(transaction: Transaction, *, now: Instant) -> PayerStatus:
-    """Return the status of a payment for its payer."""
     page, code = transaction.order.page, transaction.progress.error_code
     if code is not None and EXPLANATIONS[code].payer_step is PayerStep.WAIT:
         return PayerStatus.UNCLEAR

@@ -39,7 +39,6 @@ class Shop:
 
 
 def shop_of(brand: Brand) -> Shop:
-    """Return what the page shows of this brand."""
     look: PageAppearance = brand.appearance
     return Shop(
         name=brand.name,

@@ -17,19 +17,19 @@ from mmo_sansio.values.model import Brand, Method, Party
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
 from mmo_sansio.values.problems import FieldError, Problem, ProblemError
 from mmo_sansio.values.strict_json import JsonNumber, parse_object
+from mmo_trio.admin.explanation import suspense_entry_to_json
 from mmo_trio.pages.context import pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.settings.values import InvalidSettingValue, parse_span
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 JsonBody = dict[str, Any]
 
-controls = Blueprint("sandbox", __name__, url_prefix="/sandbox")
-controls.before_request(reject_cross_site_post)
+pages = Blueprint("sandbox", __name__, url_prefix="/sandbox")
+pages.before_request(reject_cross_site_post)
 
 
-@controls.post("/clock")
+@pages.post("/clock")
 async def clock() -> Response:
-    """Move the clock forward."""
     body = await _read_json_body()
     try:
         span = parse_span(_required_text(body, "advance"))
@@ -39,7 +39,7 @@ async def clock() -> Response:
     return _json_response({"now": format_with_microseconds(now)})
 
 
-@controls.post("/push")
+@pages.post("/push")
 async def push() -> Response:
     """Report an offline deposit, as a provider would."""
     body = await _read_json_body()
@@ -49,7 +49,7 @@ async def push() -> Response:
     return _json_response({"gatewayReference": known.reference if known else None})
 
 
-@controls.post("/pay")
+@pages.post("/pay")
 async def pay() -> Response:
     """Confirm a payment, as the button of its page does."""
     reference = _required_text(await _read_json_body(), "gatewayReference")
@@ -62,9 +62,8 @@ async def pay() -> Response:
     raise ProblemError(problems.NOT_FOUND.problem(reason))
 
 
-@controls.get("/callbacks")
+@pages.get("/callbacks")
 async def callbacks() -> Response:
-    """List the callbacks that were sent."""
     recorded = await pages_context().store.admin.callbacks(brand=request.args.get("brand"))
     return _json_response(
         [
@@ -81,38 +80,23 @@ async def callbacks() -> Response:
     )
 
 
-@controls.get("/suspense")
+@pages.get("/suspense")
 async def suspense() -> Response:
     """List the open entries of the suspense book."""
     entries = await pages_context().store.admin.suspense(brand=request.args.get("brand"))
-    return _json_response(
-        [
-            {
-                "id": each.id,
-                "reason": each.reason,
-                "provider": each.provider,
-                "gatewayReference": each.gateway_reference,
-                "told": json.loads(each.content),
-                "times": each.times,
-                "firstAt": format_with_microseconds(each.first_at),
-                "lastAt": format_with_microseconds(each.last_at),
-            }
-            for each in entries
-        ]
-    )
+    return _json_response([suspense_entry_to_json(each) for each in entries])
 
 
-@controls.errorhandler(StoreUnavailable)
-@controls.errorhandler(OutcomeUnknown)
+@pages.errorhandler(StoreUnavailable)
+@pages.errorhandler(OutcomeUnknown)
 async def report_store_failure(_: Exception) -> Response:
     """Answer 503 while the store is unavailable."""
     problem = problems.UNAVAILABLE.problem("The store can't serve right now; try again.")
     return _to_problem_response(problem)
 
 
-@controls.errorhandler(ProblemError)
+@pages.errorhandler(ProblemError)
 async def report_problem(error: ProblemError) -> Response:
-    """Return a problem document."""
     return _to_problem_response(error.problem)
 
 

@@ -42,7 +42,6 @@ pages.before_request(reject_cross_site_post)
 
 @pages.get("/")
 async def guide() -> Response:
-    """Show the guide."""
     return await _render_guide()
 
 
@@ -154,7 +153,6 @@ def _create_payment_input(brand: Brand, method: Method, number: str) -> CreatePa
 
 @pages.get("/sandbox/design")
 async def show_design() -> Response:
-    """Show the parts."""
     return Response(await render_template("design_page.html", colours=COLOURS, charts=example_charts()))
 
 

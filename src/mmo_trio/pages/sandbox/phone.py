@@ -14,10 +14,9 @@ from attrs import frozen
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.providers.sandbox.simulated_operator import PhonePrompt
-from mmo_sansio.values.currencies import decimals_of
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction, Type
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.money import Money, decimals_of
 from mmo_trio.http.asgi.web_app import stream_response
 from mmo_trio.pages.context import PagesContext, SandboxContext, pages_context, reject_cross_site_post, sandbox_context
 from mmo_trio.pages.payment.languages.english import ENGLISH
@@ -67,7 +66,6 @@ async def pick_number() -> Response:
 
 @pages.get("/<number>")
 async def show_phone(number: str) -> Response:
-    """Show a phone with its prompts."""
     return await _render_phone(number)
 
 

@@ -11,11 +11,18 @@ from mmo_trio.storage.postgres.batch_load import LoadedBatch
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, escape_optional_text, escape_text
 from mmo_trio.storage.postgres.shared_locks import CHECK_CREATION
 from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement, JoinableStatement, group_by_brand
-from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
-from mmo_trio.storage.shared.payment_counts import batch_counts
-from mmo_trio.storage.shared.payment_index import provider_receipt_key
-from mmo_trio.storage.sql.columns import UPSERT_USAGE, callback_body_rows, order_columns, progress_columns, usage_rows
-from mmo_trio.storage.sql.serialization import serialize_breaker, serialize_claim, serialize_order
+from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, suspense_identity
+from mmo_trio.storage.sql.serialization import (
+    UPSERT_USAGE,
+    callback_body_rows,
+    order_columns,
+    progress_columns,
+    provider_receipt_key,
+    serialize_breaker,
+    serialize_claim,
+    serialize_order,
+    usage_rows,
+)
 
 _INSERT_TRANSACTIONS = InsertStatement("""
     INSERT INTO transactions (gateway_reference, brand, type, method, created_at, page_token,

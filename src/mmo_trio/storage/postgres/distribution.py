@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.sql.net_effect import NetEffect
 
 CITUS_MAJOR_MIN = 12
 """The oldest version that this was made for; 13.0 is tested."""

@@ -14,8 +14,7 @@ from mmo_trio.storage.postgres.pipeline import BoundStatement, escape_text, exec
 from mmo_trio.storage.postgres.statements import BrandStatement
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
-from mmo_trio.storage.sql.object_rows import OBJECT_COLUMNS
-from mmo_trio.storage.sql.serialization import parse_transaction
+from mmo_trio.storage.sql.serialization import OBJECT_COLUMNS, parse_transaction
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 
 T = TypeVar("T")

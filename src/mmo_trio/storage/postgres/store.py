@@ -58,9 +58,9 @@ from mmo_trio.storage.postgres.shared_locks import (
 )
 from mmo_trio.storage.postgres.statements import KnownBrands
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from mmo_trio.storage.shared.net_effect import net_effect
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.integrity import integrity_errors
+from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
@@ -84,7 +84,6 @@ POSTGRES_SCHEMA = SqlSchema(
     reference_suffix="right(gateway_reference, 12)",
     breaker_table="channels",
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
-    receipts_table="receipts",
     clock_record_age="(extract(epoch FROM clock_timestamp() - saved_at) * 1000000)::bigint",
     now=lambda: SqlStatement("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
     clock_query=_READ_CLOCK,

@@ -1,4 +1,4 @@
-"""Stores console users, their sessions, attempts to sign in, and proposals in SQL."""
+"""Stores console users in SQL: their sessions, attempts to sign in, second factors and recovery codes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import (
-    AuditEvent,
-    AuditKey,
-    ConsoleSession,
-    ConsoleUser,
-    Proposal,
-    ProposalState,
-    Role,
-    SignInAttempt,
-)
-from mmo_trio.storage.sql.audit_log import append_audit
-from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select
+from mmo_trio.storage.interface.admin_types import ConsoleSession, ConsoleUser, Role, SecondFactor, SignInAttempt
+from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row, select
 
+_FACTOR_COLUMNS = (
+    "user_name, sealed, confirmed_at, last_step, pending,"
+    " (SELECT count(*) FROM recovery_codes WHERE recovery_codes.user_name = second_factors.user_name)"
+)
 _USER_COLUMNS = "name, role, password_hash, added_at, disabled_at"
 
 
@@ -52,6 +46,14 @@ def user(name: str) -> SqlQuery[ConsoleUser | None]:
     """Return the user of this name."""
     rows = yield from execute(f"SELECT {_USER_COLUMNS} FROM console_users WHERE name = ?", name)
     return _parse_user(rows[0]) if rows else None
+
+
+def _user_values(user: ConsoleUser) -> tuple[Any, ...]:
+    return (user.name, user.role.value, user.password_hash, user.added_at, user.disabled_at)
+
+
+def _parse_user(row: Row) -> ConsoleUser:
+    return ConsoleUser(row[0], Role(row[1]), *row[2:])
 
 
 def begin_session(session: ConsoleSession, *, expire_before: Instant) -> SqlQuery[None]:
@@ -110,88 +112,83 @@ def forget_sign_in_attempts(name: str, network: str) -> SqlQuery[None]:
     yield from execute("DELETE FROM sign_in_attempts WHERE name = ? AND network = ?", name, network)
 
 
-PROPOSAL_COLUMNS = (
-    "gateway_reference, brand, error_code, provider_reference, reason, evidence, proposed_by,"
-    " proposed_at, state, decided_by, decided_at, remark"
-)
+def second_factor(user: str) -> SqlQuery[SecondFactor | None]:
+    """Return the second factor of a user."""
+    rows = yield from execute(f"SELECT {_FACTOR_COLUMNS} FROM second_factors WHERE user_name = ?", user)
+    return _parse_second_factor(rows[0]) if rows else None
 
 
-def proposal_columns(proposal: Proposal) -> Sequence[object]:
-    """Return what a row holds besides its id."""
-    return (
-        proposal.gateway_reference,
-        proposal.brand,
-        proposal.error_code,
-        proposal.provider_reference,
-        proposal.reason,
-        proposal.evidence,
-        proposal.proposed_by,
-        proposal.proposed_at,
-        proposal.state.value,
-        proposal.decided_by,
-        proposal.decided_at,
-        proposal.remark,
+def second_factors() -> SqlQuery[Sequence[SecondFactor]]:
+    """Return all second factors, by user."""
+    return select(_parse_second_factor, f"SELECT {_FACTOR_COLUMNS} FROM second_factors ORDER BY user_name")
+
+
+def begin_enrolment(user: str, pending: bytes) -> SqlQuery[None]:
+    """Keep a sealed secret that the user has still to confirm, next to the one in use."""
+    yield from execute(
+        "INSERT INTO second_factors (user_name, pending) VALUES (?, ?)"
+        " ON CONFLICT (user_name) DO UPDATE SET pending = excluded.pending",
+        user,
+        pending,
     )
 
 
-def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
-    """Store a proposal and return its id; return None, and store nothing, while there is an unfinished one about the
-    same payment."""
-    rows = yield from execute(
-        f"INSERT INTO proposals ({PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING RETURNING id",
-        *proposal_columns(proposal),
-    )
-    return int(rows[0][0]) if rows else None
-
-
-def proposals(
-    *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
-) -> SqlQuery[Sequence[Proposal]]:
-    """Return proposals about one payment or in one state, the newest first."""
-    where = Where().and_("gateway_reference = ?", about).and_("state = ?", state and state.value)
-    return select(
-        parse_proposal,
-        f"SELECT id, {PROPOSAL_COLUMNS} FROM proposals {where} ORDER BY id DESC LIMIT ?",
-        *where.values,
-        limit,
-    )
-
-
-def proposal(id: int) -> SqlQuery[Proposal | None]:
-    """Return the proposal with this id."""
-    rows = yield from execute(f"SELECT id, {PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
-    return parse_proposal(rows[0]) if rows else None
-
-
-def update_proposal(
-    expected_state: ProposalState, updated: Proposal, *, event: tuple[AuditEvent, AuditKey] | None = None
+def confirm_second_factor(
+    user: str, pending: bytes, *, step: int, at: Instant, codes: Sequence[bytes], session: bytes
 ) -> SqlQuery[bool]:
-    """Replace a proposal that is in the expected state, and append the event to the audit log, both or neither; return
-    False when it isn't in that state any more. Of two users who decide at once, one succeeds."""
-    is_replaced = yield from returns_row(
-        "UPDATE proposals SET state = ?, decided_by = ?, decided_at = ?, remark = ?"
-        " WHERE id = ? AND state = ? RETURNING 1",
-        updated.state.value,
-        updated.decided_by,
-        updated.decided_at,
-        updated.remark,
-        updated.id,
-        expected_state.value,
+    """Put this pending secret into use and replace the recovery codes' digests, and end the user's sessions except one;
+    return False when another secret is pending."""
+    confirmed = yield from returns_row(
+        "UPDATE second_factors SET sealed = pending, pending = NULL, confirmed_at = ?, last_step = ?"
+        " WHERE user_name = ? AND pending = ? RETURNING 1",
+        at,
+        step,
+        user,
+        pending,
     )
-    if is_replaced and event is not None:
-        yield from append_audit(*event)
-    return is_replaced
+    if confirmed:
+        yield from replace_recovery_codes(user, codes)
+        yield from execute("DELETE FROM sessions WHERE user_name = ? AND digest <> ?", user, session)
+    return confirmed
 
 
-def _user_values(user: ConsoleUser) -> tuple[Any, ...]:
-    return (user.name, user.role.value, user.password_hash, user.added_at, user.disabled_at)
+def use_time_step(user: str, step: int) -> SqlQuery[bool]:
+    """Record the step of an accepted code; return False when this step or a later one was accepted before."""
+    return returns_row(
+        "UPDATE second_factors SET last_step = ?"
+        " WHERE user_name = ? AND last_step < ? AND sealed IS NOT NULL RETURNING 1",
+        step,
+        user,
+        step,
+    )
 
 
-def _parse_user(row: Row) -> ConsoleUser:
-    return ConsoleUser(row[0], Role(row[1]), *row[2:])
+def use_recovery_code(user: str, digest: bytes) -> SqlQuery[bool]:
+    """Remove a recovery code; return False when the user has no such code."""
+    return returns_row("DELETE FROM recovery_codes WHERE user_name = ? AND digest = ? RETURNING 1", user, digest)
 
 
-def parse_proposal(row: Row) -> Proposal:
-    """Return the proposal of a row: its id, then PROPOSAL_COLUMNS."""
-    return Proposal(*(*row[:9], ProposalState(row[9]), *row[10:]))
+def replace_recovery_codes(user: str, codes: Sequence[bytes]) -> SqlQuery[None]:
+    """Replace the digests of the recovery codes."""
+    yield from execute("DELETE FROM recovery_codes WHERE user_name = ?", user)
+    for code in sorted(codes):
+        yield from execute("INSERT INTO recovery_codes (user_name, digest) VALUES (?, ?)", user, code)
+
+
+def remove_second_factor(user: str, *, session: bytes | None = None) -> SqlQuery[bool]:
+    """Remove a second factor and its recovery codes, and end the user's sessions except this one; return False when
+    there is none."""
+    removed = yield from returns_row("DELETE FROM second_factors WHERE user_name = ? RETURNING 1", user)
+    yield from replace_recovery_codes(user, ())
+    yield from execute("DELETE FROM sessions WHERE user_name = ? AND digest <> ?", user, session or b"")
+    return removed
+
+
+def reseal_second_factor(user: str, old: bytes, new: bytes) -> SqlQuery[None]:
+    """Replace a sealed secret, wherever it stands, by the same secret, sealed with another key."""
+    yield from execute("UPDATE second_factors SET sealed = ? WHERE user_name = ? AND sealed = ?", new, user, old)
+    yield from execute("UPDATE second_factors SET pending = ? WHERE user_name = ? AND pending = ?", new, user, old)
+
+
+def _parse_second_factor(row: Row) -> SecondFactor:
+    return SecondFactor(*row)

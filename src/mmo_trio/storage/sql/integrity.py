@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from mmo_sansio.api.outgoing import transaction_object
 from mmo_trio.storage.interface.store import StoreCorrupt
-from mmo_trio.storage.sql.columns import CHECKED_COLUMNS, transaction_row_error
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker, parse_claim
+from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker, parse_claim, parse_object, parse_transaction
 from mmo_trio.storage.sql.statements import SqlQuery, execute
 
 _PAGE_SIZE = 1_000
+_CHECKED_COLUMNS = (
+    "gateway_reference, brand, type, method, status, created_at, version, page_token, order_row, progress, object"
+)
+"""The columns that `_transaction_error` checks, in its order."""
 
 
 def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
@@ -21,13 +26,13 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
     at = ["" for _ in schema.transaction_key]
     while page := (
         yield from execute(
-            f"SELECT {key}, {CHECKED_COLUMNS} FROM transactions WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
+            f"SELECT {key}, {_CHECKED_COLUMNS} FROM transactions WHERE ({key}) > ({marks}) ORDER BY {key} LIMIT ?",
             *at,
             _PAGE_SIZE,
         )
     ):
         rows = (row[len(at) :] for row in page)
-        found += [error for row in rows if (error := transaction_row_error(row)) is not None]
+        found += [error for row in rows if (error := _transaction_error(row)) is not None]
         at = list(page[-1][: len(at)])
     for id, brand in (yield from execute("SELECT id, brand FROM brands")):
         try:
@@ -51,6 +56,29 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
         if count:
             found.append(f"{description}: {count}")
     return found
+
+
+def _transaction_error(row: Sequence[Any]) -> str | None:
+    """Return what is wrong with a stored transaction, a row of _CHECKED_COLUMNS; None if nothing is."""
+    try:
+        transaction = parse_transaction(row[8], row[9])
+        order, progress = transaction.order, transaction.progress
+        columns = (
+            order.gateway_reference,
+            order.brand,
+            order.type,
+            order.method,
+            transaction.status,
+            order.created_at,
+            progress.version,
+            order.page.token if order.page else None,
+        )
+        rendered = not row[10] and not progress.stage.is_terminal
+        if tuple(row[:8]) == columns and (rendered or parse_object(row[10]) == transaction_object(transaction)):
+            return None
+        return f"transaction {row[0]}: its columns or its object differ from it"
+    except (StoreCorrupt, ValueError, TypeError, LookupError) as error:
+        return f"transaction {row[0]}: {error.damage if isinstance(error, StoreCorrupt) else error}"
 
 
 def _violations(schema: SqlSchema) -> Mapping[str, str]:

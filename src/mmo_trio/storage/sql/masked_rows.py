@@ -13,13 +13,13 @@ from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState
 from mmo_trio.storage.interface.retention import RetentionStep
-from mmo_trio.storage.sql.object_rows import serialize_object
 from mmo_trio.storage.sql.payment_history import CONTENT_COLUMN, SUSPENSE_COLUMNS, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import (
     parse_claim,
     parse_transaction,
     serialize_claim,
+    serialize_object,
     serialize_order,
     serialize_progress,
 )

@@ -1,4 +1,4 @@
-"""Reads the history of payments in SQL: their timeline, callbacks and the suspense book."""
+"""What staff read and write about payments, in SQL: timelines, callbacks, the suspense book and proposals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseReason
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.interface.admin_types import SuspenseEntry
+from mmo_trio.storage.interface.admin_types import AuditEvent, AuditKey, Proposal, ProposalState, SuspenseEntry
+from mmo_trio.storage.sql.audit_log import append_audit
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, returns_row, select
 
 
@@ -44,7 +45,7 @@ def callbacks(
         *where.values,
         limit,
     )
-    return [parse_callback(row) for row in reversed(rows)]
+    return [_parse_callback(row) for row in reversed(rows)]
 
 
 def failed_callbacks(
@@ -60,10 +61,10 @@ def failed_callbacks(
         *where.values,
         limit,
     )
-    return [(row[0], parse_callback(row[1:])) for row in rows]
+    return [(row[0], _parse_callback(row[1:])) for row in rows]
 
 
-def parse_callback(row: Row) -> CallbackRecorded:
+def _parse_callback(row: Row) -> CallbackRecorded:
     """Return the callback of a row: its payment, brand and time, then the members of its attempt."""
     body = (row[8] or b"",) if len(row) > 8 else ()
     attempt = DeliveryAttempt(DeliveryOutcome(row[3]), *row[4:8], *body)
@@ -125,3 +126,75 @@ SUSPENSE_COLUMNS = (
 def parse_suspense_entry(row: Row) -> SuspenseEntry:
     """Return the entry of a row of SUSPENSE_COLUMNS."""
     return SuspenseEntry(row[0], SuspenseReason(row[1]), *row[2:])
+
+
+_PROPOSAL_COLUMNS = (
+    "gateway_reference, brand, error_code, provider_reference, reason, evidence, proposed_by,"
+    " proposed_at, state, decided_by, decided_at, remark"
+)
+
+
+def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
+    """Store a proposal and return its id; return None, and store nothing, while there is an unfinished one about the
+    same payment."""
+    rows = yield from execute(
+        f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING RETURNING id",
+        proposal.gateway_reference,
+        proposal.brand,
+        proposal.error_code,
+        proposal.provider_reference,
+        proposal.reason,
+        proposal.evidence,
+        proposal.proposed_by,
+        proposal.proposed_at,
+        proposal.state.value,
+        proposal.decided_by,
+        proposal.decided_at,
+        proposal.remark,
+    )
+    return int(rows[0][0]) if rows else None
+
+
+def proposals(
+    *, about: str | None = None, state: ProposalState | None = None, limit: int = 100
+) -> SqlQuery[Sequence[Proposal]]:
+    """Return proposals about one payment or in one state, the newest first."""
+    where = Where().and_("gateway_reference = ?", about).and_("state = ?", state and state.value)
+    return select(
+        _parse_proposal,
+        f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals {where} ORDER BY id DESC LIMIT ?",
+        *where.values,
+        limit,
+    )
+
+
+def proposal(id: int) -> SqlQuery[Proposal | None]:
+    """Return the proposal with this id."""
+    rows = yield from execute(f"SELECT id, {_PROPOSAL_COLUMNS} FROM proposals WHERE id = ?", id)
+    return _parse_proposal(rows[0]) if rows else None
+
+
+def update_proposal(
+    expected_state: ProposalState, updated: Proposal, *, event: tuple[AuditEvent, AuditKey] | None = None
+) -> SqlQuery[bool]:
+    """Replace a proposal that is in the expected state, and append the event to the audit log, both or neither; return
+    False when it isn't in that state any more. Of two users who decide at once, one succeeds."""
+    is_replaced = yield from returns_row(
+        "UPDATE proposals SET state = ?, decided_by = ?, decided_at = ?, remark = ?"
+        " WHERE id = ? AND state = ? RETURNING 1",
+        updated.state.value,
+        updated.decided_by,
+        updated.decided_at,
+        updated.remark,
+        updated.id,
+        expected_state.value,
+    )
+    if is_replaced and event is not None:
+        yield from append_audit(*event)
+    return is_replaced
+
+
+def _parse_proposal(row: Row) -> Proposal:
+    """Return the proposal of a row: its id, then _PROPOSAL_COLUMNS."""
+    return Proposal(*(*row[:9], ProposalState(row[9]), *row[10:]))

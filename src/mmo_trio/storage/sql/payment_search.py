@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mmo_sansio.messages.queries import Position
 from mmo_sansio.payments.evidence import STUCK_AFTER, is_stuck
-from mmo_sansio.values.clock import Instant, earlier
+from mmo_sansio.values.clock import LAST_INSTANT, Instant, earlier
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.storage.interface.admin_types import PaymentFilter, PaymentPage
-from mmo_trio.storage.shared.payment_index import AFTER_NEWEST, newest_page, position_of
 from mmo_trio.storage.sql.serialization import parse_transaction
 from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute
 
 PAYMENTS_SCANNED_MAX = 5_000
 """Payments that one search scans, so that none costs more rows, whatever it searches for."""
+
+_AFTER_NEWEST = Position(LAST_INSTANT, "~")
+"""The position after the newest payment: every reference is in upper case."""
 
 CONTENT_ROWS_READ_MAX = 1_000
 """Rows that one statement reads of payments that are selected by their content."""
@@ -74,14 +76,14 @@ def search_payments(
             limit + 1,
         )
         found += _parse_transactions(rows)
-    return newest_page(found, limit)
+    return _newest_page(found, limit)
 
 
 _OLDER_THAN = "(t.created_at, t.gateway_reference) < (?, ?)"
 
 
 def _position_values(before: Position | None) -> tuple[Instant, str]:
-    at = before or AFTER_NEWEST
+    at = before or _AFTER_NEWEST
     return at.created_at, at.gateway_reference
 
 
@@ -105,7 +107,7 @@ def list_payments(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         *matching.values,
         payment_filter.limit + 1,
     )
-    page = newest_page(_parse_transactions(rows), payment_filter.limit)
+    page = _newest_page(_parse_transactions(rows), payment_filter.limit)
     if page.next_position is not None or not is_selective:
         return page
     last_scanned = yield from execute(
@@ -150,9 +152,9 @@ def _list_by_content(payment_filter: PaymentFilter) -> SqlQuery[PaymentPage]:
         ]
         found += filter(payment_filter.matches, _parse_transactions(candidates))
         if len(rows) < CONTENT_ROWS_READ_MAX:
-            return newest_page(found, payment_filter.limit)
+            return _newest_page(found, payment_filter.limit)
         at, scanned_count = Position(*rows[-1][:2]), scanned_count + len(rows)
-    page = newest_page(found, payment_filter.limit)
+    page = _newest_page(found, payment_filter.limit)
     return page if page.next_position is not None else PaymentPage(page.transactions, at)
 
 
@@ -193,3 +195,16 @@ def stuck_transactions(
 
 def _parse_transactions(rows: Sequence[Row]) -> list[Transaction]:
     return [parse_transaction(*row) for row in rows]
+
+
+def _newest_page(transactions: Iterable[Transaction], limit: int) -> PaymentPage:
+    """Return the newest of these transactions, each once."""
+    different = {each.reference: each for each in transactions}
+    ordered = sorted(different.values(), key=position_of, reverse=True)
+    page = ordered[:limit]
+    return PaymentPage(page, position_of(page[-1]) if len(ordered) > limit else None)
+
+
+def position_of(transaction: Transaction) -> Position:
+    """Return the position of a transaction among all payments."""
+    return Position(transaction.order.created_at, transaction.reference)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from attrs import evolve
 
 from mmo_sansio.messages.queries import ListRecords, Position, Records, empty_page, place_beside
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.shared.records_size import count_fitting
-from mmo_trio.storage.sql.object_rows import OBJECT_COLUMNS, object_of_row
+from mmo_trio.storage.sql.serialization import OBJECT_COLUMNS, object_of_row
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, Where
 
 UNMEASURED_ROWS: Final = 100
@@ -76,9 +76,21 @@ def _read_rows(
         ((total,),) = yield evolve(measure, text=f"SELECT coalesce(sum(size), 0) FROM ({measure.text}) AS page")
         if total > query.bytes_max:
             sizes = yield measure
-            most = count_fitting((row[2] for row in sizes), query)
+            most = _count_fitting((row[2] for row in sizes), query)
             return list((yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=most))), True
     return list((yield _select_rows(query, beyond, OBJECT_COLUMNS, backwards=backwards, limit=limit))), False
+
+
+def _count_fitting(sizes: Iterable[int], query: ListRecords) -> int:
+    """Return how many of these objects are a page, nearest first: at most `page_size` and `bytes_max`, but one at
+    least, so that a walk goes on."""
+    total = count = 0
+    for size in sizes:
+        total += size
+        if count == query.page_size or (total > query.bytes_max and count > 0):
+            break
+        count += 1
+    return count
 
 
 def _take_objects(rows: list[Row]) -> tuple[bytes, ...]:

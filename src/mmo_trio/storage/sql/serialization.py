@@ -1,34 +1,142 @@
-"""Transactions, breakers and brands as the compact text that a store holds, most with a checksum of their own.
+"""Transactions, claims, breakers and brands as a store holds them: the columns by which rows are found, and the compact
+text of all the rest, most with a checksum of its own.
 
-A row is eight hexadecimal digits of CRC-32, then JSON. A damaged row raises StoreCorrupt instead of giving wrong data.
-The arrays' order is the format.
+A text is eight hexadecimal digits of CRC-32, then JSON. A damaged one raises StoreCorrupt instead of giving wrong data.
+The arrays' order is the format; what is seldom written, claims and brands, has the names of the attributes.
+
+Look-ups and records send the transaction object, the bytes that the HTTP API's serializer has made (T4). It is stored
+with a transaction that has ended. That of a pending transaction, which changes with each step and is seldom read, is
+rendered for its readers; its row is empty. A row is compressed: most of an object are its names, which all objects have
+in common. They are the dictionary of the compression (RFC 1950), to which each row refers by its checksum: so another
+dictionary may follow this one, but none may ever change.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import EnumType
 from functools import cache, lru_cache
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 from zlib import crc32
 
 from attrs import fields, has
 
+from mmo_sansio.api.outgoing import transaction_object
+from mmo_sansio.messages.changes import JournalEntry
 from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest
+from mmo_sansio.payments.personal_data import MASKED_PARTY
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
+from mmo_trio.storage.sql.net_effect import NetEffect
+
+OBJECT_COLUMNS = (
+    "object, CASE WHEN length(object) = 0 THEN order_row END, CASE WHEN length(object) = 0 THEN progress END"
+)
+"""What `object_of_row` needs of a transaction: its object, or else what it is rendered from."""
+
+UPSERT_USAGE = """
+    INSERT INTO brand_usage (brand, counter, day, amount) {source}
+    ON CONFLICT (brand, counter) DO UPDATE SET
+        amount = CASE WHEN excluded.day > brand_usage.day THEN excluded.amount
+            WHEN excluded.day < brand_usage.day THEN brand_usage.amount
+            WHEN excluded.amount + brand_usage.amount > 0 THEN excluded.amount + brand_usage.amount ELSE 0 END,
+        day = CASE WHEN excluded.day > brand_usage.day THEN excluded.day ELSE brand_usage.day END
+"""
+"""Adds to counters of brands: a later day begins at 0, and an earlier one counts no more."""
+
+SEARCH_KEY_LENGTH_MAX = 255
+"""Providers' references may have any length; a key is cut to what every index can hold."""
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 CHECKSUM_BYTES = 8
 """Bytes before the content of a row."""
 _encode_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _json_string = json.encoder.encode_basestring_ascii
+
+
+def order_columns(transaction: Transaction) -> tuple[object, ...]:
+    """Return gateway_reference, brand, type, method, created_at, page_token, msisdn, reconciliation_reference and
+    order_row, which never change."""
+    order = transaction.order
+    return (
+        order.gateway_reference,
+        order.brand,
+        order.type.value,
+        order.method,
+        order.created_at,
+        order.page.token if order.page else None,
+        _msisdn_key(order),
+        _reconciliation_reference_key(order),
+        serialize_order(order),
+    )
+
+
+def progress_columns(transaction: Transaction) -> tuple[object, ...]:
+    """Return status, version, progress and object, which each step writes."""
+    progress = transaction.progress
+    return (progress.stage.status.value, progress.version, serialize_progress(progress), serialize_object(transaction))
+
+
+def journal_columns(line: JournalEntry) -> tuple[object, ...]:
+    """Return at, what, actor, gateway_reference, brand, stage_before, stage_after and detail."""
+    return (
+        line.at,
+        line.input_name,
+        line.actor,
+        line.gateway_reference,
+        line.brand,
+        line.stage_before,
+        line.stage_after,
+        line.detail,
+    )
+
+
+def callback_body_rows(effect: NetEffect) -> list[tuple[str, str, int, bytes]]:
+    """Return brand, gateway_reference, at and body of the responses to callbacks that had a body."""
+    return [
+        (each.brand, each.gateway_reference, each.at, each.attempt.body)
+        for each in effect.callbacks
+        if each.attempt.body
+    ]
+
+
+def usage_rows(effect: NetEffect) -> list[tuple[str, str, int, int]]:
+    """Return brand, counter, day and amount of what a batch adds to counters, in the order of their keys."""
+    return [(*key, each.share.day, each.share.amount) for key, each in sorted(effect.usage.items())]
+
+
+def _msisdn_key(order: model.Order) -> str | None:
+    """Return the customer's number without its plus sign; None for a tax payout (M5), and once it is masked."""
+    if order.type is model.Type.TAX or order.party == MASKED_PARTY:
+        return None
+    return _to_storable(order.party.msisdn.removeprefix("+"))
+
+
+def _reconciliation_reference_key(order: model.Order) -> str | None:
+    """Return the reconciliation reference, unless it is the merchantReference (C7)."""
+    named = order.reconciliation_reference
+    return None if named is None or named == order.merchant_reference else _to_storable(named)
+
+
+def provider_receipt_key(progress: model.Progress) -> str | None:
+    """Return the provider's own reference, once it is known."""
+    named = progress.provider_reference
+    return None if named is None else _to_storable(named)
+
+
+def _to_storable(text: str) -> str:
+    return _UNSTORABLE.sub("", text)[:SEARCH_KEY_LENGTH_MAX]
 
 
 def with_checksum(content: bytes) -> bytes:
@@ -135,9 +243,9 @@ def _money(amount: Money | None) -> str:
     return "null" if amount is None else f"[{amount.minor},{_json_string(amount.currency)}]"
 
 
-def parse_transaction(order: bytes, progress: bytes) -> model.Transaction:
+def parse_transaction(order: bytes, progress: bytes) -> Transaction:
     """Return the transaction of these two rows."""
-    return model.Transaction(
+    return Transaction(
         _parse_order(json.loads(without_checksum(order))), _parse_progress(json.loads(without_checksum(progress)))
     )
 
@@ -218,64 +326,19 @@ def _parse_evidence(row: list[Any] | None) -> model.Evidence | None:
     return model.Evidence(row[0], row[1], _parse_money(row[2]), bool(row[3]), row[4], bool(row[5]), bool(row[6]))
 
 
-def _serialize_money(amount: Money | None) -> tuple[int, str] | None:
-    return None if amount is None else (amount.minor, amount.currency)
-
-
 def _parse_money(row: list[Any] | None) -> Money | None:
     return None if row is None else Money(row[0], row[1])
 
 
 def serialize_claim(claim: DepositClaim) -> bytes:
-    """Return a claim of a deposit as its row."""
-    party = claim.party
-    return with_checksum(
-        _encode_json(
-            (
-                claim.provider,
-                claim.receipt,
-                claim.provider_title,
-                claim.gateway_reference,
-                claim.account,
-                claim.bill_reference,
-                _serialize_money(claim.amount),
-                (party.id, party.msisdn, party.first_name, party.last_name, party.email),
-                claim.payment,
-                claim.brand,
-                claim.received_at,
-                claim.expires_at,
-                claim.wake_at,
-                claim.version,
-                claim.polls,
-                claim.is_confirmed,
-                claim.answered_at,
-            )
-        ).encode()
-    )
+    """Return a claim of a deposit as its row: each value under the name of its attribute."""
+    return with_checksum(_encode_json(_to_plain(claim)).encode())
 
 
 def parse_claim(row: bytes) -> DepositClaim:
     """Return the claim of this row."""
-    values = json.loads(without_checksum(row))
-    return DepositClaim(
-        provider=values[0],
-        receipt=values[1],
-        provider_title=values[2],
-        gateway_reference=values[3],
-        account=values[4],
-        bill_reference=values[5],
-        amount=Money(*values[6]),
-        party=model.Party(*values[7]),
-        payment=values[8],
-        brand=values[9],
-        received_at=values[10],
-        expires_at=values[11],
-        wake_at=values[12],
-        version=values[13],
-        polls=values[14],
-        is_confirmed=values[15],
-        answered_at=values[16],
-    )
+    claim: DepositClaim = _reader(DepositClaim)(json.loads(without_checksum(row)))
+    return claim
 
 
 def serialize_breaker(breaker: BreakerSnapshot) -> bytes:
@@ -343,7 +406,7 @@ def _to_plain(value: Any) -> Any:
 def _reader(kind: Any) -> Callable[[Any], Any]:
     """Return what makes a value of this type from its plain form. It raises ValueError, KeyError or TypeError."""
     parts, collection = tuple(_reader(each) for each in get_args(kind) if each is not Ellipsis), get_origin(kind)
-    if collection is UnionType:
+    if collection in (UnionType, Union):  # The second is what NewType makes.
         return lambda plain: None if plain is None else parts[0](plain)
     if collection is Mapping:
         return lambda plain: {parts[0](key): parts[1](each) for key, each in plain.items()}
@@ -359,3 +422,56 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
 
 def _unchanged(plain: Any) -> Any:
     return plain
+
+
+_DICTIONARY = (
+    b'"pageUrl":null,"qrCode":null,"labels":null,"labels":{"lastName":null,"email":null,"timeout","manual","expiry",'
+    b'"poll","payout","tax","web","push","qr","sandbox","mpesa_ke","mtn_ug","airtel_ke","UGX"},"TZS"},"USD"},'
+    b'{"status":"failed","errorCode":"user_cancelled","errorMessage":"'
+    b'{"status":"success","type":"payin","flow":"direct","gatewayReference":"01K","merchantReference":"'
+    b'","reconciliationReference":"","providerReference":"","party":{"id":"","msisdn":"+254","firstName":"","lastName":"'
+    b'","email":"@example.com"},"method":"","country":"KE","requestedAmount":{"value":1000.00,"currency":"KES"},'
+    b'"finalAmount":{"value":1000.00,"currency":"KES"},"labels":null,"createdAt":"2026-01-01T00:00:00.000000Z",'
+    b'"completedAt":"2026-01-01T00:00:00.000000Z","completionSource":"webhook","errorCode":null,"errorMessage":null,'
+    b'"providerData":{"name":"","title":"","fee":null,"partyData":null,"errorCode":null,"errorMessage":null}}'
+)
+_COMPRESSION_LEVEL = 6
+_WINDOW_BITS = 12
+_MEMORY_LEVEL = 4
+
+
+def serialize_object(transaction: Transaction) -> bytes:
+    """Return the object of a transaction that has ended as its row, and an empty one while it is pending (T4)."""
+    return compress_object(transaction_object(transaction)) if transaction.progress.stage.is_terminal else b""
+
+
+def compress_object(rendered: bytes) -> bytes:
+    """Return a transaction object as its row."""
+    compressor = zlib.compressobj(
+        _COMPRESSION_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY
+    )
+    return with_checksum(compressor.compress(rendered) + compressor.flush())
+
+
+def parse_object(row: bytes) -> bytes:
+    """Return the transaction object of a row that isn't empty. Raises StoreCorrupt."""
+    try:
+        return zlib.decompressobj(_WINDOW_BITS, _DICTIONARY).decompress(without_checksum(row))
+    except zlib.error as error:
+        raise StoreCorrupt("a stored transaction object can't be read") from error
+
+
+def object_of_row(row: Sequence[bytes | None]) -> bytes:
+    """Return the transaction object of a row of OBJECT_COLUMNS (T4). Raises StoreCorrupt."""
+    stored, order, progress = row
+    if stored:
+        return parse_object(stored)
+    assert order is not None
+    assert progress is not None
+    return _render_pending(order, progress)
+
+
+@lru_cache(maxsize=1024)
+def _render_pending(order: bytes, progress: bytes) -> bytes:
+    """Render once for each version of a transaction that merchants look up again and again until it has ended."""
+    return transaction_object(parse_transaction(order, progress))

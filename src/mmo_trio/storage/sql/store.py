@@ -4,8 +4,13 @@ answered together."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import outcome
+import trio
+from attrs import Factory, define
 
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
@@ -13,13 +18,19 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
-from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, earlier
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
-from mmo_trio.storage.interface.store import ChannelOwnership, DecideBatch, StoredClockRecord, WorkItem
-from mmo_trio.storage.shared.coalescing import Coalescer
-from mmo_trio.storage.sql import clock_records, monitoring
+from mmo_trio.storage.interface.store import (
+    CLOCK_RECORDS_KEPT_FOR,
+    ChannelOwnership,
+    DecideBatch,
+    StoredClockRecord,
+    StoreUnavailable,
+    WorkItem,
+)
+from mmo_trio.storage.sql import monitoring
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.configuration import (
     SELECT_CONFIGURATION,
@@ -28,20 +39,26 @@ from mmo_trio.storage.sql.configuration import (
     parse_store_state,
 )
 from mmo_trio.storage.sql.masked_rows import Forget, forget_nothing
-from mmo_trio.storage.sql.object_rows import object_of_row
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention import RetentionStore
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import parse_brand, parse_claim, parse_transaction
-from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, execute
+from mmo_trio.storage.sql.serialization import object_of_row, parse_brand, parse_claim, parse_transaction
+from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, SqlQuery, execute
+from mmo_trio.system.waiting import ParkingSpot
 
 T = TypeVar("T")
+QueryT = TypeVar("QueryT")
+ResultT = TypeVar("ResultT")
+
+COALESCED_MAX = 64
+"""Look-ups in one hop: with more, the first would wait longer, and the hop is cheap enough for each."""
 
 _SELECT_KEY_OWNER = """
     SELECT brands.brand, api_keys.id FROM api_keys JOIN brands ON brands.id = api_keys.brand
     WHERE digest IN ({}) AND retired_at IS NULL
 """
 
+_CLOCK_COLUMNS = "boot_id, monotonic, time, utc, served_until"
 _BEGIN_LISTING = """
     INSERT INTO deposit_listings (provider, begun_at, listed_until) VALUES (?, ?, ?)
     ON CONFLICT (provider) DO UPDATE SET begun_at = excluded.begun_at
@@ -92,25 +109,25 @@ class Store(ABC):
     async def clock_record(self, boot_id: str) -> StoredClockRecord | None:
         """Return what was saved of the clocks during this start of the machine, or else the latest of another start or
         machine; None when nothing was saved."""
-        return await self._run_query(lambda: clock_records.clock_record(self._schema, boot_id))
+        return await self._run_query(lambda: _clock_record(self._schema, boot_id))
 
     async def read_clock(self, boot_id: str) -> StoreClock | None:
         """Return the store's time, and how many machines other than the one of this start lately agreed with it; None
         when the store has no clock of its own."""
-        return await self._run_query(lambda: clock_records.read_clock(self._schema, boot_id))
+        return await self._run_query(lambda: _read_clock(self._schema, boot_id))
 
     async def save_clock_record(self, record: ClockRecord) -> None:
         """Save the clocks as they are, in place of what was saved during the same start of the machine."""
-        await self._run_write(lambda: clock_records.save_clock_record(self._schema, record))
+        await self._run_write(lambda: _save_clock_record(self._schema, record))
 
     async def held_until(self) -> Instant:
         """Return the wall time before which nothing new may be dated, as records up to there were served (R7); 0 when
         there is none."""
-        return await self._run_query(lambda: clock_records.held_until(self._schema))
+        return await self._run_query(lambda: _held_until(self._schema))
 
     async def release_held(self, now: Instant) -> None:
         """Let new payments be dated from now on, although records beyond were served: a wrong clock has shown them."""
-        await self._run_write(lambda: clock_records.release_held(self._schema, now))
+        await self._run_write(lambda: _release_held(self._schema, now))
 
     # What is to be done, and by which process
 
@@ -255,6 +272,56 @@ class Store(ABC):
         """Return each of these brands with its keys, the oldest first."""
 
 
+def _clock_record(schema: SqlSchema, boot_id: str) -> SqlQuery[StoredClockRecord | None]:
+    rows = yield from execute(
+        f"SELECT {_CLOCK_COLUMNS}, {schema.clock_record_age} FROM clock_records"
+        " ORDER BY boot_id = ? DESC, time DESC LIMIT 1",
+        boot_id,
+    )
+    if not rows:
+        return None
+    *columns, age = rows[0]
+    return StoredClockRecord(ClockRecord(*columns), age)
+
+
+def _read_clock(schema: SqlSchema, boot_id: str) -> SqlQuery[StoreClock | None]:
+    if not schema.clock_query:
+        return None
+    ((now, agreeing, differing),) = yield from execute(schema.clock_query, boot_id)
+    return StoreClock(Instant(now), agreeing, differing)
+
+
+def _save_clock_record(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]:
+    """Replace the record of this start of the machine, and remove those of machines that are long gone."""
+    yield from execute(
+        f"INSERT INTO clock_records ({_CLOCK_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot_id) DO UPDATE SET"
+        " monotonic = excluded.monotonic, time = excluded.time, utc = excluded.utc,"
+        f" served_until = excluded.served_until{schema.touch_clock_record}",
+        record.boot_id,
+        record.monotonic,
+        record.time,
+        record.utc,
+        record.served_until,
+    )
+    yield from execute(
+        "DELETE FROM clock_records WHERE boot_id <> ? AND time < ?",
+        record.boot_id,
+        earlier(record.time, CLOCK_RECORDS_KEPT_FOR),
+    )
+
+
+def _held_until(schema: SqlSchema) -> SqlQuery[Instant]:
+    columns = [f"SELECT max({column}) AS at FROM {table}" for table, column in schema.held_until]
+    ((latest,),) = yield from execute(f"SELECT coalesce(max(at), 0) FROM ({' UNION ALL '.join(columns)}) AS each_at")
+    return Instant(int(latest))
+
+
+def _release_held(schema: SqlSchema, now: Instant) -> SqlQuery[None]:
+    """Bring those that lie in the future back to now."""
+    for table, column in schema.held_until:
+        yield from execute(f"UPDATE {table} SET {column} = ? WHERE {column} > ?", now, now)
+
+
 def _parse_only_transaction(rows: Sequence[Row]) -> Transaction | None:
     return parse_transaction(*rows[0]) if len(rows) == 1 else None
 
@@ -269,3 +336,67 @@ def _parse_claims(rows: Sequence[Row]) -> Sequence[DepositClaim]:
 
 def _parse_key_owner(rows: Sequence[Row]) -> KeyOwner | None:
     return KeyOwner(parse_brand(rows[0][0]), str(rows[0][1])) if rows else None
+
+
+@define(eq=False)
+class _Waiter(ParkingSpot[None], Generic[QueryT, ResultT]):
+    """A request; its task sleeps until there is a result, or until it is its turn to execute."""
+
+    query: QueryT
+    result: outcome.Outcome[ResultT] | None = None
+
+    def wake(self) -> None:
+        self.unpark(outcome.Value(None))
+
+
+@define(eq=False)
+class Coalescer(Generic[QueryT, ResultT]):
+    """Lets a task that finds no active execution execute the requests of all tasks that wait by then; the others sleep
+    meanwhile. It needs no task and no timer of its own: a single request doesn't wait for others."""
+
+    execute: Callable[[Sequence[QueryT]], Awaitable[Sequence[ResultT]]]
+    """Returns a result for each request, in order. Raises only StoreUnavailable for what others cause; it ends by
+    itself."""
+    coalesced_max: int = COALESCED_MAX
+    _waiting: deque[_Waiter[QueryT, ResultT]] = Factory(deque)
+    _is_executing: bool = False
+
+    async def __call__(self, query: QueryT) -> ResultT:
+        """Return the result; raises what `execute` does."""
+        waiter: _Waiter[QueryT, ResultT] = _Waiter(query)
+        self._waiting.append(waiter)
+        while waiter.result is None:
+            if self._is_executing:
+                await waiter.park(on_cancel=lambda: self._withdraw(waiter))
+            else:
+                await self._execute_waiting()
+        return waiter.result.unwrap()
+
+    def _withdraw(self, waiter: _Waiter[QueryT, ResultT]) -> None:
+        if waiter.result is None and waiter in self._waiting:
+            self._waiting.remove(waiter)
+
+    async def _execute_waiting(self) -> None:
+        """Execute the requests that came first. Other tasks wait for the results, so a cancellation waits for them."""
+        waiting = self._waiting
+        batch = [waiting.popleft() for _ in range(min(self.coalesced_max, len(waiting)))]
+        self._is_executing = True
+        try:
+            with trio.CancelScope(shield=True):
+                results = await self.execute([waiter.query for waiter in batch])
+            for waiter, result in zip(batch, results, strict=True):
+                waiter.result = outcome.Value(result)
+        except Exception as error:
+            for waiter in batch:
+                waiter.result = outcome.Error(_copy_error(error))
+        finally:
+            self._is_executing = False
+            for waiter in batch:
+                waiter.wake()
+            if waiting:
+                waiting[0].wake()
+
+
+def _copy_error(error: Exception) -> Exception:
+    """Return an exception for each task that raises it, as each adds its own traceback."""
+    return StoreUnavailable(str(error)) if isinstance(error, StoreUnavailable) else error

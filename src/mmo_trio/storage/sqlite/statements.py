@@ -20,25 +20,22 @@ from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.model import Status, Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.storage.shared.net_effect import NetEffect, suspense_identity
-from mmo_trio.storage.shared.payment_counts import batch_counts, sum_by_span
-from mmo_trio.storage.shared.payment_index import provider_receipt_key
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
-from mmo_trio.storage.sql.columns import (
+from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, sum_by_span, suspense_identity
+from mmo_trio.storage.sql.serialization import (
+    OBJECT_COLUMNS,
     UPSERT_USAGE,
     callback_body_rows,
     journal_columns,
     order_columns,
-    progress_columns,
-    usage_rows,
-)
-from mmo_trio.storage.sql.object_rows import OBJECT_COLUMNS
-from mmo_trio.storage.sql.serialization import (
     parse_claim,
     parse_transaction,
+    progress_columns,
+    provider_receipt_key,
     serialize_breaker,
     serialize_claim,
     serialize_order,
+    usage_rows,
 )
 from mmo_trio.storage.sql.statements import Row
 

@@ -17,8 +17,8 @@ from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import FIRST_INSTANT, LAST_INSTANT, SECOND, Instant
 from mmo_trio.storage.interface.admin_types import BrandRecord, ServingProcess
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, StoreUnavailable, WorkItem
-from mmo_trio.storage.shared.net_effect import NetEffect, net_effect
 from mmo_trio.storage.sql.integrity import integrity_errors
+from mmo_trio.storage.sql.net_effect import NetEffect, net_effect
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, execute, run_query
 from mmo_trio.storage.sql.store import Store
@@ -255,7 +255,6 @@ def sqlite_schema(clock: GatewayClock) -> SqlSchema:
         reference_suffix="substr(gateway_reference, -12)",
         breaker_table="breakers",
         clear_breaker="DELETE FROM breakers WHERE brand = ?",
-        receipts_table=None,
         clock_record_age="NULL",
         clock_query="",
         now=lambda: SqlStatement("?", (clock.wall(),)),

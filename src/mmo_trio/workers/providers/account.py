@@ -12,22 +12,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 import structlog
 import trio
 from attrs import Factory, define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, retry_after
-from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Provider, SignInFailed
+from mmo_sansio.providers.common.interface import AccessToken, ExchangeFailed, Finished, Provider, SignInFailed, resume
 from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
 from mmo_sansio.resilience.token_bucket import TokenBucket
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.settings.values import Network
-from mmo_trio.workers.providers.conversation import SendRequest, drive_async
 
 logger = structlog.get_logger(__name__)
 
@@ -46,6 +45,11 @@ BURST_WINDOW_S = 5.0
 TOO_MANY_REQUESTS: Final = 429
 WAIT_STATUSES: Final = frozenset({TOO_MANY_REQUESTS, 503})
 """Statuses with which a `Retry-After` says when to come again."""
+
+SendRequest: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
+"""Sends a request to a provider; raises ExchangeFailed when there is no usable answer."""
+
+ResultT = TypeVar("ResultT")
 
 
 @frozen
@@ -223,3 +227,15 @@ class ProviderAccount:
 def _with_token(request: HttpRequest, token: AccessToken) -> HttpRequest:
     authorization = (b"authorization", b"Bearer " + token.value.encode())
     return evolve(request, headers=(*request.headers, authorization))
+
+
+async def drive_async(conversation: Generator[HttpRequest, HttpResponse, ResultT], exchange: SendRequest) -> ResultT:
+    """Run a conversation to its end and return its result. Raises what the conversation raises."""
+    step = resume(conversation)
+    while not isinstance(step, Finished):
+        try:
+            outcome: HttpResponse | ExchangeFailed = await exchange(step)
+        except ExchangeFailed as failure:
+            outcome = failure
+        step = resume(conversation, outcome)
+    return step.result

@@ -8,37 +8,43 @@ after its deadline: a process that was stopped and goes on must not send a payme
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from types import MappingProxyType
 
 import structlog
 import trio
-from attrs import Factory, define, evolve, field
+from attrs import Factory, define, evolve, field, frozen
 
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import (
     BeginSubmission,
+    CreatePayment,
     EndedPollConcluded,
     Input,
+    ProviderAccepted,
+    ProviderCannotTell,
+    ProviderFailed,
     ProviderNeverReceived,
     ProviderReport,
+    ProviderSucceeded,
     ProviderUnreachable,
     WithheldReason,
 )
 from mmo_sansio.messages.intents import PollEnded, PollProvider, SubmitToProvider
-from mmo_sansio.messages.replies import Applied, Reply
-from mmo_sansio.providers.common.interface import Conversation, Provider
+from mmo_sansio.messages.replies import Accepted, Applied, Reply
+from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, Provider
 from mmo_sansio.providers.common.operations import OperationKey, resubmission_ends_at, with_poll_interval
-from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Order, Stage, Transaction
+from mmo_sansio.values.clock import Instant, MonotonicInstant
+from mmo_sansio.values.model import Operation, Order, Stage, Transaction
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem, log_store_failure
 from mmo_trio.system.fault_report import describe_fault
 from mmo_trio.system.ids import request_id_generator
-from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest, run_conversation
-from mmo_trio.workers.providers.counters import REPORT_LABELS, ProviderCounts, ProviderStatistics
-from mmo_trio.workers.providers.ended_polls import EndedPolls
+from mmo_trio.system.latency import EXTERNAL_BUCKETS_S, LatencyHistogram
+from mmo_trio.workers.providers.account import SendRequest, drive_async
 
 logger = structlog.get_logger(__name__)
 
@@ -49,9 +55,16 @@ payments only."""
 WAITING_MAX = 10_000
 """Work items that may wait for a conversation with one provider."""
 
+ENDED_POLL_INTERVAL_S = 2.0
+"""Seconds between two polls of one payment that has ended, as the payment rules have it for pending ones."""
+
 ENDED_POLL_PAUSE_S = 0.1
 """Seconds between two polls of payments that have ended, of one provider: they leave its rate, and the processor, to
 payments that somebody waits for, also when thousands have expired together."""
+
+CONVERSATION_TIMEOUT_S = 20.0
+"""Seconds for a conversation, from before its submission is recorded; shorter than SUBMISSION_TIMEOUT of the payment
+rules."""
 
 DRAIN_GRACE_S = 20.0
 """Seconds that active conversations have once the worker drains."""
@@ -69,6 +82,50 @@ submission adds lines to its journal. Also the longest before an input that cann
 TRIES_IN_PLACE = 4
 """How often an input that cannot be decided is tried, in some 4 s, before its conversation makes room for others."""
 
+REPORT_LABELS: Mapping[type[ProviderReport], str] = MappingProxyType(
+    {
+        ProviderAccepted: "accepted",
+        ProviderSucceeded: "succeeded",
+        ProviderFailed: "failed",
+        ProviderUnreachable: "unreachable",
+        ProviderNeverReceived: "never_received",
+        ProviderCannotTell: "cannot_tell",
+    }
+)
+"""The label of each kind of report in the metrics."""
+
+
+@define(eq=False)
+class ProviderCounts:
+    """Counts the work with one provider since the start."""
+
+    submissions: int = 0
+    polls: int = 0
+    reports: Counter[str] = Factory(Counter)
+    """Ended conversations by the label of their report."""
+    exchange_durations: LatencyHistogram = Factory(lambda: LatencyHistogram(EXTERNAL_BUCKETS_S))
+    """Durations of exchanges, including those without an answer."""
+    failed_exchanges: int = 0
+    """Requests without a usable answer, including those that were not sent."""
+
+
+@frozen
+class ProviderStatistics:
+    """Reports the present and past work of a provider worker."""
+
+    active: int
+    """Active conversations."""
+    waiting: int
+    """Submissions and polls that wait, with those of payments that have ended."""
+    submissions: int
+    """Submissions that were started."""
+    polls: int
+    unreachable: int
+    """Conversations without a usable answer."""
+    dropped_polls: int
+    """Polls without room in the queue; each payment is polled again at its next time."""
+    by_provider: Mapping[str, ProviderCounts]
+
 
 @define(eq=False)
 class _ProviderQueue:
@@ -79,6 +136,37 @@ class _ProviderQueue:
     ended: dict[str, WorkItem] = Factory(dict)
     """The latest poll of each payment that has ended: one at a time, while no other work waits."""
     is_polling_ended: bool = False
+
+
+@define(eq=False)
+class EndedPolls:
+    """Knows when each ended payment was polled of late; times are seconds of Trio's clock."""
+
+    _polled_at: dict[str, float] = Factory(dict)
+    """In the order of the times, so that the earliest are forgotten first."""
+    _waiting: dict[str, WorkItem] = Factory(dict)
+    """The latest poll of each payment that has to wait."""
+
+    def delay_s(self, work: WorkItem, now: float) -> float:
+        """Return 0 when the payment may be polled now, and remember that it is; otherwise the seconds after which
+        `take_waiting` gives the poll back, or -1 when the poll only takes the place of one that waits already."""
+        reference = work.intent.gateway_reference
+        while self._polled_at and next(iter(self._polled_at.values())) + ENDED_POLL_INTERVAL_S <= now:
+            del self._polled_at[next(iter(self._polled_at))]
+        if reference not in self._polled_at:
+            self._polled_at[reference] = now
+            return 0.0
+        is_first = reference not in self._waiting
+        self._waiting[reference] = work
+        return self._polled_at[reference] + ENDED_POLL_INTERVAL_S - now if is_first else -1.0
+
+    def waits(self, reference: str) -> bool:
+        """Tell whether a poll of this payment has to wait."""
+        return reference in self._waiting
+
+    def take_waiting(self, reference: str) -> WorkItem:
+        """Return the poll that waits. Raises KeyError when none does."""
+        return self._waiting.pop(reference)
 
 
 @define(eq=False)
@@ -433,6 +521,41 @@ class ProviderWorker:
             queue.active += 1
 
 
+async def run_conversation(
+    conversation: Conversation, exchange: SendRequest, transaction: Transaction, deadline: float, counts: ProviderCounts
+) -> ProviderReport:
+    """Run a conversation about a transaction. Whatever happens, it ends in a report; after the deadline, by Trio's
+    clock, nothing more is sent."""
+
+    async def exchange_and_count(request: HttpRequest) -> HttpResponse:
+        began = trio.current_time()
+        try:
+            answer = await _exchange_by_deadline(deadline, exchange, request)
+        except ExchangeFailed:
+            counts.failed_exchanges += 1
+            counts.exchange_durations.observe(trio.current_time() - began)
+            raise
+        counts.exchange_durations.observe(trio.current_time() - began)
+        return answer
+
+    try:
+        return await drive_async(conversation, exchange_and_count)
+    except Exception as fault:
+        name, reference = transaction.order.provider, transaction.reference
+        log = logger.bind(provider=name, reference=reference)
+        log.error("provider_conversation_failed", fault=describe_fault(fault))
+        return ProviderUnreachable(reference, name, f"A fault of ours: {type(fault).__name__}.")
+
+
+async def _exchange_by_deadline(deadline: float, exchange: SendRequest, request: HttpRequest) -> HttpResponse:
+    """Return the answer if it arrives by the deadline; an unsent request is not sent after it."""
+    if trio.current_time() >= deadline:
+        raise ExchangeFailed("Its time was over before it was sent.", may_have_arrived=False)
+    with trio.move_on_at(deadline):
+        return await exchange(request)
+    raise ExchangeFailed("No answer came in time.", may_have_arrived=True)
+
+
 def _retry_delay_s(attempts: int, max_s: float) -> float:
     """Return the delay after this many failed attempts, at least one."""
     return float(min(RETRY_DELAY_S * 2 ** min(attempts - 1, 16), max_s))
@@ -445,3 +568,49 @@ def _with_hint(work: WorkItem) -> Transaction:
         return about
     hint, known = intent.hint or about.progress.hint, intent.provider_reference or about.progress.provider_reference
     return evolve(about, progress=evolve(about.progress, hint=hint, provider_reference=known))
+
+
+@frozen
+class PaymentCreator:
+    """Passes creations to the engine, for a store that this process has to itself."""
+
+    submit: Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]
+    worker: ProviderWorker
+
+    def create(self, input_: CreatePayment, received_at: MonotonicInstant) -> Awaitable[Reply]:
+        """Return the reply to a creation whose request was read at that time since the machine started, once it is
+        durable, and begin its submission where a conversation is free. Raises what `Engine.submit` does."""
+        provider = _provider_of(input_)
+        if provider is None:
+            return self.submit(input_, received_at)
+        return self._create_and_send(input_, provider, received_at)
+
+    async def _create_and_send(self, input_: CreatePayment, provider: str, received_at: MonotonicInstant) -> Reply:
+        reference, operation = input_.gateway_reference, input_.draft.operation
+        if not self.worker.try_reserve(reference, provider, (operation.type, operation.flow)):
+            return await self.submit(input_, received_at)
+        try:
+            reply = await self.submit(evolve(input_, reserved_provider=provider), received_at)
+        except StoreUnavailable:
+            raise
+        except BaseException:  # It may be durable.
+            self.worker.report_unsent(reference, provider)
+            raise
+        else:
+            if isinstance(reply, Accepted) and reply.submitted is not None:
+                self.worker.send_reserved(reply.submitted)
+            return reply
+        finally:
+            self.worker.release(reference, provider)
+
+
+def _provider_of(input_: CreatePayment) -> str | None:
+    """Return the provider that the payment is sent to at once; None when its payer is to act first, or the brand does
+    not have its method."""
+    draft = input_.draft
+    if draft.operation is Operation.WEB_PAYIN:
+        return None
+    for each in input_.brand.methods:
+        if each.key == draft.method and each.country == draft.country and draft.operation in each.operations:
+            return each.provider
+    return None

@@ -16,7 +16,7 @@ import trustme
 from structlog.testing import capture_logs
 
 from mmo_sansio.http.listener_limits import ListenerLimits
-from mmo_trio.http.asgi.http2_connection import http2_connections
+from mmo_trio.http.asgi.http2_connection import Http2Connection
 from tests.support.http2_client import Http2Client
 from tests.support.http_listener import (
     SECRET,
@@ -29,7 +29,7 @@ from tests.support.http_listener import (
 )
 
 RIGHT = (b"x-api-key", b"right")
-http2_listening = partial(listening, connections=http2_connections)
+http2_listening = partial(listening, open_connection=Http2Connection)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from mmo_sansio.http.exchange import DeliveryOutcome
-from mmo_sansio.http.response_head import ResponseHeadReader
+from mmo_sansio.http.response_reader import ResponseHeadReader
 from mmo_trio.http.client import kept_connections
 from mmo_trio.http.client.client import HttpClient, SendForbidden
 from mmo_trio.http.client.kept_connections import age_max_s, keep_time_s

@@ -11,7 +11,7 @@ from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.open_store import distribute_store
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.distribution import commit_brand
-from mmo_trio.storage.shared.net_effect import NetEffect
+from mmo_trio.storage.sql.net_effect import NetEffect
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.finding("postgres-F7")

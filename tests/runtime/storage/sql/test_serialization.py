@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmo_sansio.api.outgoing import transaction_object
-from mmo_sansio.values.currencies import CURRENCIES
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     Brand,
@@ -34,10 +33,10 @@ from mmo_sansio.values.model import (
     Type,
     UsageShare,
 )
-from mmo_sansio.values.money import Money
+from mmo_sansio.values.money import CURRENCIES, Money
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql import serialization
-from mmo_trio.storage.sql.object_rows import object_of_row, serialize_object
+from mmo_trio.storage.sql.serialization import object_of_row, serialize_object
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 maybe_texts = st.none() | texts

@@ -23,7 +23,7 @@ from mmo_sansio.values.model import Order
 from mmo_trio.brands.delivery_key import DeliveryRefused
 from mmo_trio.http.client.client import MaySend
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.workers.delivery.callbacks import SMALL_BODY_BYTES, CallbackStatistics, CallbackWorker
+from mmo_trio.workers.deliveries import SMALL_BODY_BYTES, CallbackStatistics, CallbackWorker
 from mmo_trio.workers.scheduler import BACKLOG_WAIT_MAX_S, DueBacklog
 from tests.support.callback_work import (
     DeliveryRecords,

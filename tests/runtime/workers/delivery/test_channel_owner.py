@@ -23,7 +23,7 @@ from mmo_trio.storage.interface.store import ChannelOwnership, OutcomeUnknown, S
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sqlite import open_sqlite
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.workers.delivery.channel_owner import CLAIMED_PER_BRAND_MAX, SCAN_INTERVAL_S, TAKES_AT_ONCE_AFTER
+from mmo_trio.workers.channel_owner import CLAIMED_PER_BRAND_MAX, SCAN_INTERVAL_S, TAKES_AT_ONCE_AFTER
 from tests.conformance.inputs import reference
 from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.callback_nodes import Node, Receiver, TrioClock, recorded_outcomes, running_nodes

@@ -19,7 +19,7 @@ from mmo_sansio.testing import a_transaction, an_attempt, numbered_reference
 from mmo_sansio.values.model import Flow, Order, QrCode, Stage, Transaction
 from mmo_trio.brands.delivery_key import NO_API_KEY, DeliveryRefused
 from mmo_trio.storage.interface.store import StoreUnavailable, WorkItem
-from mmo_trio.workers.delivery.qr_codes import ACTIVE_PER_BRAND_MAX, QrWorker
+from mmo_trio.workers.deliveries import QR_ACTIVE_PER_BRAND_MAX, QrWorker
 
 CODE = QrCode(image="iVBORw0KGgo=")
 
@@ -106,11 +106,11 @@ async def test_what_cant_be_sent_is_recorded_with_its_reason(
 async def test_a_merchant_that_hangs_holds_its_own_places_only(autojump_clock: MockClock) -> None:
     world = World()
     world.play = trio.sleep_forever
-    hanging = [shown(number) for number in range(3 * ACTIVE_PER_BRAND_MAX)]
+    hanging = [shown(number) for number in range(3 * QR_ACTIVE_PER_BRAND_MAX)]
     other = shown(999)
     transaction = evolve(other.transaction, order=evolve(other.transaction.order, brand="other"))
     await world.run(*hanging, WorkItem(other.intent, transaction), seconds=1)
-    assert len(world.sent) <= ACTIVE_PER_BRAND_MAX + 1
+    assert len(world.sent) <= QR_ACTIVE_PER_BRAND_MAX + 1
     references = [json.loads(each.body)["gatewayReference"] for each in world.sent]
     assert numbered_reference(999) in references
     assert world.recorded == []

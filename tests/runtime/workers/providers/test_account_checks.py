@@ -17,7 +17,7 @@ from mmo_sansio.values.clock import Instant, MonotonicInstant
 from mmo_trio.storage.interface.admin_types import NoteTopic
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.account_checks import REQUESTED, AccountChecks, check_note, read_finding_note
+from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks, check_note, read_finding_note
 from tests.sansio.providers.mpesa_daraja.test_adapter import adapter
 from tests.sansio.providers.test_account_checks import FIREWALL, INVALID_TOKEN
 from tests.simulation.stores.shared_server import SimulatedServer

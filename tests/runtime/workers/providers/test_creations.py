@@ -17,8 +17,8 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, Span
 from mmo_sansio.values.model import Operation, Stage
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
-from mmo_trio.workers.providers.conversation import SendRequest
-from mmo_trio.workers.providers.creations import PaymentCreator
+from mmo_trio.workers.providers.account import SendRequest
+from mmo_trio.workers.providers.worker import PaymentCreator
 from tests.runtime.workers.providers.test_worker import PlainProvider, WorkerHarness, at_work, hangs, succeeds
 
 RECEIVED_AT = MonotonicInstant(0)

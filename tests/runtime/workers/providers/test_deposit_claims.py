@@ -22,8 +22,8 @@ from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, 
 from mmo_trio.engine.engine import DecisionFailed
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sqlite import SqliteStore
-from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S
-from mmo_trio.workers.providers.deposit_claims import QUESTIONS_MAX, RETRY_DELAY_S, DepositClaimWorker
+from mmo_trio.workers.providers.deposits import QUESTIONS_MAX, RETRY_DELAY_S, DepositClaimWorker
+from mmo_trio.workers.providers.worker import CONVERSATION_TIMEOUT_S
 from tests.support.engine_double import EngineDouble, now
 from tests.support.provider_double import ScriptedProvider
 from tests.support.sqlite_store import StoreFile

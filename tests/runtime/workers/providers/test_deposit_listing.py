@@ -19,7 +19,7 @@ from mmo_sansio.providers.common.interface import DepositListing, DepositReport,
 from mmo_sansio.testing import KES, a_brand, a_party, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, elapsed, later
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.workers.providers.deposit_listing import KEPT_FOR, LIST_INTERVAL, LISTED_AFTER, OVERLAP, DepositLister
+from mmo_trio.workers.providers.deposits import KEPT_FOR, LIST_INTERVAL, LISTED_AFTER, OVERLAP, DepositLister
 from mmo_trio.workers.providers.open_accounts import OpenAccount
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import open_shared_store

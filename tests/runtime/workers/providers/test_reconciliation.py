@@ -15,20 +15,19 @@ import structlog
 from attrs import evolve
 
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.messages.inputs import ProviderFailed
 from mmo_sansio.payments import decide
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.providers.airtel_money.results import AirtelPayment
+from mmo_sansio.providers.common.interface import PaymentReports
 from mmo_sansio.providers.mpesa_daraja import notifications as daraja_notifications
 from mmo_sansio.providers.mpesa_daraja import requests as daraja_requests
-from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
-from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider, reference_id
+from mmo_sansio.providers.mtn_momo.adapter import reference_id
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Operation, Source, Transaction
+from mmo_sansio.values.model import Operation, Transaction
 from tests.support.operator_forger import FORGERIES
 from tests.support.operator_kinds import OPERATORS
 from tests.support.operator_statement import check
@@ -130,18 +129,15 @@ def repeats_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Submit every unknown pay-out again, under a new name."""
     numbers = count()
     monkeypatch.setattr(daraja_requests, "conversation_id", lambda _: reference_id(str(next(numbers))))
-    monkeypatch.setattr(DarajaProvider, "_unknown", lambda self, about, _: self._never_received(about))
+    monkeypatch.setattr(PaymentReports, "unreachable", lambda self, _: self.never_received())
 
 
 def fails_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failed(self: MtnMomoProvider, about: Transaction, _: str) -> ProviderFailed:
-        return ProviderFailed(about.reference, self.name, Source.POLL, ErrorCode.PROVIDER_TIMEOUT)
-
-    monkeypatch.setattr(MtnMomoProvider, "_unknown", failed)
+    monkeypatch.setattr(PaymentReports, "unreachable", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT))
 
 
 def fails_what_airtel_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AirtelPayment, "unreachable", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT))
+    monkeypatch.setattr(AirtelPayment, "unknown", lambda self, _: self.failed(ErrorCode.PROVIDER_TIMEOUT))
 
 
 def trusts_confirmations(monkeypatch: pytest.MonkeyPatch) -> None:

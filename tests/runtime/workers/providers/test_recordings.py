@@ -26,7 +26,7 @@ from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.providers.account import ProviderAccount
-from mmo_trio.workers.providers.recordings import RECORDED_BYTES_MAX, AccountRecorder
+from mmo_trio.workers.providers.account_notes import RECORDED_BYTES_MAX, AccountRecorder
 from tests.sansio.providers.mpesa_daraja.test_adapter import payment
 from tests.support.mpesa_account import mpesa_options
 from tests.support.sqlite_store import StoreFile

@@ -49,9 +49,10 @@ from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Source, Stage, Transaction
 from mmo_trio.engine.engine import DecisionFailed
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
-from mmo_trio.workers.providers.conversation import CONVERSATION_TIMEOUT_S, SendRequest
-from mmo_trio.workers.providers.ended_polls import INTERVAL_S
+from mmo_trio.workers.providers.account import SendRequest
 from mmo_trio.workers.providers.worker import (
+    CONVERSATION_TIMEOUT_S,
+    ENDED_POLL_INTERVAL_S,
     ENDED_POLL_PAUSE_S,
     SUBMISSION_RETRY_DELAY_MAX_S,
     TRIES_IN_PLACE,
@@ -623,7 +624,7 @@ async def test_draining_ends_as_soon_as_conversations_have(autojump_clock: MockC
 
 @pytest.mark.finding("security-23")
 def test_an_ended_payment_is_polled_no_more_often_than_a_pending_one() -> None:
-    assert POLL_INTERVAL_MIN == INTERVAL_S * clock.SECOND
+    assert POLL_INTERVAL_MIN == ENDED_POLL_INTERVAL_S * clock.SECOND
 
 
 def test_a_conversation_ends_before_the_law_loses_patience() -> None:

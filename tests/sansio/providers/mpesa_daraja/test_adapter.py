@@ -81,10 +81,8 @@ class FixedCiphers:
         return 2048
 
     def rsa_encrypt(self, public_key: bytes, plain: bytes, padding: RsaPadding) -> bytes:
-        raise AssertionError("Daraja wants PKCS #1 v1.5")
-
-    def rsa_encrypt_pkcs1v15(self, certificate_pem: bytes, plain: bytes) -> bytes:
-        if certificate_pem != b"a certificate":
+        assert padding is RsaPadding.PKCS1V15, "Daraja wants PKCS #1 v1.5"
+        if public_key != b"a certificate":
             raise CipherError("no certificate")
         return plain[::-1]
 

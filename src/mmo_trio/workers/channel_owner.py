@@ -29,7 +29,7 @@ from mmo_sansio.resilience.ownership import (
 from mmo_sansio.values.clock import SECOND, MonotonicInstant, Span, later
 from mmo_trio.storage.interface.store import ChannelOwnership, StoreUnavailable, WorkItem, log_store_failure
 from mmo_trio.system.clock import boot_time
-from mmo_trio.workers.delivery.callbacks import CallbackWorker, fence_of
+from mmo_trio.workers.deliveries import CallbackWorker, fence_of
 
 logger = structlog.get_logger(__name__)
 

@@ -1,0 +1,179 @@
+"""Masks and removes what is too old, duty by duty, in small steps that take a small share of the store's time, in one
+process at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from uuid import uuid4
+
+import trio
+from attrs import Factory, define, frozen
+
+from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, earlier
+from mmo_trio.settings.sections import RetentionSection
+from mmo_trio.storage.interface.retention import AgedRows, RetentionDuty, RetentionStep
+from mmo_trio.storage.sql.retention import RetentionStore
+
+LEASE: Span = Span(60 * SECOND)
+"""How long the others wait after a process that died while it worked at it; longer than any step."""
+
+LEASE_RENEWED_AFTER_S = 15.0
+"""Seconds after which the lease is renewed, between two steps."""
+
+BUSY_PAUSE_S = 1.0
+"""Seconds until it is looked again whether the store has time."""
+
+STEP_S = 0.05
+"""Seconds that a step is to take: long enough that it does more than begin and commit on a disk that takes 10 ms for
+that, and so short that nobody waits for it."""
+
+STEP_ROWS = 50
+"""Payments or other rows that the first step looks at."""
+
+STEP_ROWS_MAX = 1_000
+
+ROWS_MIN = 50
+"""Rows of a step at least, however long they take: a database works for some milliseconds at them."""
+
+POSITION_SAVED_AFTER_STEPS = 100
+
+
+class LeaseLost(Exception):
+    """Says that another process has taken the lease."""
+
+
+@frozen
+class AgedDuty:
+    """Says what of a duty is too old."""
+
+    duty: RetentionDuty
+    before: Instant
+    found: AgedRows
+
+
+def cutoffs(section: RetentionSection, now: Instant) -> Mapping[RetentionDuty, Instant]:
+    """Return before which time each duty's rows are too old; without those that are switched off. Whole days in UTC, so
+    that a run of the same day finds nothing more."""
+    spans = {
+        RetentionDuty.CALLBACK_BODIES: section.callback_bodies,
+        RetentionDuty.PERSONAL_DATA: section.personal_data,
+        RetentionDuty.SUSPENSE_DATA: section.personal_data,
+        RetentionDuty.HOURLY_COUNTS: section.hourly_counts,
+        RetentionDuty.BREAKER_CHANGES: section.hourly_counts,
+    }
+    return {
+        duty: Instant(earlier(now, span) // DAY * DAY)
+        for duty, span in spans.items()
+        if span is not None and span < now
+    }
+
+
+async def find_aged(store: RetentionStore, section: RetentionSection, *, now: Instant) -> list[AgedDuty]:
+    """Count what a run would remove."""
+    return [
+        AgedDuty(duty, before, await store.count_aged(duty, before)) for duty, before in cutoffs(section, now).items()
+    ]
+
+
+@define
+class RetentionReport:
+    """Says what a run has done."""
+
+    changed: dict[RetentionDuty, int] = Factory(dict)
+    """Rows that were removed or masked."""
+
+    def rows(self) -> Mapping[str, int]:
+        """Return how many rows have changed, by the names of the duties that had any."""
+        return {duty.value: count for duty, count in self.changed.items() if count}
+
+
+@define(eq=False)
+class RetentionRun:
+    """Removes what is too old, duty by duty; one run at a time works on a store."""
+
+    store: RetentionStore
+    section: RetentionSection
+    pace: RetentionPace
+    on_change: Callable[[RetentionDuty, int], object]
+    """Is called after each step with how many rows it has changed."""
+
+    async def run(self, now: Instant) -> RetentionReport:
+        """Do every duty. Raises LeaseLost."""
+        report = RetentionReport()
+        for duty, before in cutoffs(self.section, now).items():
+            report.changed[duty] = await self._age(duty, before)
+        await self.store.save_run(now)
+        return report
+
+    async def _age(self, duty: RetentionDuty, before: Instant) -> int:
+        """Walk over the rows of a duty from where the last run has come to. A later walk begins again at the first row
+        that this one had to leave."""
+        resume = await self.store.position(duty)
+        step = RetentionStep(0, resume, is_last=False)
+        size = StepSize()
+        changed = steps = 0
+        has_skipped = False
+        while not step.is_last:
+            step = await self.pace.step(size, duty, before, step.position)
+            changed, steps = changed + step.changed, steps + 1
+            has_skipped = has_skipped or step.has_skipped
+            resume = resume if has_skipped else step.position
+            if step.changed:
+                self.on_change(duty, step.changed)
+            if step.is_last or steps % POSITION_SAVED_AFTER_STEPS == 0:
+                await self.store.save_position(duty, resume)
+        return changed
+
+
+@define(eq=False)
+class RetentionPace:
+    """Lets a run take its share of the time and no more."""
+
+    store: RetentionStore
+    share: float
+    """Share of the time that steps may take; 1: all of it."""
+    is_busy: Callable[[], bool] = bool
+    """Whether the store is needed for payments now."""
+    holder: str = Factory(lambda: uuid4().hex)
+    _renew_at: float = 0.0
+
+    async def begin(self) -> bool:
+        """Take the lease; return False while another process works at it."""
+        self._renew_at = trio.current_time() + LEASE_RENEWED_AFTER_S
+        return await self.store.take_lease(self.holder, LEASE)
+
+    async def step(self, size: StepSize, duty: RetentionDuty, before: Instant, position: str) -> RetentionStep:
+        """Do one step, with as many rows as the size says, once the store is not busy; adapt the size, and rest as much
+        longer as the share says. Raises LeaseLost."""
+        await self._renew()
+        while self.is_busy():
+            await trio.sleep(BUSY_PAUSE_S)
+            await self._renew()
+        began = time.monotonic()
+        result = await self.store.age(duty, before, position, limit=size.rows)
+        took_s = time.monotonic() - began
+        size.adapt(took_s)
+        await trio.sleep(took_s * (1 / self.share - 1))
+        return result
+
+    async def _renew(self) -> None:
+        if trio.current_time() >= self._renew_at and not await self.begin():
+            raise LeaseLost("another process removes old rows by now")
+
+    async def end(self) -> None:
+        """Give the lease back."""
+        await self.store.end_lease(self.holder)
+
+
+@define(eq=False)
+class StepSize:
+    """Says how many rows a step handles: on a fast store more than on a slow one, so that each takes STEP_S."""
+
+    rows: int = STEP_ROWS
+
+    def adapt(self, took_s: float) -> None:
+        """Follow a step that has taken so many seconds; at most twice or half as many rows are next."""
+        wanted = self.rows * STEP_S / max(took_s, 0.001)
+        rows = round(min(max(wanted, self.rows / 2), self.rows * 2))
+        self.rows = min(max(rows, ROWS_MIN), STEP_ROWS_MAX)

@@ -1,1 +1,0 @@
-"""Deliver callbacks and QR codes to merchants."""

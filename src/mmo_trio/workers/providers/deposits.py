@@ -1,0 +1,240 @@
+"""Finds out about deposits: whether an unconfirmed one was paid, which ones nobody has told of, and what each is for
+(S4).
+
+The claims and the times of the questions are in the store, so that a killed process loses none. Several processes may
+find the same claim due: the decision to wake it lets only one of them ask.
+
+Providers that can tell list what was paid to their accounts: this finds prompts of which nothing was heard, and
+deposits whose notification never came. What is listed is decided like a confirmed notification, so it may come twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import structlog
+import trio
+from attrs import Factory, define
+
+from mmo_sansio.messages.inputs import DepositClaimWoke, Input, ProviderHinted
+from mmo_sansio.messages.replies import ClaimDue
+from mmo_sansio.providers.common.deposits import (
+    DepositOwner,
+    answer_input,
+    claimed_deposit,
+    deposit_input,
+    find_owner,
+    may_be_reference_suffix,
+)
+from mmo_sansio.providers.common.interface import (
+    DepositAnswer,
+    DepositReport,
+    ExchangeFailed,
+    ListsDeposits,
+    Provider,
+    VerifiesDeposits,
+)
+from mmo_sansio.providers.common.operations import operation_key
+from mmo_sansio.values.clock import FIRST_INSTANT, HOUR, MINUTE, Instant, Span, earlier, elapsed, later
+from mmo_sansio.values.deposit_claim import DepositClaim
+from mmo_sansio.values.model import Transaction
+from mmo_trio.engine.engine import Submit
+from mmo_trio.storage.interface.store import log_store_failure
+from mmo_trio.storage.sql.store import Store
+from mmo_trio.system.fault_report import describe_fault
+from mmo_trio.workers.postponed import Postponed
+from mmo_trio.workers.providers.account import SendRequest, drive_async
+from mmo_trio.workers.providers.open_accounts import OpenAccount
+from mmo_trio.workers.providers.worker import CONVERSATION_TIMEOUT_S
+
+logger = structlog.get_logger(__name__)
+
+SCAN_INTERVAL_S = 1.0
+"""Seconds between two looks at what is due."""
+
+SCAN_INTERVAL_MIN_S = 0.05
+"""Seconds between two looks while more is due than may be asked about at once."""
+
+QUESTIONS_MAX = 32
+"""Open questions at once: a flood of forged notifications must leave the accounts' requests to payments."""
+
+RETRY_DELAY_S = 5.0
+"""Seconds before the next round when the store can't serve."""
+
+LIST_INTERVAL: Final = Span(5 * MINUTE)
+"""How often an account is listed, by one of all processes."""
+
+LISTED_AFTER: Final = Span(2 * MINUTE)
+"""How old a payment is when it is listed: mostly it was notified before."""
+
+OVERLAP: Final = Span(HOUR)
+"""How much of the time that was listed is listed again: a provider may list a payment late."""
+
+KEPT_FOR: Final = Span(48 * HOUR)
+"""How long a provider lists a payment."""
+
+
+@define(eq=False)
+class DepositClaimWorker:
+    """Runs once in each process that has a provider whose notifications of deposits are unsigned."""
+
+    store: Store
+    submit: Submit
+    providers: Mapping[str, Provider]
+    exchange_for: Callable[[str], SendRequest]
+    """Returns the function that sends requests to the provider with this name."""
+    now: Callable[[], Instant]
+    scan_interval_s: float = SCAN_INTERVAL_S
+    _open_questions: int = 0
+    _postponed: Postponed[tuple[str, str]] = Factory(Postponed)
+    """Claims that could not be woken: each round passes over those whose time has not come."""
+
+    async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run rounds until `drain` is set, and then until cancelled wait for what was asked. A question that is
+        cancelled is asked again."""
+        async with trio.open_nursery() as questions:
+            task_status.started()
+            while not drain.is_set():
+                try:
+                    is_full = await self._run_round(questions)
+                    pause_s = SCAN_INTERVAL_MIN_S if is_full else self.scan_interval_s
+                except Exception as error:
+                    log_store_failure(logger, "deposit_claim_scan_failed", error)
+                    pause_s = RETRY_DELAY_S
+                await trio.sleep(pause_s)
+
+    async def _run_round(self, questions: trio.Nursery) -> bool:
+        """Wake as many due claims as may be asked about, and return whether there may be more."""
+        room = QUESTIONS_MAX - self._open_questions
+        limit = room + len(self._postponed)
+        found = await self.store.due_claims(self.now(), limit=limit) if room else ()
+        if room and len(found) < limit:  # All that are due were found.
+            self._postponed.retain([(each.provider, each.receipt) for each in found])
+        due = [each for each in found if not self._postponed.must_wait((each.provider, each.receipt))][:room]
+        async with trio.open_nursery() as inputs:
+            for claim in due:
+                inputs.start_soon(self._wake, claim, questions)
+        return len(due) == room
+
+    async def _wake(self, claim: DepositClaim, questions: trio.Nursery) -> None:
+        """Wake a claim; one that cannot be woken holds up no other."""
+        key = (claim.provider, claim.receipt)
+        try:
+            reply = await self.submit(DepositClaimWoke(*key, claim.payment))
+        except Exception as error:
+            log_store_failure(logger, "deposit_claim_scan_failed", error)
+            self._postponed.add(key)
+            return
+        self._postponed.discard(key)
+        if isinstance(reply, ClaimDue):
+            self._open_questions += 1
+            questions.start_soon(self._ask, reply.claim)
+
+    async def _ask(self, claim: DepositClaim) -> None:
+        """Ask the provider; without an answer the claim is woken again."""
+        provider = self.providers.get(claim.provider)
+        try:
+            if not isinstance(provider, VerifiesDeposits):
+                logger.error("deposit_not_verifiable", provider=claim.provider, receipt=claim.receipt)
+                return
+            answer = None
+            with trio.move_on_after(CONVERSATION_TIMEOUT_S):
+                conversation = provider.verify_deposit(claim, now=self.now())
+                answer = await drive_async(conversation, self.exchange_for(claim.provider))
+            if answer is not None:
+                await self._report(answer, claim)
+        except Exception as error:
+            logger.error("deposit_question_failed", provider=claim.provider, fault=describe_fault(error))
+        finally:
+            self._open_questions -= 1
+
+    async def _report(self, answer: DepositAnswer, claim: DepositClaim) -> None:
+        owner = None if claim.payment else await deposit_owner(self.store, claimed_deposit(claim))
+        await self.submit(answer_input(answer, claim, owner))
+
+
+@define(eq=False)
+class DepositLister:
+    """Runs once in each process; the store lets one of them list an account."""
+
+    store: Store
+    submit: Submit
+    accounts: Sequence[OpenAccount]
+    """Those whose provider is a ListsDeposits."""
+    now: Callable[[], Instant]
+    """Returns the gateway's own time, which the store has; `utc` returns the wall time, which providers have."""
+    utc: Callable[[], Instant]
+    next_reference: Callable[[], str]
+    scan_interval_s: float = SCAN_INTERVAL_S
+
+    async def run(self) -> None:
+        """List each account when it is due, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for account in self.accounts:
+                nursery.start_soon(self._run_for, account)
+
+    async def _run_for(self, account: OpenAccount) -> None:
+        due_at = FIRST_INSTANT
+        while True:
+            if (now := self.now()) >= due_at:
+                due_at = later(now, LIST_INTERVAL)
+                try:
+                    await self._list_if_due(account, now)
+                except ExchangeFailed as failure:  # The next listing begins where the last one that succeeded ended.
+                    logger.warning("deposits_not_listed", provider=account.provider.name, reason=failure.reason)
+                except Exception as error:
+                    log_store_failure(logger, "deposit_listing_failed", error, provider=account.provider.name)
+            await trio.sleep(self.scan_interval_s)
+
+    async def _list_if_due(self, account: OpenAccount, now: Instant) -> None:
+        """List what was paid since the last listing."""
+        provider, end = account.provider, earlier(now, LISTED_AFTER)
+        begin = await self.store.begin_listing(provider.name, now, interval=LIST_INTERVAL)
+        if begin is None or begin >= end:
+            return
+        begin = max(begin, earlier(now, KEPT_FOR))
+        assert isinstance(provider, ListsDeposits)
+        ahead = elapsed(self.now(), self.utc())
+        listing = provider.list_deposits(later(begin, ahead), later(end, ahead))
+        for each in await drive_async(listing, account.account.ask):
+            if isinstance(each, DepositReport):
+                for input_ in await deposit_inputs(self.store, provider, each, self.next_reference()):
+                    await self.submit(input_)
+            else:
+                await self.submit(each)
+        await self.store.save_listed(provider.name, max(begin, earlier(end, OVERLAP)))
+
+
+async def deposit_inputs(
+    store: Store, provider: Provider, deposit: DepositReport, gateway_reference: str
+) -> Sequence[Input]:
+    """Return the input for a deposit, and a hint to the payment that it names: the deposit may be its result. The
+    gatewayReference is a fresh one."""
+    payment = await payment_named_by(store, provider, deposit)
+    notified = deposit_input(
+        deposit,
+        None if payment else await deposit_owner(store, deposit),
+        provider_title=provider.title,
+        gateway_reference=gateway_reference,
+        payment=None if payment is None else payment.reference,
+    )
+    if payment is None or payment.progress.provider_data is None or payment.progress.stage.is_terminal:
+        return (notified,)
+    operation = provider.operations.get(operation_key(payment))
+    if operation is None or not operation.can_be_polled:
+        return (notified,)
+    return notified, ProviderHinted(payment.reference, provider.name)
+
+
+async def payment_named_by(store: Store, provider: Provider, deposit: DepositReport) -> Transaction | None:
+    """Return the payment whose reference the payer gave; None when it is none of this provider's."""
+    if not may_be_reference_suffix(deposit):
+        return None
+    payment = await store.transaction_by_suffix(deposit.bill_reference.upper())
+    return payment if payment is not None and payment.order.provider == provider.name else None
+
+
+async def deposit_owner(store: Store, deposit: DepositReport) -> DepositOwner | None:
+    """Return the brand and the method whose account was paid; None when there is none."""
+    return find_owner(deposit, [each.brand for each in await store.admin.brands()])
