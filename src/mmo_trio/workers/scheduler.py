@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import structlog
 import trio
@@ -21,6 +20,7 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
     log_store_failure,
 )
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.postponed import Postponed
 
 logger = structlog.get_logger(__name__)
@@ -50,14 +50,6 @@ BACKLOG_WAIT_MAX_S = 5.0
 """Seconds that work waits for a backlog of due transactions at most."""
 
 
-class SchedulerStore(Protocol):
-    """The store as the scheduler needs it; see :class:`mmo_trio.storage.sql.store.Store`."""
-
-    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None: ...
-    async def due(self, now: Instant, *, limit: int) -> Sequence[str]: ...
-    async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]: ...
-
-
 @define(eq=False)
 class DueBacklog:
     """Tells whether more transactions are due than one round wakes. Work that nobody waits for lets them go first."""
@@ -84,7 +76,7 @@ class DueBacklog:
 class Scheduler:
     """Runs once in each process; the store gives each process its share of what is due."""
 
-    store: SchedulerStore
+    store: Store
     enqueue: Enqueue
     dispatch: Callable[[WorkItem], None]
     """Passes abandoned work to its worker."""
