@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mmo_sansio.messages.inputs import CorrectTimes
 from mmo_sansio.messages.replies import Reply
@@ -12,7 +12,6 @@ from mmo_sansio.payments.misdated import MISDATED_FROM, is_misdated
 from mmo_sansio.values.clock import Instant, Moment, format_with_microseconds, later
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import PaymentFilter
-from mmo_trio.storage.sql.payment_search import position_of
 from mmo_trio.storage.sql.store import Store
 
 PAGE_SIZE = 500
@@ -60,15 +59,14 @@ async def find_clock_errors(store: Store, *, now: Moment) -> ClockErrors:
     limit = later(now.utc, MISDATED_FROM)
     held_until = await store.held_until()
     found: list[Transaction] = []
-    page = await store.admin.list_payments(PaymentFilter(limit=PAGE_SIZE))
-    while page.transactions:
+    selection = PaymentFilter(limit=PAGE_SIZE)
+    while True:
+        page = await store.admin.list_payments(selection)
         misdated = [each for each in page.transactions if is_misdated(each, now=now)]
         found += misdated
         if len(misdated) < len(page.transactions) or page.next_position is None:
-            break
-        before = position_of(page.transactions[-1])
-        page = await store.admin.list_payments(PaymentFilter(limit=PAGE_SIZE, before=before))
-    return ClockErrors(found, held_until if held_until > limit else None)
+            return ClockErrors(found, held_until if held_until > limit else None)
+        selection = evolve(selection, before=page.next_position)
 
 
 async def correct_clock_errors(

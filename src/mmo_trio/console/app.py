@@ -56,16 +56,7 @@ HEADERS = {
 PUBLIC_ENDPOINTS = frozenset({"metrics", "static", STYLESHEET_ENDPOINT, "sign_in.show_form", "sign_in.sign_in"})
 """All other pages are for users who have signed in."""
 
-BLUEPRINTS = (
-    sign_in.pages,
-    second_factor.pages,
-    overview.pages,
-    payments.pages,
-    work_lists.pages,
-    providers.pages,
-    brand_limits.pages,
-    configuration_pages.pages,
-)
+PAGES = (sign_in, second_factor, overview, payments, work_lists, providers, brand_limits, configuration_pages)
 
 
 def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
@@ -84,8 +75,8 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.jinja_env.finalize = _visible
     app.jinja_env.globals.update(Permission=Permission, MASKED=MASKED, is_sandbox=context.is_sandbox)
     app.register_blueprint(create_design_blueprint())
-    for pages in BLUEPRINTS:
-        app.register_blueprint(pages)
+    for module in PAGES:
+        app.register_blueprint(module.pages)
     app.register_error_handler(NotSignedIn, _to_sign_in)
     app.register_error_handler(second_factor.EnrolmentRequired, _to_enrolment)
     app.show_http_errors("fault.html")

@@ -192,19 +192,16 @@ async def _brand_health(query: CountQuery, failed: Sequence[tuple[int, CallbackR
     found = []
     for record in await store.admin.brands():
         brand = record.brand
-        stopped = "on hold" if brand.id in holds else "" if brand.enabled else "disabled"
         breaker = breakers.get(brand.id)
-        state = None if breaker is None else breaker.state
-        statistics, failure_count = counted.get(brand.id), failures[brand.id]
         found.append(
             judge_health(
                 brand.id,
                 brand.name,
-                statistics,
-                stopped=stopped,
-                breaker=state,
+                counted.get(brand.id),
+                stopped="on hold" if brand.id in holds else "" if brand.enabled else "disabled",
+                breaker=None if breaker is None else breaker.state,
                 breaker_text="callbacks stopped",
-                failed_callbacks=failure_count,
+                failed_callbacks=failures[brand.id],
             )
         )
     return worst_first(found)[:HEALTH_ROWS_MAX]

@@ -203,12 +203,8 @@ def _cells(transaction: Transaction) -> Sequence[str]:
         order.requested.currency,
         transaction.status,
         progress.error_code or "",
-        _format_time(progress.completed_at),
+        "" if progress.completed_at is None else format_with_microseconds(progress.completed_at),
     )
-
-
-def _format_time(at: Instant | None) -> str:
-    return "" if at is None else format_with_microseconds(at)
 
 
 def csv_lines(rows: Sequence[Sequence[str]]) -> bytes:

@@ -77,7 +77,8 @@ async def active_factor(user: str) -> SecondFactor | None:
 async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
     """Return the kind of a right code, which is then used up; None when it is wrong.
 
-    The caller limits and records the attempts. Raises SealError when the secret can't be opened.
+    The caller limits and records the attempts; that a recovery code is used is recorded here. Raises SealError when the
+    secret can't be opened.
     """
     assert factor.sealed is not None
     admin, user = console().store.admin, factor.user
@@ -85,8 +86,11 @@ async def accept_code(factor: SecondFactor, code: str) -> CodeKind | None:
     step = matching_step(secret, code, console().now())
     if step is not None:
         return CodeKind.TOTP if await admin.use_time_step(user, step) else None
-    digest = recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])
-    return CodeKind.RECOVERY_CODE if await admin.use_recovery_code(user, digest) else None
+    if not await admin.use_recovery_code(user, recovery_code_digest(user, code[:CODE_CHARACTERS_MAX])):
+        return None
+    actor = f"user:{user}"
+    await console().audit_log.record(actor, "recovery_code_used", actor, left=factor.recovery_codes - 1)
+    return CodeKind.RECOVERY_CODE
 
 
 @pages.before_request
@@ -192,11 +196,7 @@ async def _attempt_to_prove() -> str | None:
         password = await form_field("password", length_max=256)
         is_right = await context.verify_password(password, user.account.password_hash)
     else:
-        code = await form_field("code", length_max=CODE_CHARACTERS_MAX)
-        kind = await accept_code(factor, code)
-        is_right = kind is not None
-        if kind is CodeKind.RECOVERY_CODE:
-            await record_action("recovery_code_used", user.actor, left=factor.recovery_codes - 1)
+        is_right = await accept_code(factor, await form_field("code", length_max=CODE_CHARACTERS_MAX)) is not None
     if is_right:
         await forgive_failures(context.store.admin, user.name, client_address())
         return None

@@ -11,7 +11,6 @@ from mmo_trio.admin.auditing import replace_unprintable
 from mmo_trio.console import second_factor, sessions
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import redirect_to
-from mmo_trio.console.second_factor import CodeKind
 from mmo_trio.console.sign_in_limit import admit_attempt, forgive_failures
 from mmo_trio.storage.interface.admin_types import ConsoleUser
 
@@ -51,8 +50,6 @@ async def sign_in() -> Response:
         if kind is None:
             await audit_log.record(actor, "second_factor_failed", actor, address=address)
             return await _render_form(WRONG_CREDENTIALS_TEXT, 403)
-        if kind is CodeKind.RECOVERY_CODE:
-            await audit_log.record(actor, "recovery_code_used", actor, left=factor.recovery_codes - 1)
     await forgive_failures(store, name, address)
     await audit_log.record(actor, "signed_in", actor, address=address, secondFactor=kind)
     response = redirect_to("overview.show")

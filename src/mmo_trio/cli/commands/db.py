@@ -13,7 +13,6 @@ import click
 import trio
 from attrs import evolve
 
-from mmo_merchant.reconciliation.statement_file import PRESETS
 from mmo_sansio.messages.inputs import RecordLostUse
 from mmo_sansio.values.clock import (
     DAY,
@@ -35,7 +34,7 @@ from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option
 from mmo_trio.cli.support.output import format_instant, print_json, print_rows, print_status, print_table, progress_bar
-from mmo_trio.cli.support.statements import lines_of, read_columns, read_record, statement_lines
+from mmo_trio.cli.support.statements import Statement, lines_of, read_record, statement_options
 from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, target_options
 from mmo_trio.engine.engine import continue_clock, submit_batch_once
 from mmo_trio.service.store_recognition import keep_mark
@@ -278,20 +277,14 @@ async def _remove_aged(
 
 @db.command()
 @click.option("--retire-key", "retired", type=int, multiple=True, help="The number of a key that holds no more.")
-@click.option("--statement", type=file_type, help="A CSV file: the references in it count as used.")
-@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="The columns of an operator's statement.")
-@click.option("--map", "columns", multiple=True, help="FIELD=HEADING of a column, as for `mmo records reconcile`.")
-@click.option("--currency", help="The currency of a statement that has no column for it.")
+@statement_options("A CSV file: the references in it count as used.")
 @click.option("--records", type=file_type, help="Transaction objects, one a line: their references count as used.")
 @click.option("--brand", help="Whose payments the statement or the records are about.")
 @click.option("--finish", "finished", is_flag=False, flag_value=_EVERY_BRAND, help="Release this brand, or every one.")
 @target_options
 def restored(
     retired: Sequence[int],
-    statement: Path | None,
-    preset: str | None,
-    columns: Sequence[str],
-    currency: str | None,
+    statement: Statement | None,
     records: Path | None,
     brand: str | None,
     finished: str | None,
@@ -305,7 +298,6 @@ def restored(
     """
     user = machine_user().name
     has_begun = bool(retired or statement or records or finished)
-    headings = read_columns(preset, columns) if statement is not None else {}
 
     async def run(store: Store) -> None:
         submit = partial(submit_batch_once, store, clock=target.clock())
@@ -315,7 +307,7 @@ def restored(
             await _retire_key(target, store, each)
         if statement is not None or records is not None:
             known = [each.brand.id for each in await store.admin.brands()]
-            uses = _read_uses(statement, headings, currency, records, brand, user)
+            uses = _read_uses(statement, records, brand, user)
             count = await record_lost_uses(store, submit, (_of_known_brand(each, known) for each in uses))
             print_status(f"The references of {count} payments that the store lacks count as used.")
         if finished is not None:
@@ -346,15 +338,10 @@ async def _retire_key(target: CommandTarget, store: Store, id: int) -> None:
 
 
 def _read_uses(
-    statement: Path | None,
-    headings: Mapping[str, str],
-    currency: str | None,
-    records: Path | None,
-    brand: str | None,
-    user: str,
+    statement: Statement | None, records: Path | None, brand: str | None, user: str
 ) -> Iterator[RecordLostUse]:
     """Yield the use of each reference that a statement or records have. Raises UsageProblem."""
-    for line in () if statement is None else statement_lines(statement, headings, currency):
+    for line in () if statement is None else statement.lines():
         if line.reference is not None:
             yield RecordLostUse(brand or "", line.reference, line.reference, user)
     for text in () if records is None else lines_of(records):

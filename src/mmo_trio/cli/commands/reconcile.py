@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,9 @@ from mmo_merchant.reconciliation.comparison import (
     StatementLine,
 )
 from mmo_merchant.reconciliation.recorded_payments import Period
-from mmo_merchant.reconciliation.statement_file import FIELDS, PRESETS
 from mmo_sansio.values import clock
 from mmo_trio.cli.support.errors import NegativeAnswer, needs_extra
-from mmo_trio.cli.support.options import config_option, data_option, datetime_type, json_option, to_instant
+from mmo_trio.cli.support.options import config_option, data_option, datetime_type, file_type, json_option, to_instant
 from mmo_trio.cli.support.output import (
     format_sums,
     print_json_text,
@@ -31,23 +30,18 @@ from mmo_trio.cli.support.output import (
     progress_bar,
     progress_counter,
 )
-from mmo_trio.cli.support.statements import lines_of, read_columns, read_record, statement_lines
+from mmo_trio.cli.support.statements import Statement, lines_of, read_record, statement_options
 
 if TYPE_CHECKING:
     from mmo_trio.storage.sql.store import Store
 
 
 @click.command()
-@click.option(
-    "--statement", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The CSV file to compare."
-)
-@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="The columns of an operator's statement.")
-@click.option("--map", "columns", multiple=True, help="FIELD=HEADING of a column; FIELD is " + ", ".join(FIELDS) + ".")
-@click.option("--currency", help="The currency of a statement that has no column for it.")
+@statement_options("The CSV file to compare.", is_required=True)
 @click.option(
     "--records",
     "records_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=file_type,
     help="Compare with transaction objects from this file, one a line, instead of the store.",
 )
 @click.option("--brand", help="Only this brand's payments; by default every brand's.")
@@ -58,10 +52,7 @@ if TYPE_CHECKING:
 @data_option
 @config_option
 def reconcile(
-    statement: Path,
-    preset: str | None,
-    columns: Sequence[str],
-    currency: str | None,
+    statement: Statement,
     records_file: Path | None,
     brand: str | None,
     method: str | None,
@@ -75,7 +66,6 @@ def reconcile(
 
     Every difference is listed by its kind. Exit code 0: there is none; 1: there are some.
     """
-    headings = read_columns(preset, columns)
     period = Period(to_instant(begin, clock.FIRST_INSTANT), to_instant(end, clock.LAST_INSTANT))
     reconciliation = Reconciliation()
     with progress_bar() as bar:
@@ -96,26 +86,14 @@ def reconcile(
             for text in lines_of(records_file):
                 _add_record(reconciliation, text, period, method)
                 count_record()
-        differences = _compare(reconciliation, statement, headings, currency, progress_counter(bar, "comparing lines"))
+        differences, count_line = list[Difference](), progress_counter(bar, "comparing lines")
+        for line in statement.lines():
+            differences += reconciliation.check_line(line)
+            count_line()
+        differences += reconciliation.missing_lines()
     _print_result(reconciliation, differences, as_json=as_json)
     if differences:
         raise NegativeAnswer(f"{len(differences)} differences.")
-
-
-def _compare(
-    reconciliation: Reconciliation,
-    statement: Path,
-    headings: Mapping[str, str],
-    currency: str | None,
-    count_line: Callable[[], None],
-) -> list[Difference]:
-    """Return the differences between the records and the lines of a statement. Raises UsageProblem."""
-    differences = list[Difference]()
-    for line in statement_lines(statement, headings, currency):
-        differences += reconciliation.check_line(line)
-        count_line()
-    differences += reconciliation.missing_lines()
-    return differences
 
 
 def _add_record(reconciliation: Reconciliation, text: bytes, period: Period, method: str | None) -> None:

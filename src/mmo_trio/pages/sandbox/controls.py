@@ -24,11 +24,11 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 JsonBody = dict[str, Any]
 
-controls = Blueprint("sandbox", __name__, url_prefix="/sandbox")
-controls.before_request(reject_cross_site_post)
+pages = Blueprint("sandbox", __name__, url_prefix="/sandbox")
+pages.before_request(reject_cross_site_post)
 
 
-@controls.post("/clock")
+@pages.post("/clock")
 async def clock() -> Response:
     body = await _read_json_body()
     try:
@@ -39,7 +39,7 @@ async def clock() -> Response:
     return _json_response({"now": format_with_microseconds(now)})
 
 
-@controls.post("/push")
+@pages.post("/push")
 async def push() -> Response:
     """Report an offline deposit, as a provider would."""
     body = await _read_json_body()
@@ -49,7 +49,7 @@ async def push() -> Response:
     return _json_response({"gatewayReference": known.reference if known else None})
 
 
-@controls.post("/pay")
+@pages.post("/pay")
 async def pay() -> Response:
     """Confirm a payment, as the button of its page does."""
     reference = _required_text(await _read_json_body(), "gatewayReference")
@@ -62,7 +62,7 @@ async def pay() -> Response:
     raise ProblemError(problems.NOT_FOUND.problem(reason))
 
 
-@controls.get("/callbacks")
+@pages.get("/callbacks")
 async def callbacks() -> Response:
     recorded = await pages_context().store.admin.callbacks(brand=request.args.get("brand"))
     return _json_response(
@@ -80,22 +80,22 @@ async def callbacks() -> Response:
     )
 
 
-@controls.get("/suspense")
+@pages.get("/suspense")
 async def suspense() -> Response:
     """List the open entries of the suspense book."""
     entries = await pages_context().store.admin.suspense(brand=request.args.get("brand"))
     return _json_response([suspense_entry_to_json(each) for each in entries])
 
 
-@controls.errorhandler(StoreUnavailable)
-@controls.errorhandler(OutcomeUnknown)
+@pages.errorhandler(StoreUnavailable)
+@pages.errorhandler(OutcomeUnknown)
 async def report_store_failure(_: Exception) -> Response:
     """Answer 503 while the store is unavailable."""
     problem = problems.UNAVAILABLE.problem("The store can't serve right now; try again.")
     return _to_problem_response(problem)
 
 
-@controls.errorhandler(ProblemError)
+@pages.errorhandler(ProblemError)
 async def report_problem(error: ProblemError) -> Response:
     return _to_problem_response(error.problem)
 

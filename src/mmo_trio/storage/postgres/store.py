@@ -84,7 +84,6 @@ POSTGRES_SCHEMA = SqlSchema(
     reference_suffix="right(gateway_reference, 12)",
     breaker_table="channels",
     clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
-    receipts_table="receipts",
     clock_record_age="(extract(epoch FROM clock_timestamp() - saved_at) * 1000000)::bigint",
     now=lambda: SqlStatement("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
     clock_query=_READ_CLOCK,

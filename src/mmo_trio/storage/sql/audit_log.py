@@ -11,10 +11,14 @@ from mmo_trio.storage.sql.statements import Row, SqlQuery, Where, execute, selec
 _AUDIT_COLUMNS = "number, at, actor, act, about, detail, previous, hash, key_id, mac"
 
 
-def audit_columns(row: AuditRow) -> Sequence[object]:
-    """Return what a row holds, in the order of its columns."""
-    event = row.event
-    return (
+def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
+    """Append an event to the audit log; the action waits for this first. The update of the head keeps other processes
+    waiting until it is committed."""
+    rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
+    [(number, hash)] = rows
+    row = next_row(AuditHead(number - 1, hash), event, key)
+    yield from execute(
+        f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         row.number,
         event.at,
         event.actor,
@@ -25,17 +29,6 @@ def audit_columns(row: AuditRow) -> Sequence[object]:
         row.hash,
         row.key_id,
         row.mac,
-    )
-
-
-def append_audit(event: AuditEvent, key: AuditKey) -> SqlQuery[AuditRow]:
-    """Append an event to the audit log; the action waits for this first. The update of the head keeps other processes
-    waiting until it is committed."""
-    rows = yield from execute("UPDATE audit_head SET number = number + 1 RETURNING number, hash")
-    [(number, hash)] = rows
-    row = next_row(AuditHead(number - 1, hash), event, key)
-    yield from execute(
-        f"INSERT INTO audit ({_AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *audit_columns(row)
     )
     yield from execute("UPDATE audit_head SET hash = ?", row.hash)
     return row

@@ -11,12 +11,11 @@ from mmo_trio.storage.sql.configuration import raise_generation, raising_generat
 from mmo_trio.storage.sql.serialization import parse_brand, serialize_brand
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute, returns_row
 
-KEY_COLUMNS = "api_keys.id, api_keys.brand, digest, sealed, added_at, retired_at, leaked_at"
+_KEY_COLUMNS = "api_keys.id, api_keys.brand, digest, sealed, added_at, retired_at, leaked_at"
 """The columns of a `StoredApiKey`, in the order of its fields."""
 
-
 SELECT_BRANDS = (
-    f"SELECT brands.id, brands.brand, {KEY_COLUMNS} FROM brands LEFT JOIN api_keys ON api_keys.brand = brands.id"
+    f"SELECT brands.id, brands.brand, {_KEY_COLUMNS} FROM brands LEFT JOIN api_keys ON api_keys.brand = brands.id"
 )
 """Selects brands with their keys; `parse_brand_records` reads the rows, which are in the order of the keys' ids."""
 

@@ -140,7 +140,18 @@ def add_proposal(proposal: Proposal) -> SqlQuery[int | None]:
     rows = yield from execute(
         f"INSERT INTO proposals ({_PROPOSAL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING RETURNING id",
-        *_proposal_values(proposal),
+        proposal.gateway_reference,
+        proposal.brand,
+        proposal.error_code,
+        proposal.provider_reference,
+        proposal.reason,
+        proposal.evidence,
+        proposal.proposed_by,
+        proposal.proposed_at,
+        proposal.state.value,
+        proposal.decided_by,
+        proposal.decided_at,
+        proposal.remark,
     )
     return int(rows[0][0]) if rows else None
 
@@ -182,24 +193,6 @@ def update_proposal(
     if is_replaced and event is not None:
         yield from append_audit(*event)
     return is_replaced
-
-
-def _proposal_values(proposal: Proposal) -> Sequence[object]:
-    """Return what a row holds besides its id."""
-    return (
-        proposal.gateway_reference,
-        proposal.brand,
-        proposal.error_code,
-        proposal.provider_reference,
-        proposal.reason,
-        proposal.evidence,
-        proposal.proposed_by,
-        proposal.proposed_at,
-        proposal.state.value,
-        proposal.decided_by,
-        proposal.decided_at,
-        proposal.remark,
-    )
 
 
 def _parse_proposal(row: Row) -> Proposal:

@@ -27,8 +27,6 @@ class SqlSchema:
     breaker_table: str
     clear_breaker: str
     """The statement that removes a brand's breaker."""
-    receipts_table: str | None
-    """The table of providers' receipts of payments; None where the payment itself holds its receipt."""
     clock_record_age: str
     """The expression for the microseconds since a clock record was saved, by the database's own clock."""
     now: Callable[[], SqlStatement]

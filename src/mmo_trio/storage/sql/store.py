@@ -4,8 +4,13 @@ answered together."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import outcome
+import trio
+from attrs import Factory, define
 
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
@@ -22,11 +27,11 @@ from mmo_trio.storage.interface.store import (
     ChannelOwnership,
     DecideBatch,
     StoredClockRecord,
+    StoreUnavailable,
     WorkItem,
 )
 from mmo_trio.storage.sql import monitoring
 from mmo_trio.storage.sql.admin_store import AdminStore
-from mmo_trio.storage.sql.coalescing import Coalescer
 from mmo_trio.storage.sql.configuration import (
     SELECT_CONFIGURATION,
     SELECT_STORE_STATE,
@@ -39,8 +44,14 @@ from mmo_trio.storage.sql.retention import RetentionStore
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import object_of_row, parse_brand, parse_claim, parse_transaction
 from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, SqlQuery, execute
+from mmo_trio.system.waiting import ParkingSpot
 
 T = TypeVar("T")
+QueryT = TypeVar("QueryT")
+ResultT = TypeVar("ResultT")
+
+COALESCED_MAX = 64
+"""Look-ups in one hop: with more, the first would wait longer, and the hop is cheap enough for each."""
 
 _SELECT_KEY_OWNER = """
     SELECT brands.brand, api_keys.id FROM api_keys JOIN brands ON brands.id = api_keys.brand
@@ -262,7 +273,6 @@ class Store(ABC):
 
 
 def _clock_record(schema: SqlSchema, boot_id: str) -> SqlQuery[StoredClockRecord | None]:
-    """Return the record of this start of the machine, or else the latest of another."""
     rows = yield from execute(
         f"SELECT {_CLOCK_COLUMNS}, {schema.clock_record_age} FROM clock_records"
         " ORDER BY boot_id = ? DESC, time DESC LIMIT 1",
@@ -275,7 +285,6 @@ def _clock_record(schema: SqlSchema, boot_id: str) -> SqlQuery[StoredClockRecord
 
 
 def _read_clock(schema: SqlSchema, boot_id: str) -> SqlQuery[StoreClock | None]:
-    """Return the database's own time, if it has any, and what other machines say of it."""
     if not schema.clock_query:
         return None
     ((now, agreeing, differing),) = yield from execute(schema.clock_query, boot_id)
@@ -302,7 +311,6 @@ def _save_clock_record(schema: SqlSchema, record: ClockRecord) -> SqlQuery[None]
 
 
 def _held_until(schema: SqlSchema) -> SqlQuery[Instant]:
-    """Return the latest wall time of those before which nothing new may be dated."""
     columns = [f"SELECT max({column}) AS at FROM {table}" for table, column in schema.held_until]
     ((latest,),) = yield from execute(f"SELECT coalesce(max(at), 0) FROM ({' UNION ALL '.join(columns)}) AS each_at")
     return Instant(int(latest))
@@ -328,3 +336,67 @@ def _parse_claims(rows: Sequence[Row]) -> Sequence[DepositClaim]:
 
 def _parse_key_owner(rows: Sequence[Row]) -> KeyOwner | None:
     return KeyOwner(parse_brand(rows[0][0]), str(rows[0][1])) if rows else None
+
+
+@define(eq=False)
+class _Waiter(ParkingSpot[None], Generic[QueryT, ResultT]):
+    """A request; its task sleeps until there is a result, or until it is its turn to execute."""
+
+    query: QueryT
+    result: outcome.Outcome[ResultT] | None = None
+
+    def wake(self) -> None:
+        self.unpark(outcome.Value(None))
+
+
+@define(eq=False)
+class Coalescer(Generic[QueryT, ResultT]):
+    """Lets a task that finds no active execution execute the requests of all tasks that wait by then; the others sleep
+    meanwhile. It needs no task and no timer of its own: a single request doesn't wait for others."""
+
+    execute: Callable[[Sequence[QueryT]], Awaitable[Sequence[ResultT]]]
+    """Returns a result for each request, in order. Raises only StoreUnavailable for what others cause; it ends by
+    itself."""
+    coalesced_max: int = COALESCED_MAX
+    _waiting: deque[_Waiter[QueryT, ResultT]] = Factory(deque)
+    _is_executing: bool = False
+
+    async def __call__(self, query: QueryT) -> ResultT:
+        """Return the result; raises what `execute` does."""
+        waiter: _Waiter[QueryT, ResultT] = _Waiter(query)
+        self._waiting.append(waiter)
+        while waiter.result is None:
+            if self._is_executing:
+                await waiter.park(on_cancel=lambda: self._withdraw(waiter))
+            else:
+                await self._execute_waiting()
+        return waiter.result.unwrap()
+
+    def _withdraw(self, waiter: _Waiter[QueryT, ResultT]) -> None:
+        if waiter.result is None and waiter in self._waiting:
+            self._waiting.remove(waiter)
+
+    async def _execute_waiting(self) -> None:
+        """Execute the requests that came first. Other tasks wait for the results, so a cancellation waits for them."""
+        waiting = self._waiting
+        batch = [waiting.popleft() for _ in range(min(self.coalesced_max, len(waiting)))]
+        self._is_executing = True
+        try:
+            with trio.CancelScope(shield=True):
+                results = await self.execute([waiter.query for waiter in batch])
+            for waiter, result in zip(batch, results, strict=True):
+                waiter.result = outcome.Value(result)
+        except Exception as error:
+            for waiter in batch:
+                waiter.result = outcome.Error(_copy_error(error))
+        finally:
+            self._is_executing = False
+            for waiter in batch:
+                waiter.wake()
+            if waiting:
+                waiting[0].wake()
+
+
+def _copy_error(error: Exception) -> Exception:
+    """Return an exception for each task that raises it, as each adds its own traceback."""
+    return StoreUnavailable(str(error)) if isinstance(error, StoreUnavailable) else error

@@ -255,7 +255,6 @@ def sqlite_schema(clock: GatewayClock) -> SqlSchema:
         reference_suffix="substr(gateway_reference, -12)",
         breaker_table="breakers",
         clear_breaker="DELETE FROM breakers WHERE brand = ?",
-        receipts_table=None,
         clock_record_age="NULL",
         clock_query="",
         now=lambda: SqlStatement("?", (clock.wall(),)),
