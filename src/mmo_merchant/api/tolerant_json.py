@@ -10,8 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from mmo_sansio.api.incoming.timestamps import parse_timestamp
-from mmo_sansio.values.clock import to_datetime
+from mmo_sansio.values.clock import parse_timestamp, to_datetime
 from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_sansio.values.strict_json import JsonNumber
 

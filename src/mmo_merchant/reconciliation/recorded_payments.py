@@ -9,9 +9,8 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_merchant.reconciliation.comparison import RecordedPayment
-from mmo_sansio.api.incoming.timestamps import parse_timestamp
 from mmo_sansio.values import clock
-from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.clock import Instant, parse_timestamp
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.money import Money, to_money
 

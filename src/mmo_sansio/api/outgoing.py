@@ -10,8 +10,8 @@ import json
 from typing import Any, Final, assert_never
 
 from mmo_sansio.api.cursor import Cursor, Direction, encode_cursor
-from mmo_sansio.api.incoming.query_string import RecordsRequest, unknown_transaction_problem
-from mmo_sansio.api.incoming.requests import ApiSettings
+from mmo_sansio.api.incoming.query_string import RecordsRequest
+from mmo_sansio.api.incoming.requests import ApiSettings, unknown_transaction_problem
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.queries import Position, Records

@@ -25,7 +25,7 @@ class ListenerLimits:
     idle_timeout_s: float = 75.0
     """From a connection's start, or the end of its last response, to a request's first byte."""
     short_idle_timeout_s: float = 5.0
-    """The idle timeout while descriptors or connections run short."""
+    """The idle timeout while descriptors run short, or 7/8 of the connections are open."""
     head_timeout_s: float = 5.0
     """From the first byte of a request to the end of its head."""
     body_timeout_s: float = 10.0
@@ -42,11 +42,6 @@ class ListenerLimits:
     """Open connections from one address; IPv6 addresses of one /64 count as one."""
     write_buffer_bytes: int = 32 * 1024 * 1024
     """Bytes of large responses that may wait for slow readers."""
-
-    @property
-    def short_idle_threshold(self) -> int:
-        """Return the number of connections from which idle ones have the short idle timeout only."""
-        return self.connections * 7 // 8
 
 
 DEFAULT_LISTENER_LIMITS: Final = ListenerLimits()

@@ -302,8 +302,7 @@ class Order:
     scenario: str | None = None
     """The scenario that the sandbox provider plays; None outside the sandbox."""
     api_key_id: str | None = None
-    """The id of the API key that made the request, never the key itself (A4); None for a push, and for a payment that a
-    version without this field has stored."""
+    """The id of the API key that made the request, never the key itself (A4); None for a push."""
     utc_offset: Span = Span(0)
     """How far the wall time of `created_at` was ahead of the gateway's own time."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from attrs import frozen
 
@@ -32,6 +32,8 @@ class JsonNumber:
     text: str
     """The number as it was written."""
 
+
+ValueT = TypeVar("ValueT")
 
 JsonValue: TypeAlias = "str | JsonNumber | bool | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -75,6 +77,8 @@ def parse_object(body: bytes) -> dict[str, JsonValue]:
         _reject(f"byte {error.start} is not UTF-8")
     except json.JSONDecodeError as error:
         _reject(f"{error.msg} at line {error.lineno}, column {error.colno}")
+    except ValueError as error:
+        _reject(str(error))
     if _ESCAPED_SURROGATE.search(body) and _has_lone_surrogates(parsed):
         _reject("it has half of a surrogate pair")
     if not isinstance(parsed, dict):
@@ -86,19 +90,21 @@ def _reject(reason: str) -> NoReturn:
     raise ProblemError(MALFORMED.problem(f"The body can't be read as a JSON object: {reason}."))
 
 
-def _unique_members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+def unique_members(pairs: list[tuple[str, ValueT]]) -> dict[str, ValueT]:
+    """Return the members of an object. Raises ValueError where two have one name."""
     members = dict(pairs)
     if len(members) < len(pairs):
-        _reject("an object has two members of the same name")
+        raise ValueError("an object has two members of one name")
     return members
 
 
-def _reject_constant(name: str) -> NoReturn:
-    _reject(f"{name} is not JSON")
+def reject_constant(name: str) -> NoReturn:
+    """Raise ValueError for what Python reads and JSON does not have: NaN, Infinity."""
+    raise ValueError(f"{name} is not JSON")
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_unique_members, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_reject_constant
+    object_pairs_hook=unique_members, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=reject_constant
 )
 
 

@@ -46,15 +46,6 @@ class ParkingSpot(Generic[T]):
         result: T = await trio.lowlevel.wait_task_rescheduled(abort)
         return result
 
-    async def park_to_end(self) -> T:
-        """Sleep until `unpark`, and return or raise its result; a cancellation waits for that, as in `run_to_end`."""
-        self._task = trio.lowlevel.current_task()
-        try:
-            result: T = await trio.lowlevel.wait_task_rescheduled(_refuse_abort)
-        finally:
-            await trio.lowlevel.checkpoint_if_cancelled()
-        return result
-
     def unpark(self, result: outcome.Outcome[T]) -> bool:
         """Wake the task that sleeps here with this result; return False when none does."""
         task = self._task
@@ -63,10 +54,6 @@ class ParkingSpot(Generic[T]):
         self._task = None
         trio.lowlevel.reschedule(task, result)
         return True
-
-
-def _refuse_abort(_: object) -> trio.lowlevel.Abort:
-    return trio.lowlevel.Abort.FAILED
 
 
 async def run_to_end(work: Callable[[], Awaitable[T]]) -> T:

@@ -18,7 +18,7 @@ EXPRESSIONS = find_expressions(mmo_sansio, BUILT_FROM_VALUES)
 def test_every_expression_is_found() -> None:
     places = {each.place for each in EXPRESSIONS}
     assert len(places) > 40
-    assert {"mmo_sansio.http.messages._FIELD_LINE", "mmo_sansio.api.incoming.timestamps._TIMESTAMP"} <= places
+    assert {"mmo_sansio.http.messages._FIELD_LINE", "mmo_sansio.values.clock._TIMESTAMP"} <= places
     methods = {each.place: each.methods for each in EXPRESSIONS}
     assert methods["mmo_sansio.http.request_head._HEAD"] == ("fullmatch",)
     assert methods["mmo_sansio.http.request_head._FORBIDDEN_BYTE"] == ("search",)

@@ -10,7 +10,6 @@ import pytest
 from mmo_sansio.api.cursor import CursorError, decode_cursor
 from mmo_sansio.api.incoming.query_string import parse_records_query
 from mmo_sansio.api.incoming.requests import find_route
-from mmo_sansio.api.incoming.timestamps import parse_timestamp
 from mmo_sansio.http.chunked_body import ChunkedBody, ChunkedBodyError
 from mmo_sansio.http.egress_rules import EgressRules, delivery_url_error, parse_url, redirect_url_error
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead
@@ -18,6 +17,7 @@ from mmo_sansio.http.request_head import HeadLimits, check_head, check_partial_h
 from mmo_sansio.http.response_reader import ResponseHeadError, ResponseHeadReader
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.mpesa_daraja.wire import parse_json as parse_mpesa_json
+from mmo_sansio.values.clock import parse_timestamp
 from mmo_sansio.values.problems import ProblemError
 from mmo_sansio.values.strict_json import parse_object
 from tests.sansio.providers.test_conformance import CASES

@@ -29,16 +29,15 @@ from mmo_sansio.resilience.ownership import (
     STEADY_GAP,
     Channel,
     OwnershipCounts,
-    OwnershipModel,
     RenewalHistory,
     beyond_share,
-    is_in_wake_share,
     trusted_until,
 )
 from mmo_sansio.testing import a_transaction, an_attempt, ledger_with, numbered_reference
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, Span, earlier, later
 from mmo_sansio.values.model import Stage
+from tests.support.ownership_model import OwnershipModel, is_in_wake_share
 
 NOW = MonotonicInstant(1_700_000_000 * SECOND)
 OPEN = BreakerSnapshot(BreakerState.OPEN, later(NOW, Span(30 * SECOND)), None, 2, (SubWindow(NOW, 0, 5),))

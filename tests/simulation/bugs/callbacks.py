@@ -14,11 +14,11 @@ from attrs import evolve
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages.inputs import CallbackConcluded
 from mmo_sansio.resilience.circuit_breaker import CircuitBreaker
-from mmo_sansio.resilience.ownership import OwnershipModel
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.deliveries import CallbackWorker, DeliveryPool, fence_of
+from tests.support.ownership_model import OwnershipModel
 
 
 @contextmanager

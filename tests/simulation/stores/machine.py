@@ -110,10 +110,12 @@ class StoreCall(ParkingSpot[T], Generic[T]):
         the caller looks at it, as if this were in a shielded cancel scope, which costs more."""
         if self._result is not None:
             return self._result.unwrap()
-        if not is_shielded:
-            return await self.park_to_end()
         self._task = trio.lowlevel.current_task()
-        result: T = await trio.lowlevel.wait_task_rescheduled(_refuse_abort)
+        try:
+            result: T = await trio.lowlevel.wait_task_rescheduled(_refuse_abort)
+        finally:
+            if not is_shielded:
+                await trio.lowlevel.checkpoint_if_cancelled()
         return result
 
 

@@ -16,7 +16,7 @@ from mmo_sansio.messages.intents import DeliverCallback, IntentKey, IntentKind
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT, BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import DIFFERENCE_MAX
-from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel, OwnershipModel, is_in_wake_share
+from mmo_sansio.resilience.ownership import OVERDUE_AFTER, Channel
 from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import SECOND, Instant, MonotonicInstant, earlier
 from mmo_trio.storage.interface.admin_types import ServingProcess
@@ -30,6 +30,7 @@ from mmo_trio.storage.sqlite.startup import migrate
 from mmo_trio.storage.sqlite.statements import RecentTransactions, advance_latest_stamp, load_batch, write_batch
 from mmo_trio.storage.sqlite.store import sqlite_schema
 from mmo_trio.system.clock import GatewayClock
+from tests.support.ownership_model import OwnershipModel, is_in_wake_share
 
 T = TypeVar("T")
 

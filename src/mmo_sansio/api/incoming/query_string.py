@@ -1,5 +1,4 @@
-"""Turns look-ups and the records query, from path and query string, into queries for a store (clauses L1 to L3, R1 to
-R6)."""
+"""Turns the query string of the records into a query for a store (clauses R1 to R6)."""
 
 from __future__ import annotations
 
@@ -10,21 +9,12 @@ from typing import Final
 from attrs import frozen
 
 from mmo_sansio.api.cursor import Cursor, CursorError, Direction, Filters, decode_cursor
-from mmo_sansio.api.incoming.creation_body import CONTROL_CHARACTERS, TEXT_MAX, FieldErrors
-from mmo_sansio.api.incoming.timestamps import parse_exact_timestamp, restore_plus
+from mmo_sansio.api.incoming.creation_body import CONTROL_CHARACTERS, FieldErrors
 from mmo_sansio.http.request_head import percent_decode
-from mmo_sansio.messages.queries import (
-    RECORDS_PAGE_DEFAULT,
-    RECORDS_PAGE_MAX,
-    ListRecords,
-    LookUp,
-    LookUpByMerchantReference,
-)
-from mmo_sansio.values.clock import LAST_INSTANT, MICROSECOND, Instant, later
+from mmo_sansio.messages.queries import RECORDS_PAGE_DEFAULT, RECORDS_PAGE_MAX, ListRecords
+from mmo_sansio.values.clock import LAST_INSTANT, MICROSECOND, Instant, later, parse_exact_timestamp
 from mmo_sansio.values.model import Status, Type
-from mmo_sansio.values.problems import NOT_FOUND, Problem, ProblemError
 
-_ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _INTEGER: Final = re.compile(r"([+-]?)([0-9]++)")
 _FILTERS: Final = ("from", "to", "type", "method", "status", "pageSize")
 _REQUIRED: Final = ("from", "to")
@@ -39,6 +29,7 @@ def _spellings(name: str) -> bytes:
 
 _NAME: Final = re.compile(b"|".join(b"(" + _spellings(name) + b")" for name in _NAMES))
 _PAIR: Final = re.compile(rb"[^&]++")
+_SPACE_FOR_PLUS: Final = re.compile(r" (?=\d\d(?::?\d\d)?\Z)", re.ASCII)
 _TYPES: Final = tuple(each.value for each in Type)
 _STATUSES: Final = tuple(each.value for each in Status)
 
@@ -49,30 +40,6 @@ class RecordsRequest:
 
     query: ListRecords
     filters: Filters
-
-
-def look_up(brand: str, gateway_reference: str) -> LookUp:
-    """Return the look-up by gatewayReference, whose letters may be of either case.
-
-    Raises ProblemError with 404 for text that is no ULID (L1)."""
-    upper = gateway_reference.upper()
-    if not gateway_reference.isascii() or not _ULID.fullmatch(upper):
-        raise ProblemError(unknown_transaction_problem())
-    return LookUp(brand, upper)
-
-
-def look_up_by_merchant_reference(brand: str, merchant_reference: str) -> LookUpByMerchantReference:
-    """Return the look-up by merchantReference.
-
-    Raises ProblemError with 404 for one that is too long to exist (L2)."""
-    if len(merchant_reference) > TEXT_MAX:
-        raise ProblemError(unknown_transaction_problem())
-    return LookUpByMerchantReference(brand, merchant_reference)
-
-
-def unknown_transaction_problem() -> Problem:
-    """Return the problem of a reference that is unknown, another brand's or malformed: all look the same (L1, L2)."""
-    return NOT_FOUND.problem("There is no such transaction.")
 
 
 def parse_records_query(brand: str, query: bytes, *, cursor_keys: Sequence[bytes]) -> RecordsRequest:
@@ -139,7 +106,7 @@ def _canonical(name: str, text: str, errors: FieldErrors) -> str:
     """Return the text in the form that is compared when filters are resent (R5); unchanged if invalid."""
     match name:
         case "from" | "to":
-            return _check_timestamp(name, restore_plus(text), errors)
+            return _check_timestamp(name, _restore_plus(text), errors)
         case "type":
             return _one_of(name, text, _TYPES, errors)
         case "status":
@@ -148,6 +115,11 @@ def _canonical(name: str, text: str, errors: FieldErrors) -> str:
             return _page_size(text, errors)
         case _:
             return text
+
+
+def _restore_plus(text: str) -> str:
+    """Return the text with the `+` of its offset, which arrives as a space when it was not encoded (R1)."""
+    return _SPACE_FOR_PLUS.sub("+", text)
 
 
 def _meaning(name: str, text: str | None) -> object:

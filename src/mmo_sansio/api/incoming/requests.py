@@ -17,9 +17,8 @@ from typing import Final, TypeAlias, assert_never
 
 from attrs import field, frozen
 
-from mmo_sansio.api.incoming import query_string
-from mmo_sansio.api.incoming.creation_body import FieldErrors, Members, parse_draft
-from mmo_sansio.api.incoming.query_string import RecordsRequest
+from mmo_sansio.api.incoming.creation_body import TEXT_MAX, FieldErrors, Members, parse_draft
+from mmo_sansio.api.incoming.query_string import RecordsRequest, parse_records_query
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.http.request_head import percent_decode
@@ -220,6 +219,7 @@ class CreationHead:
 ApiRequest: TypeAlias = CreationHead | LookUp | LookUpByMerchantReference | RecordsRequest
 """What an accepted head asks for."""
 
+_ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _SCENARIO_FIELD: Final = SCENARIO_HEADER.lower().encode()
 _KEY: Final = re.compile(rb"[\x21-\x7e]{1,%d}" % KEY_MAX)
 _TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -257,14 +257,38 @@ def check_head(head: RequestHead, route: ApiRoute, brand: Brand | None, settings
             _check_content_type(head)
             return CreationHead(head, route, brand)
         case LookUpRoute(reference):
-            return query_string.look_up(brand.id, reference)
+            return look_up(brand.id, reference)
         case LookUpByMerchantReferenceRoute(reference):
-            return query_string.look_up_by_merchant_reference(brand.id, reference)
+            return look_up_by_merchant_reference(brand.id, reference)
         case ListRecordsRoute(text):
             keys = settings.cursor_keys
-            return query_string.parse_records_query(brand.id, text, cursor_keys=keys)
+            return parse_records_query(brand.id, text, cursor_keys=keys)
         case _:
             assert_never(route)
+
+
+def look_up(brand: str, gateway_reference: str) -> LookUp:
+    """Return the look-up by gatewayReference, whose letters may be of either case.
+
+    Raises ProblemError with 404 for text that is no ULID (L1)."""
+    upper = gateway_reference.upper()
+    if not gateway_reference.isascii() or not _ULID.fullmatch(upper):
+        raise ProblemError(unknown_transaction_problem())
+    return LookUp(brand, upper)
+
+
+def look_up_by_merchant_reference(brand: str, merchant_reference: str) -> LookUpByMerchantReference:
+    """Return the look-up by merchantReference.
+
+    Raises ProblemError with 404 for one that is too long to exist (L2)."""
+    if len(merchant_reference) > TEXT_MAX:
+        raise ProblemError(unknown_transaction_problem())
+    return LookUpByMerchantReference(brand, merchant_reference)
+
+
+def unknown_transaction_problem() -> Problem:
+    """Return the problem of a reference that is unknown, another brand's or malformed: all look the same (L1, L2)."""
+    return NOT_FOUND.problem("There is no such transaction.")
 
 
 def _unauthorized_problem() -> Problem:

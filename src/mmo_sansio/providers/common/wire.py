@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from mmo_sansio.values.clock import DAY, SECOND, Span
 from mmo_sansio.values.money import Money, parse_number
-from mmo_sansio.values.strict_json import structure_error
+from mmo_sansio.values.strict_json import reject_constant, structure_error, unique_members
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
@@ -35,8 +35,8 @@ def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> di
         body.decode("utf-8-sig"),
         parse_int=number,
         parse_float=number,
-        parse_constant=_reject_constant,
-        object_pairs_hook=_unique_members,
+        parse_constant=reject_constant,
+        object_pairs_hook=unique_members,
     )
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
@@ -45,17 +45,6 @@ def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> di
             raise ValueError("it holds U+0000")
         to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
     return document
-
-
-def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError("it has two members of one name")
-    return members
-
-
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def parse_token_lifetime(value: object, *, default: Span) -> Span:

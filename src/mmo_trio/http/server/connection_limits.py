@@ -89,7 +89,7 @@ class ConnectionTable:
         """Count one connection until it is removed."""
         self._connections[connection] = network = subscriber_network(connection.client)
         self._per_network[network] += 1
-        if len(self._connections) >= self._limits.short_idle_threshold:
+        if len(self._connections) >= self._limits.connections * 7 // 8:
             self.shorten_idle_timeout()
         else:
             self.idle_timeout_s = self._limits.idle_timeout_s

@@ -97,7 +97,7 @@ nothing at or before the working set's `not_before`. A store that lost a race lo
 class ChannelOwnership(Protocol):
     """Coordinates the processes that share a store: which are alive, and which one sends the callbacks of a merchant.
 
-    `mmo_sansio.resilience.ownership.OwnershipModel` defines the meaning; time is the store's own clock. Every method
+    `mmo_sansio.resilience.ownership` defines the meaning; time is the store's own clock. Every method
     raises StoreUnavailable when nothing has happened, and OutcomeUnknown when the outcome cannot be learnt.
     """
 

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmo_sansio.api.incoming.query_string import RecordsRequest, parse_records_query
-from mmo_sansio.api.incoming.timestamps import parse_timestamp
 from mmo_sansio.api.outgoing import records_response
 from mmo_sansio.messages.queries import ListRecords, Position, Records
 from mmo_sansio.values.clock import (
@@ -27,6 +26,7 @@ from mmo_sansio.values.clock import (
     Span,
     format_with_microseconds,
     later,
+    parse_timestamp,
 )
 from mmo_sansio.values.model import Status, Type
 from mmo_sansio.values.problems import Problem, ProblemError

@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from mmo_sansio.api.incoming import requests
-from mmo_sansio.api.incoming.query_string import RecordsRequest, look_up, look_up_by_merchant_reference
+from mmo_sansio.api.incoming.query_string import RecordsRequest
 from mmo_sansio.api.incoming.requests import (
     ApiRoute,
     CreateRoute,
@@ -19,6 +19,8 @@ from mmo_sansio.api.incoming.requests import (
     Route,
     WebhookRoute,
     find_route,
+    look_up,
+    look_up_by_merchant_reference,
 )
 from mmo_sansio.http.messages import RequestHead
 from mmo_sansio.messages.queries import LookUp, LookUpByMerchantReference
