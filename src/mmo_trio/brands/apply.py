@@ -11,7 +11,7 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Brand, Method, Status
 from mmo_trio.brands.description import BrandDifference, brand_differences, method_name
-from mmo_trio.brands.file import API_KEY_LENGTH_MIN, ConfiguredBrand, read_brands_file
+from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, ConfiguredBrand, read_brands_file
 from mmo_trio.brands.keyring import KeyRing, generate_api_key
 from mmo_trio.settings.values import SettingsError
 from mmo_trio.storage.interface.admin_types import BrandRecord
@@ -53,7 +53,7 @@ def plan_brands(
     keyring: KeyRing,
     *,
     prune: bool,
-    key_length_min: int = API_KEY_LENGTH_MIN,
+    is_sandbox: bool = False,
     may_enable: bool = True,
 ) -> BrandsPlan:
     """Return the changes that bring the brands of a file into the store.
@@ -61,7 +61,7 @@ def plan_brands(
     Brands and methods that the file does not have are removed with `prune` only. A disabled brand stays disabled where
     the file says nothing about it, and with `may_enable` False in any case. Keys are only added: a retired one stays
     retired, and one that the file doesn't name stays in use. Raises SettingsError when a key of the file belongs to
-    another brand, or when a new one has fewer than `key_length_min` characters.
+    another brand, or when a new one is too short.
     """
     stored = {record.brand.id: record for record in current}
     known = [
@@ -77,7 +77,7 @@ def plan_brands(
         changed=tuple(each for each in known if stored[each.id].brand != each),
         removed=tuple(id for id in stored if id not in names) if prune else (),
         unchanged=tuple(each.id for each in known if stored[each.id].brand == each),
-        keys_to_add=tuple(_missing_keys(current, configured, keyring, key_length_min)),
+        keys_to_add=tuple(_missing_keys(current, configured, keyring, is_sandbox=is_sandbox)),
         brands_needing_keys=tuple(
             each.brand.id for each in configured if not each.api_keys and not _has_key_in_use(stored.get(each.brand.id))
         ),
@@ -119,8 +119,9 @@ async def check_removed(store: Store, plan: BrandsPlan) -> None:
 
 
 def _missing_keys(
-    current: Sequence[BrandRecord], configured: Sequence[ConfiguredBrand], keyring: KeyRing, length_min: int
+    current: Sequence[BrandRecord], configured: Sequence[ConfiguredBrand], keyring: KeyRing, *, is_sandbox: bool
 ) -> Iterator[NewApiKey]:
+    length_min = SANDBOX_API_KEY_LENGTH_MIN if is_sandbox else API_KEY_LENGTH_MIN
     owners = {key.digest: key.brand for record in current for key in record.keys}
     for each in configured:
         where = f"brand {each.brand.id}, api_keys"
@@ -173,14 +174,14 @@ async def apply_brands_file(
     rules: EgressRules,
     *,
     now: Instant,
-    key_length_min: int = API_KEY_LENGTH_MIN,
+    is_sandbox: bool,
 ) -> None:
     """Store the brands of this file before the service starts; a brand that staff have disabled stays disabled.
 
     Raises SettingsError, also when a brand would have no key."""
     configured = read_brands_file(file, providers=provider_titles, rules=rules)
     plan = plan_brands(
-        await store.admin.brands(), configured, keyring, prune=False, key_length_min=key_length_min, may_enable=False
+        await store.admin.brands(), configured, keyring, prune=False, is_sandbox=is_sandbox, may_enable=False
     )
     await check_new_ids(store, plan)
     if plan.brands_needing_keys:

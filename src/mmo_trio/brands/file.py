@@ -343,29 +343,6 @@ Every browser of the last ten years shows these three kinds.
 """
 
 
-class LogoError(ValueError):
-    """Says in a sentence why a file can't be a logo; names neither the file nor the remedy."""
-
-
-def read_logo(path: Path) -> Logo:
-    """Return the logo in this file. Raises LogoError.
-
-    The first bytes decide what it is, not its name. SVG is not accepted: it may hold scripts and addresses of other
-    servers.
-    """
-    try:
-        with path.open("rb") as file:
-            content = file.read(LOGO_BYTES_MAX + 1)
-    except OSError as error:
-        raise LogoError(f"it can't be read ({error.strerror}).") from None
-    if len(content) > LOGO_BYTES_MAX:
-        raise LogoError(f"it has more than {LOGO_BYTES_MAX:,} bytes.")
-    for media_type, at, signature in _LOGO_SIGNATURES:
-        if content[at : at + len(signature)] == signature:
-            return Logo(media_type=media_type, content=content)
-    raise LogoError("it is neither PNG, JPEG nor WebP.")
-
-
 @_kind("`#rrggbb`")
 def _colour(table: FileTable, key: str) -> str:
     colour: str = _text_matching("#[0-9A-Fa-f]{6}", 'Write it like "#0a6b48".').read(table, key)
@@ -373,13 +350,25 @@ def _colour(table: FileTable, key: str) -> str:
 
 
 @_kind("file name")
-def _logo(table: FileTable, key: str) -> Logo:
+def logo(table: FileTable, key: str) -> Logo:
+    """Read a picture. The first bytes decide what it is, not its name. SVG is not accepted: it may hold scripts and
+    addresses of other servers."""
     file = table.text(key, length_max=1024)
+
+    def refuse(fault: str) -> NoReturn:
+        table.fail(key, f"{file}: it {fault}", f"Name a PNG, JPEG or WebP file of at most {LOGO_BYTES_MAX:,} bytes.")
+
     try:
-        return read_logo(table.folder / file)
-    except LogoError as error:
-        remedy = f"Name a PNG, JPEG or WebP file of at most {LOGO_BYTES_MAX:,} bytes."
-        table.fail(key, f"{file}: {error}", remedy)
+        with (table.folder / file).open("rb") as opened:
+            content = opened.read(LOGO_BYTES_MAX + 1)
+    except OSError as error:
+        refuse(f"can't be read ({error.strerror}).")
+    if len(content) > LOGO_BYTES_MAX:
+        refuse(f"has more than {LOGO_BYTES_MAX:,} bytes.")
+    media_type = next((name for name, at, first in _LOGO_SIGNATURES if content[at : at + len(first)] == first), None)
+    if media_type is None:
+        refuse("is neither PNG, JPEG nor WebP.")
+    return Logo(media_type, content)
 
 
 PAGE_FIELDS: Final = (
@@ -391,7 +380,7 @@ PAGE_FIELDS: Final = (
     ),
     BrandField(
         "logo",
-        _logo,
+        logo,
         "the initials of `name`",
         "A PNG, JPEG or WebP file of at most 8,192 bytes, from the folder of `brands.toml`; it is shown as a square.",
     ),

@@ -13,7 +13,6 @@ from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.clock import Span
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.brands.apply import apply_brands_file
-from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import MasterKeyFile, open_keyring
 from mmo_trio.http.client.client import HttpClient, tls_context
@@ -133,8 +132,9 @@ async def prepare_store(resources: Resources) -> ServiceAddresses:
     if config.brands_file is not None:
         keyring, titles = resources.keyring, resources.provider_titles
         rules, store = resources.egress_rules, resources.store
-        length_min = SANDBOX_API_KEY_LENGTH_MIN if config.is_sandbox else API_KEY_LENGTH_MIN
-        await apply_brands_file(config.brands_file, store, keyring, titles, rules, now=now, key_length_min=length_min)
+        await apply_brands_file(
+            config.brands_file, store, keyring, titles, rules, now=now, is_sandbox=config.is_sandbox
+        )
     if not config.has_demo_brand:
         return resources.addresses
     provider, title = next(iter(resources.provider_titles.items()))

@@ -46,12 +46,11 @@ from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceConfig
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
-from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
-from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.housekeeping import AuditHeadLogger, RefusalRecorder, RetentionStatistics, RetentionWorker
 from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
 from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
 from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
@@ -62,9 +61,7 @@ from mmo_trio.workers.providers.open_accounts import (
     open_sandbox_account,
 )
 from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
-from mmo_trio.workers.refusal_recorder import RefusalRecorder
-from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
-from mmo_trio.workers.scheduler import DueBacklog, Scheduler
+from mmo_trio.workers.scheduler import Dispatcher, DueBacklog, Scheduler
 
 COALESCING_PAUSE_S = 0.0003
 """Seconds that a batch waits for a further input: about what a client needs to read a reply and send its next request.

@@ -9,10 +9,14 @@ import pytest
 from mmo_sansio.http.egress_rules import EgressRules
 from mmo_sansio.values.model import Brand, Logo, PageAppearance
 from mmo_trio.brands.description import brand_differences
-from mmo_trio.brands.file import LOGO_BYTES_MAX, LogoError, parse_brands, read_brands_file, read_logo
+from mmo_trio.brands.file import LOGO_BYTES_MAX, FileTable, logo, parse_brands, read_brands_file
 from mmo_trio.settings.values import SettingsError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+def logo_in(folder: Path, file: str) -> object:
+    return logo.read(FileTable("brand acme, page", {"logo": file}, folder=folder), "logo")
 
 
 @pytest.mark.parametrize(
@@ -22,7 +26,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 def test_pictures_are_known_by_their_first_bytes(tmp_path: Path, content: bytes, media_type: str) -> None:
     file = tmp_path / "logo"
     file.write_bytes(content)
-    assert read_logo(file) == Logo(media_type, content)
+    assert logo_in(tmp_path, "logo") == Logo(media_type, content)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +40,10 @@ def test_pictures_are_known_by_their_first_bytes(tmp_path: Path, content: bytes,
 def test_anything_else_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
     file = tmp_path / "logo.png"
     file.write_bytes(content)
-    with pytest.raises(LogoError, match=fault):
-        read_logo(file)
-    with pytest.raises(LogoError, match="can't be read"):
-        read_logo(tmp_path / "nowhere.png")
+    with pytest.raises(SettingsError, match=fault):
+        logo_in(tmp_path, "logo.png")
+    with pytest.raises(SettingsError, match="can't be read"):
+        logo_in(tmp_path, "nowhere.png")
 
 
 def _text(page: str) -> str:
@@ -52,10 +56,10 @@ def test_the_file_says_how_the_page_looks(tmp_path: Path) -> None:
     file.write_text(_text('{ colour = "#0A6B48", logo = "acme.png", order_label = "order" }'), encoding="utf-8")
     [read] = read_brands_file(file, providers={}, rules=EgressRules())
     assert read.brand.appearance == PageAppearance("#0a6b48", Logo("image/png", PNG), "order")
-    [colour, logo, label] = brand_differences(Brand("acme", "Acme", ()), read.brand)
+    [colour, picture, label] = brand_differences(Brand("acme", "Acme", ()), read.brand)
     assert (colour.text, label.text) == ("acme: page.colour: none -> #0a6b48", "acme: page.order_label: none -> order")
-    assert logo.after is not None
-    assert logo.after.startswith("image/png of 28 bytes, SHA-256 ")
+    assert picture.after is not None
+    assert picture.after.startswith("image/png of 28 bytes, SHA-256 ")
 
 
 @pytest.mark.parametrize(

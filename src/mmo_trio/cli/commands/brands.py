@@ -15,7 +15,7 @@ from mmo_trio.admin.brand_hold import HoldReport, stop_unsubmitted
 from mmo_trio.brands.apply import BrandsPlan, apply_plan, check_new_ids, check_removed, create_key, plan_brands
 from mmo_trio.brands.delivery_key import keys_disclosed_through
 from mmo_trio.brands.description import brand_texts, brand_to_json, method_name
-from mmo_trio.brands.file import API_KEY_LENGTH_MIN, SANDBOX_API_KEY_LENGTH_MIN, read_brands_file
+from mmo_trio.brands.file import read_brands_file
 from mmo_trio.brands.used_hosts import open_hosts
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
@@ -60,8 +60,8 @@ def apply_(
 
     async def make_plan(store: Store) -> BrandsPlan:
         keyring = await target.open_keyring(store)
-        length_min = API_KEY_LENGTH_MIN if target.data_directory is None else SANDBOX_API_KEY_LENGTH_MIN
-        plan = plan_brands(await store.admin.brands(), described, keyring, prune=prune, key_length_min=length_min)
+        is_sandbox = target.data_directory is not None
+        plan = plan_brands(await store.admin.brands(), described, keyring, prune=prune, is_sandbox=is_sandbox)
         await check_new_ids(store, plan, reused=reused_ids)
         await check_removed(store, plan)
         return plan

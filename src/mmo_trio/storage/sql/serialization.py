@@ -2,7 +2,7 @@
 text of all the rest, most with a checksum of its own.
 
 A text is eight hexadecimal digits of CRC-32, then JSON. A damaged one raises StoreCorrupt instead of giving wrong data.
-The arrays' order is the format.
+The arrays' order is the format; what is seldom written, claims and brands, has the names of the attributes.
 
 Look-ups and records send the transaction object, the bytes that the HTTP API's serializer has made (T4). It is stored
 with a transaction that has ended. That of a pending transaction, which changes with each step and is seldom read, is
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import EnumType
 from functools import cache, lru_cache
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 from zlib import crc32
 
 from attrs import fields, has
@@ -326,64 +326,19 @@ def _parse_evidence(row: list[Any] | None) -> model.Evidence | None:
     return model.Evidence(row[0], row[1], _parse_money(row[2]), bool(row[3]), row[4], bool(row[5]), bool(row[6]))
 
 
-def _serialize_money(amount: Money | None) -> tuple[int, str] | None:
-    return None if amount is None else (amount.minor, amount.currency)
-
-
 def _parse_money(row: list[Any] | None) -> Money | None:
     return None if row is None else Money(row[0], row[1])
 
 
 def serialize_claim(claim: DepositClaim) -> bytes:
-    """Return a claim of a deposit as its row."""
-    party = claim.party
-    return with_checksum(
-        _encode_json(
-            (
-                claim.provider,
-                claim.receipt,
-                claim.provider_title,
-                claim.gateway_reference,
-                claim.account,
-                claim.bill_reference,
-                _serialize_money(claim.amount),
-                (party.id, party.msisdn, party.first_name, party.last_name, party.email),
-                claim.payment,
-                claim.brand,
-                claim.received_at,
-                claim.expires_at,
-                claim.wake_at,
-                claim.version,
-                claim.polls,
-                claim.is_confirmed,
-                claim.answered_at,
-            )
-        ).encode()
-    )
+    """Return a claim of a deposit as its row: each value under the name of its attribute."""
+    return with_checksum(_encode_json(_to_plain(claim)).encode())
 
 
 def parse_claim(row: bytes) -> DepositClaim:
     """Return the claim of this row."""
-    values = json.loads(without_checksum(row))
-    return DepositClaim(
-        provider=values[0],
-        receipt=values[1],
-        provider_title=values[2],
-        gateway_reference=values[3],
-        account=values[4],
-        bill_reference=values[5],
-        amount=Money(*values[6]),
-        party=model.Party(*values[7]),
-        payment=values[8],
-        brand=values[9],
-        received_at=values[10],
-        expires_at=values[11],
-        wake_at=values[12],
-        version=values[13],
-        polls=values[14],
-        is_confirmed=values[15],
-        answered_at=values[16],
-    )
+    claim: DepositClaim = _reader(DepositClaim)(json.loads(without_checksum(row)))
+    return claim
 
 
 def serialize_breaker(breaker: BreakerSnapshot) -> bytes:
@@ -451,7 +406,7 @@ def _to_plain(value: Any) -> Any:
 def _reader(kind: Any) -> Callable[[Any], Any]:
     """Return what makes a value of this type from its plain form. It raises ValueError, KeyError or TypeError."""
     parts, collection = tuple(_reader(each) for each in get_args(kind) if each is not Ellipsis), get_origin(kind)
-    if collection is UnionType:
+    if collection in (UnionType, Union):  # The second is what NewType makes.
         return lambda plain: None if plain is None else parts[0](plain)
     if collection is Mapping:
         return lambda plain: {parts[0](key): parts[1](each) for key, each in plain.items()}
