@@ -36,7 +36,7 @@ _MODULES = {
     "ServiceConfig": "settings.service",
     "Settings": "settings.sections",
     "SettingsError": "settings.values",
-    "Store": "storage.interface.store",
+    "Store": "storage.sql.store",
     "load_settings": "settings.load",
     "open_store": "storage.open_store",
     "run_service": "service.process",

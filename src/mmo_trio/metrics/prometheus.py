@@ -37,9 +37,9 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.system.latency import LatencyHistogram
 from mmo_trio.system.logs import OUTPUT
 from mmo_trio.workers.deliveries import CallbackStatistics
+from mmo_trio.workers.housekeeping import RetentionStatistics
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.worker import REPORT_LABELS, ProviderCounts, ProviderStatistics
-from mmo_trio.workers.retention_schedule import RetentionStatistics
 
 logger = structlog.get_logger(__name__)
 

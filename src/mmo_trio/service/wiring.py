@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,13 +13,11 @@ from attrs import frozen
 from mmo_sansio.api.incoming.requests import ApiSettings
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
-from mmo_sansio.messages.replies import Reply
 from mmo_sansio.providers.common.interface import Provider, VerifiesDeposits
 from mmo_sansio.providers.common.redaction import find_secrets
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
-from mmo_sansio.values.clock import MonotonicInstant
 from mmo_sansio.values.problems import Problem
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.forwarded import TrustedProxies
@@ -46,12 +44,11 @@ from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceConfig
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
-from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from mmo_trio.workers.deliveries import CallbackWorker, QrWorker
-from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.housekeeping import AuditHeadLogger, RefusalRecorder, RetentionStatistics, RetentionWorker
 from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
 from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
 from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
@@ -62,9 +59,7 @@ from mmo_trio.workers.providers.open_accounts import (
     open_sandbox_account,
 )
 from mmo_trio.workers.providers.worker import PaymentCreator, ProviderWorker
-from mmo_trio.workers.refusal_recorder import RefusalRecorder
-from mmo_trio.workers.retention_schedule import RetentionStatistics, RetentionWorker
-from mmo_trio.workers.scheduler import DueBacklog, Scheduler
+from mmo_trio.workers.scheduler import Dispatcher, DueBacklog, Scheduler
 
 COALESCING_PAUSE_S = 0.0003
 """Seconds that a batch waits for a further input: about what a client needs to read a reply and send its next request.
@@ -403,7 +398,6 @@ def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | Opera
 
 
 def operator_journal_file(config: ServiceConfig) -> Path:
-    """Return the path of the simulated operator's journal."""
     directory = config.data_directory or config.settings.keys.master_key_file.parent
     return directory / OPERATOR_JOURNAL_FILE
 
@@ -426,9 +420,11 @@ def _api_handler(
     note_refusal: Callable[[CreatePayment, Problem], None],
     sandbox_scenarios: Mapping[str, str] | None,
 ) -> ApiHandler:
-    """Build the handler of the API listener."""
     resources, engine, store = foundation.resources, foundation.engine, foundation.resources.store
     accounts = foundation.accounts.operator_accounts.values()
+    # Where several processes share the store, a creation needs no load as long as it asks for its merchantReference
+    # only, and a submission of its own costs less than that round trip.
+    create = engine.submit if store.ownership else PaymentCreator(engine.submit, workers.providers).create
     merchant_api = MerchantApi(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
@@ -440,7 +436,7 @@ def _api_handler(
         terms=resources.limits.terms,
         body_limit=resources.limits.body,
         store=store,
-        create=_creator(foundation, workers),
+        create=create,
         authenticator=foundation.authenticator,
         request_rates=RequestRates(store, resources.clock.monotonic),
         references=resources.references,
@@ -469,13 +465,6 @@ def _api_handler(
     )
 
 
-def _creator(foundation: Foundation, workers: Workers) -> Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]:
-    """Return what creates a payment. Where several processes share the store, a creation needs no load as long as it
-    asks for its merchantReference only, and a submission of its own costs less than that round trip."""
-    submit = foundation.engine.submit
-    return submit if foundation.resources.store.ownership else PaymentCreator(submit, workers.providers).create
-
-
 def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:
     """Build what only a sandbox can do; None in production."""
     directory, operator = resources.config.data_directory, workers.simulated_operator
@@ -497,7 +486,6 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
 
 
 def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleContext:
-    """Build what the staff's console needs."""
     resources, accounts = foundation.resources, foundation.accounts.provider_accounts
     return ConsoleContext(
         resources.store,
@@ -518,7 +506,6 @@ def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleCont
 
 
 def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
-    """Build the worker that removes what is too old."""
     clock = resources.clock
     return RetentionWorker(
         resources.store.retention,

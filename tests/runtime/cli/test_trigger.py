@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
+from mmo_trio.cli.commands.trigger import PLAYED_SCENARIOS, PlayedStep
 from mmo_trio.cli.group import main
 from mmo_trio.sandbox.callback_receiver import DEFAULT_PORT
-from mmo_trio.sandbox.played_scenarios import PLAYED_SCENARIOS, PlayedStep
 from tests.support.mmo_process import COMMAND, FREE_PORTS, environment_without_settings
 from tests.support.time_limits import HANGS_AFTER_S
 

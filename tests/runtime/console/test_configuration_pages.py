@@ -118,7 +118,7 @@ async def test_a_back_test_tells_what_todays_payments_would_have_met(sandbox: Ru
 async def test_a_back_test_tells_which_refused_requests_a_wider_limit_accepts(
     sandbox: Running, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mmo_trio.workers.refusal_recorder.INTERVAL_S", 0.0)
+    monkeypatch.setattr("mmo_trio.workers.housekeeping.REFUSALS_INTERVAL_S", 0.0)
     before = await first_brand(sandbox)
     ann = await signed_in("ann")
     form = await filled_form(ann, before.id)

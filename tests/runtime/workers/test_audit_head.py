@@ -12,7 +12,7 @@ from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.sql.statements import SqlQuery, execute
 from mmo_trio.storage.sqlite import SqliteStore
-from mmo_trio.workers.audit_head import INTERVAL_S, AuditHeadLogger
+from mmo_trio.workers.housekeeping import AUDIT_HEAD_INTERVAL_S, AuditHeadLogger
 from tests.support.sqlite_store import StoreFile
 
 KEY = AuditKey("k1", bytes(32))
@@ -36,7 +36,7 @@ async def test_the_end_is_logged_at_the_start_every_hour_and_at_the_stop(
     head_logger = AuditHeadLogger(audit_log)
     with capture_logs() as lines:
         await audit_log.record("user:ada", "looked")
-        await run_for(head_logger, INTERVAL_S * 2 + 1)
+        await run_for(head_logger, AUDIT_HEAD_INTERVAL_S * 2 + 1)
         await audit_log.record("user:ada", "looked")
         await head_logger.log_last_head()
     head = await audit_log.store.audit_head()
@@ -64,8 +64,8 @@ async def test_a_log_whose_end_was_cut_off_is_reported(
     head_logger = AuditHeadLogger(audit_log)
     with capture_logs() as lines:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(run_for, head_logger, INTERVAL_S * 3 + 1)
-            await trio.sleep(INTERVAL_S / 2)
+            nursery.start_soon(run_for, head_logger, AUDIT_HEAD_INTERVAL_S * 3 + 1)
+            await trio.sleep(AUDIT_HEAD_INTERVAL_S / 2)
             seen = await audit_log.store.audit_head()
             await _cut_off_all_but_the_first(store)
             await audit_log.record("user:eve", "looked")

@@ -23,9 +23,8 @@ from mmo_sansio.testing import START, a_transaction, ledger_with, numbered_refer
 from mmo_sansio.values.clock import SECOND, Span, later
 from mmo_sansio.values.model import Stage
 from mmo_trio.engine.engine import Engine, Outbox
-from mmo_trio.workers.dispatcher import Dispatcher
 from mmo_trio.workers.providers.worker import TRIES_IN_PLACE, ProviderWorker
-from mmo_trio.workers.scheduler import Scheduler
+from mmo_trio.workers.scheduler import Dispatcher, Scheduler
 from tests.runtime.workers.providers.test_worker import PlainProvider
 from tests.runtime.workers.test_dispatcher import DispatcherWorld
 from tests.support.operator_world import VirtualClock as OperatorClock

@@ -24,7 +24,7 @@ from mmo_trio.storage.interface.admin_types import BrandDay, RefusalCount
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sqlite import SqliteStore
-from mmo_trio.workers.refusal_recorder import INTERVAL_S, WAITING_MAX, RefusalRecorder
+from mmo_trio.workers.housekeeping import REFUSALS_INTERVAL_S, REFUSALS_WAITING_MAX, RefusalRecorder
 
 
 @define
@@ -73,19 +73,19 @@ async def test_many_refusals_are_one_write_and_what_is_too_much_is_counted(
     recorder = RefusalRecorder(cast(AdminStore, watched), lambda: START)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(recorder.run)
-        await trio.sleep(10 * INTERVAL_S)
+        await trio.sleep(10 * REFUSALS_INTERVAL_S)
         assert watched.writes == []
-        for number in range(WAITING_MAX + 7):
+        for number in range(REFUSALS_WAITING_MAX + 7):
             recorder.note(*refused(number))
-        await trio.sleep(INTERVAL_S - 0.1)
+        await trio.sleep(REFUSALS_INTERVAL_S - 0.1)
         assert watched.writes == []
         await trio.sleep(0.2)
-        assert watched.writes == [WAITING_MAX]
+        assert watched.writes == [REFUSALS_WAITING_MAX]
         count = await watched.refusal_count(the_day(refused(0)[0]))
-        assert count == RefusalCount(WAITING_MAX + 7, WAITING_MAX)
+        assert count == RefusalCount(REFUSALS_WAITING_MAX + 7, REFUSALS_WAITING_MAX)
         recorder.note(*refused(0))
-        await trio.sleep(10 * INTERVAL_S)
-        assert watched.writes == [WAITING_MAX, 1]
+        await trio.sleep(10 * REFUSALS_INTERVAL_S)
+        assert watched.writes == [REFUSALS_WAITING_MAX, 1]
         nursery.cancel_scope.cancel()
 
 

@@ -18,7 +18,7 @@ from mmo_trio.storage.interface.retention import RetentionDuty
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.storage.sqlite import SqliteStore
-from mmo_trio.workers.retention_schedule import FIRST_LOOK_AFTER_S, LOOK_INTERVAL_S, RetentionWorker
+from mmo_trio.workers.housekeeping import RETENTION_FIRST_LOOK_AFTER_S, RETENTION_LOOK_INTERVAL_S, RetentionWorker
 from tests.conformance.inputs import PAYER, reference
 from tests.simulation.stores.simulated_run import at_once, quiet_server
 from tests.support.aged_payments import NOW, pay
@@ -49,7 +49,7 @@ async def test_one_of_several_processes_removes_old_rows_once_a_day(autojump_clo
         return later(NOW, Span(round((trio.current_time() - began) * 1_000_000)))
 
     workers = [worker(each, now=now) for each in stores]
-    with trio.move_on_after(FIRST_LOOK_AFTER_S + 10 * LOOK_INTERVAL_S):
+    with trio.move_on_after(RETENTION_FIRST_LOOK_AFTER_S + 10 * RETENTION_LOOK_INTERVAL_S):
         async with trio.open_nursery() as nursery:
             for each in workers:
                 nursery.start_soon(each.run)

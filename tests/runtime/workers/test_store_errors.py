@@ -27,15 +27,13 @@ from mmo_trio.storage.interface.admin_types import AuditKey
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreCorrupt, StoreUnavailable, StoreUnusable, WorkItem
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.system.clock import GatewayClock
-from mmo_trio.workers import audit_head
-from mmo_trio.workers.audit_head import AuditHeadLogger
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
 from mmo_trio.workers.clock_monitor import ClockMonitor
 from mmo_trio.workers.configuration_watch import ConfigurationWatch
 from mmo_trio.workers.deliveries import CallbackWorker
-from mmo_trio.workers.dispatcher import Dispatcher
+from mmo_trio.workers.housekeeping import AUDIT_HEAD_INTERVAL_S, AuditHeadLogger
 from mmo_trio.workers.providers.deposits import DepositClaimWorker
-from mmo_trio.workers.scheduler import Scheduler
+from mmo_trio.workers.scheduler import Dispatcher, Scheduler
 from tests.conformance.inputs import brand
 from tests.runtime.workers.test_dispatcher import DispatcherWorld
 from tests.support.callback_work import monotonic_of_trio
@@ -183,7 +181,7 @@ async def test_a_task_goes_on_whatever_the_store_raises(
     create_task: Callable[[Any], Task], error: Exception, autojump_clock: MockClock
 ) -> None:
     store = FailingStore(error)
-    with capture_logs() as lines, trio.fail_after(8 * audit_head.INTERVAL_S):
+    with capture_logs() as lines, trio.fail_after(8 * AUDIT_HEAD_INTERVAL_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(create_task(store))
             await store.is_enough.wait()

@@ -12,8 +12,7 @@ import trio
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_trio.service.wiring import Workers
 from mmo_trio.storage.interface.store import WorkItem
-from mmo_trio.workers.dispatcher import Dispatcher
-from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Scheduler
+from mmo_trio.workers.scheduler import SCAN_INTERVAL_S, Dispatcher, Scheduler
 from tests.simulation.clocks.machine_clock import MachineGatewayClock
 
 
