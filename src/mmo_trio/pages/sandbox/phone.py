@@ -65,8 +65,18 @@ async def pick_number() -> Response:
 
 
 @pages.get("/<number>")
-async def show_phone(number: str) -> Response:
-    return await _render_phone(number)
+async def show_phone(number: str, *, wrong_pin: str = "", status: int = 200) -> Response:
+    if not MSISDN_PATTERN.fullmatch(number):
+        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+    number = _without_plus(number)
+    page = await render_template(
+        "phone.html",
+        **await phone_variables(number, wrong_pin=wrong_pin),
+        texts=ENGLISH,
+        phone_page=f"/phone/{number}",
+        refresh_s=REFRESH_S,
+    )
+    return Response(page, status)
 
 
 @pages.post("/<number>/<reference>")
@@ -84,7 +94,7 @@ async def answer_prompt(number: str, reference: str) -> Response:
     elif _PIN_PATTERN.fullmatch(pin):
         operator.approve(reference)
     else:
-        return await _render_phone(number, wrong_pin=reference, status=422)
+        return await show_phone(number, wrong_pin=reference, status=422)
     guide = form.get("guide", "")
     if _REFERENCE_PATTERN.fullmatch(guide):
         return Response("", 303, {"Location": f"/try/{guide}?done={action}"})
@@ -120,20 +130,6 @@ def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | 
         for each in (() if operator is None else operator.prompts())
         if now < each.expires_at and (number is None or _without_plus(each.msisdn) == _without_plus(number))
     ]
-
-
-async def _render_phone(number: str, *, wrong_pin: str = "", status: int = 200) -> Response:
-    if not MSISDN_PATTERN.fullmatch(number):
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
-    number = _without_plus(number)
-    page = await render_template(
-        "phone.html",
-        **await phone_variables(number, wrong_pin=wrong_pin),
-        texts=ENGLISH,
-        phone_page=f"/phone/{number}",
-        refresh_s=REFRESH_S,
-    )
-    return Response(page, status)
 
 
 async def phone_variables(number: str, *, wrong_pin: str = "") -> dict[str, Any]:
