@@ -13,7 +13,7 @@ import trio
 from attrs import frozen
 from quart import Blueprint, Response, render_template, request
 
-from mmo_sansio.providers.sandbox.simulated_operator import PhonePrompt
+from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.money import Money, decimals_of
@@ -118,11 +118,11 @@ async def stream_events(number: str) -> Response:
     return stream_response(events())
 
 
-def _prompts(number: str | None = None) -> list[PhonePrompt]:
+def _prompts(number: str | None = None) -> list[SandboxSubmission]:
     return _find_prompts(pages_context(), sandbox_context(), number)
 
 
-def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | None) -> list[PhonePrompt]:
+def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | None) -> list[SandboxSubmission]:
     """Return the prompts that have not expired, of one phone or of all."""
     now, operator = context.now(), sandbox.operator
     return [
@@ -152,7 +152,7 @@ async def phone_variables(number: str, *, wrong_pin: str = "") -> dict[str, Any]
     }
 
 
-async def _order_name(prompt: PhonePrompt) -> str:
+async def _order_name(prompt: SandboxSubmission) -> str:
     """Return the shop's name and its reference, by which a person tells prompts apart."""
     store = pages_context().store
     transaction = await store.transaction(prompt.reference)
