@@ -17,8 +17,7 @@ from mmo_sansio.messages.inputs import (
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Moment
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Evidence, Source, Transaction
+from mmo_sansio.values.model import DepositClaim, Evidence, Source, Transaction
 
 SuspenseSource: TypeAlias = (
     ProviderAccepted

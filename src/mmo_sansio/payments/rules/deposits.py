@@ -32,9 +32,11 @@ from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT
 from mmo_sansio.payments.settlement import claim_change, settle_receipt, succeed
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Moment, Span, elapsed, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.model import (
     Brand,
+    DepositAnswerOutcome,
+    DepositClaim,
+    DepositTrust,
     Flow,
     Method,
     Order,
