@@ -1,5 +1,5 @@
-"""Defines the nouns of payments: brands and their methods, orders, progress, transactions, claims of deposits (specification,
-"Resources and their fields")."""
+"""Defines the nouns of payments: brands and their methods, orders, progress, transactions, claims of deposits
+(specification, "Resources and their fields")."""
 
 from __future__ import annotations
 
