@@ -63,7 +63,7 @@ class Monitored:
 @asynccontextmanager
 async def running(world: Monitored) -> AsyncIterator[Monitored]:
     async with trio.open_nursery() as nursery:
-        await nursery.start(ClockMonitor(world.clock, world).run)
+        await nursery.start(ClockMonitor(world.clock, world).run)  # type: ignore[arg-type]
         yield world
         nursery.cancel_scope.cancel()
 
@@ -149,7 +149,7 @@ async def test_a_clock_that_differs_from_the_stores_is_told_and_where_others_agr
     world = Monitored(store_behind=Span(behind_s * S), agreeing=agreeing)
     with structlog.testing.capture_logs() as lines:
         async with trio.open_nursery() as nursery:
-            monitor = ClockMonitor(world.clock, world)
+            monitor = ClockMonitor(world.clock, world)  # type: ignore[arg-type]
             await nursery.start(monitor.run)
             await trio.sleep(3 * COMPARISON_INTERVAL_S)
             assert (monitor.fault() is None) == gets_requests
