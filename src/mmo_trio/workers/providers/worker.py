@@ -148,8 +148,8 @@ class EndedPolls:
     """The latest poll of each payment that has to wait."""
 
     def delay_s(self, work: WorkItem, now: float) -> float:
-        """Return 0 when the payment may be polled now, and remember that it is; otherwise the seconds for
-        which it stays in `waiting`, or -1 when it only takes the place of one that waits already."""
+        """Return 0 when the payment may be polled now, and remember that it is; otherwise the seconds for which it
+        stays in `waiting`, or -1 when it only takes the place of one that waits already."""
         reference = work.intent.gateway_reference
         while self._polled_at and next(iter(self._polled_at.values())) + ENDED_POLL_INTERVAL_S <= now:
             del self._polled_at[next(iter(self._polled_at))]
