@@ -56,9 +56,20 @@ def count_lines(paths: list[Path]) -> int:
 
 
 def wheel_mb() -> float:
-    """Build the wheel and return its size in megabytes."""
+    """Build the wheel of a fresh copy, where no earlier build has left a file, and return its size in megabytes."""
     with TemporaryDirectory(prefix="mmo-wheel-") as folder:
-        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(ROOT)]
+        subprocess.run(["git", "checkout-index", "--all", f"--prefix={folder}/copy/"], cwd=ROOT, check=True)
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--wheel-dir",
+            folder,
+            f"{folder}/copy",
+        ]
         subprocess.run(command, check=True)
         (wheel,) = Path(folder).glob("*.whl")
         return wheel.stat().st_size / 1e6
