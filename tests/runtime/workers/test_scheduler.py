@@ -42,13 +42,7 @@ class SchedulerWorld:
     woken_references: list[str] = Factory(list)
     queries: int = 0
     scheduler: Scheduler = Factory(
-        lambda self: Scheduler(
-            self,  # type: ignore[arg-type]
-            self.enqueue,
-            self.dispatch,
-            lambda: len(self.dispatched) < self.room,
-            self.now,
-        ),
+        lambda self: Scheduler(self, self.enqueue, self.dispatch, lambda: len(self.dispatched) < self.room, self.now),
         takes_self=True,
     )
 
