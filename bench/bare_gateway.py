@@ -47,13 +47,12 @@ from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sqlite import open_sqlite
-from mmo_trio.storage.sqlite.connection import connect
+from mmo_trio.storage.sqlite.connection import CallThread, connect
 from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.statements import RecentTransactions, load_batch, write_batch
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S
 from mmo_trio.system.clock import BootClock
 from mmo_trio.system.ids import PageTokenGenerator, ReferenceGenerator, request_id_generator
-from mmo_trio.system.waiting import CallThread
 
 KEY = os.environ.get("RIVAL_KEY", "").encode()
 SETTINGS = ApiSettings("https://errors.example", "http://127.0.0.1", (b"bare" * 8,), EgressRules(allow_private=True))

@@ -8,9 +8,9 @@ from attrs import evolve
 
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.queries import Position
-from mmo_sansio.payments.brand_changes import RefusedRequest, recorded_request, refused_on_record
+from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest, RefusedRequest, refused_on_record
 from mmo_sansio.values.clock import DAY, Span, later
-from mmo_sansio.values.model import BrandLimits, Operation
+from mmo_sansio.values.model import BrandLimits, Operation, Stage, Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import (
     REFUSALS_KEPT,
@@ -38,6 +38,21 @@ def _event(user: str, action: str) -> tuple[AuditEvent, AuditKey]:
 
 def _applied(change: ConfigurationChange, user: str) -> ConfigurationChange:
     return evolve(change, state=ChangeState.APPLIED, decided_by=user, decided_at=after_noon(1))
+
+
+def _recorded_request(transaction: Transaction) -> RecordedRequest:
+    """Return what a back-test needs of a payment."""
+    order, progress = transaction.order, transaction.progress
+    return RecordedRequest(
+        order.gateway_reference,
+        order.created_at,
+        OPERATIONS.get((order.type, order.flow)),
+        order.method,
+        order.country,
+        order.requested,
+        progress.completed_at,
+        progress.stage is Stage.FAILED,
+    )
 
 
 async def check_change_needs_two_users(open_store: OpenStore) -> None:
@@ -124,7 +139,7 @@ async def check_recorded_requests(open_store: OpenStore) -> None:
         read = partial(store.admin.recorded_requests, "acme", begin=NOON, end=after_noon(4))
         found = await read(limit=10)
         payments = [await store.transaction(reference(number)) for number in (1, 2, 3)]
-        assert list(found) == [recorded_request(each) for each in payments if each is not None]
+        assert list(found) == [_recorded_request(each) for each in payments if each is not None]
         assert [(each.ended_at, each.has_failed) for each in found] == [
             (after_noon(20), False),
             (after_noon(21), True),

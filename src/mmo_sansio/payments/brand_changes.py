@@ -20,7 +20,7 @@ from mmo_sansio.messages.inputs import CreatePayment
 from mmo_sansio.payments.brand_usage import daily_counter
 from mmo_sansio.values import problems
 from mmo_sansio.values.clock import DAY, Instant
-from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, Stage, Transaction, Type
+from mmo_sansio.values.model import Brand, BrandLimits, Limits, Method, Operation, Type
 from mmo_sansio.values.money import AmountError, Money, to_money
 from mmo_sansio.values.problems import Problem, ProblemType
 
@@ -91,20 +91,6 @@ class RecordedRequest:
     has_failed: bool
     was_refused: bool = False
     """Whether it became no payment, as the configuration of the day refused it."""
-
-
-def recorded_request(transaction: Transaction) -> RecordedRequest:
-    order, progress = transaction.order, transaction.progress
-    return RecordedRequest(
-        order.gateway_reference,
-        order.created_at,
-        OPERATIONS.get((order.type, order.flow)),
-        order.method,
-        order.country,
-        order.requested,
-        progress.completed_at,
-        progress.stage is Stage.FAILED,
-    )
 
 
 @frozen

@@ -1,1 +1,1 @@
-"""Holds the use cases of staff: explaining a payment, resolving it, and recording audit events."""
+"""Holds the use cases of staff: to explain and resolve payments, remove old rows, repair stores and audit actions."""

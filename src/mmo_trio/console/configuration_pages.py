@@ -105,12 +105,8 @@ async def _edit_form(
 
 
 @pages.get("/configuration/<int:id>")
-async def show(id: int) -> str:
+async def show(id: int, *, lacks_remark: bool = False) -> str:
     """Show a change: its difference, its back-test, and what can be done."""
-    return await _change_page(id)
-
-
-async def _change_page(id: int, *, lacks_remark: bool = False) -> str:
     context = console()
     change = await context.store.admin.configuration_change(id) if id < 2**63 else None
     if change is None:
@@ -149,7 +145,7 @@ async def reject(id: int) -> Response | tuple[str, int]:
     user = await require(Permission.CHANGE_CONFIGURATION)
     remark = await form_field("remark", is_required=False)
     if not remark:
-        return await _change_page(id, lacks_remark=True), 400
+        return await show(id, lacks_remark=True), 400
     await _changes().reject(_change_user(user), id, remark)
     return redirect_to("configuration.show", id=id)
 
@@ -161,7 +157,7 @@ async def revert(id: int) -> Response | tuple[str, int]:
     user = await require(Permission.CHANGE_CONFIGURATION)
     remark = await form_field("remark", is_required=False)
     if not remark:
-        return await _change_page(id, lacks_remark=True), 400
+        return await show(id, lacks_remark=True), 400
     change = await _changes().revert(_change_user(user), id, remark)
     return redirect_to("configuration.show", id=change.id)
 

@@ -101,16 +101,18 @@ async def check_is_enabled() -> None:
 
 
 @pages.get("/second-factor")
-async def show() -> str:
+async def show(fault: str | None = None) -> str:
     """Show whether the user has a second factor, and the forms to change that."""
-    return await _render_state()
+    factor = await active_factor(current_user().name)
+    is_required = console().settings.second_factor == "required"
+    return await render_template("second_factor.html", factor=factor, is_required=is_required, fault=fault)
 
 
 @pages.post("/second-factor/enrol")
 async def enrol() -> Response:
     """Make a new secret and show it once; it counts when the user confirms it by a code."""
     if fault := await _attempt_to_prove():
-        return Response(await _render_state(fault), 403)
+        return Response(await show(fault), 403)
     user, context = current_user(), console()
     secret = generate_secret()
     await context.store.admin.begin_enrolment(
@@ -159,7 +161,7 @@ async def replace_recovery_codes() -> Response:
     user = current_user()
     await _check_has_factor()
     if fault := await _attempt_to_prove():
-        return Response(await _render_state(fault), 403)
+        return Response(await show(fault), 403)
     await record_action("recovery_codes_replaced", user.actor)
     codes = generate_recovery_codes()
     digests = [recovery_code_digest(user.name, each) for each in codes]
@@ -175,7 +177,7 @@ async def remove() -> Response:
         raise Forbidden("Every user needs a second factor: console.second_factor.")
     await _check_has_factor()
     if fault := await _attempt_to_prove():
-        return Response(await _render_state(fault), 403)
+        return Response(await show(fault), 403)
     await record_action("second_factor_removed", user.actor)
     await console().store.admin.remove_second_factor(user.name, session=user.session.digest)
     return redirect_to("second_factor.show")
@@ -208,12 +210,6 @@ async def _check_limit(name: str, now: Instant) -> None:
     """Count an attempt as a failure until it succeeds. Raises TooManyRequests."""
     if wait := await admit_attempt(console().store.admin, name, client_address(), now):
         raise TooManyRequests(TOO_MANY_ATTEMPTS_TEXT, retry_after=wait // SECOND + 1)
-
-
-async def _render_state(fault: str | None = None) -> str:
-    factor = await active_factor(current_user().name)
-    is_required = console().settings.second_factor == "required"
-    return await render_template("second_factor.html", factor=factor, is_required=is_required, fault=fault)
 
 
 def generate_secret() -> bytes:

@@ -21,8 +21,12 @@ pages = Blueprint("sign_in", __name__)
 
 
 @pages.get("/sign-in")
-async def show_form() -> Response:
-    return await _render_form(None, 200)
+async def show_form(fault: str | None = None, status: int = 200) -> Response:
+    secret = _form_secret()
+    page = await render_template("sign_in.html", fault=fault, form_token=sessions.derive_form_token(secret), user=None)
+    response = Response(page, status)
+    sessions.set_cookie(response, sessions.FORM_COOKIE, secret)
+    return response
 
 
 @pages.post("/sign-in")
@@ -35,7 +39,7 @@ async def sign_in() -> Response:
     address, now = sessions.client_address(), console().now()
     # Counted before the check, so that concurrent attempts are limited as well.
     if wait := await admit_attempt(store, name, address, now):
-        response = await _render_form(second_factor.TOO_MANY_ATTEMPTS_TEXT, 429)
+        response = await show_form(second_factor.TOO_MANY_ATTEMPTS_TEXT, 429)
         response.headers["Retry-After"] = str(wait // SECOND + 1)
         return response
     user = await _find_user(name, form.get("password", ""))
@@ -43,13 +47,13 @@ async def sign_in() -> Response:
     audit_log = console().audit_log
     if user is None:
         await audit_log.record("nobody", "sign_in_failed", name=name, address=address)
-        return await _render_form(WRONG_CREDENTIALS_TEXT, 403)
+        return await show_form(WRONG_CREDENTIALS_TEXT, 403)
     actor, kind = f"user:{user.name}", None
     if factor is not None:
         kind = await second_factor.accept_code(factor, form.get("code", ""))
         if kind is None:
             await audit_log.record(actor, "second_factor_failed", actor, address=address)
-            return await _render_form(WRONG_CREDENTIALS_TEXT, 403)
+            return await show_form(WRONG_CREDENTIALS_TEXT, 403)
     await forgive_failures(store, name, address)
     await audit_log.record(actor, "signed_in", actor, address=address, secondFactor=kind)
     response = redirect_to("overview.show")
@@ -77,11 +81,3 @@ async def _find_user(name: str, password: str) -> ConsoleUser | None:
 
 def _form_secret() -> str:
     return sessions.cookie(sessions.FORM_COOKIE) or secrets.token_urlsafe(sessions.TOKEN_BYTES)
-
-
-async def _render_form(fault: str | None, status: int) -> Response:
-    secret = _form_secret()
-    page = await render_template("sign_in.html", fault=fault, form_token=sessions.derive_form_token(secret), user=None)
-    response = Response(page, status)
-    sessions.set_cookie(response, sessions.FORM_COOKIE, secret)
-    return response

@@ -117,11 +117,9 @@ class InputQueue:
     """The keys of active inputs; no two of these share one."""
 
     def __len__(self) -> int:
-        """Return how many inputs wait."""
         return len(self._queued)
 
     def add(self, input_: PendingInput) -> None:
-        """Add an input behind all others."""
         self._queued.append(input_)
 
     def take_batch(self, limit: int) -> Sequence[PendingInput]:
@@ -153,7 +151,6 @@ class InputQueue:
         self._active_keys.difference_update(*(each.keys for each in inputs))
 
     def drain(self) -> Sequence[PendingInput]:
-        """Remove and return all waiting inputs."""
         every = list(self._queued)
         self._queued.clear()
         return every
@@ -441,7 +438,6 @@ class Batch:
 
 
 def _transaction_of(decision: Decision) -> Transaction:
-    """Return the transaction of the decision's intents."""
     for change in decision.changes:
         match change:
             case TransactionCreated(transaction):

@@ -82,7 +82,6 @@ class PlainStream(TransportStream):
         return self._socket.fileno()
 
     def peer_address(self) -> str | None:
-        """Return the peer's address without its port; empty for a Unix socket, None when the peer is gone."""
         try:
             address = self._socket.getpeername()
         except OSError:
@@ -92,8 +91,6 @@ class PlainStream(TransportStream):
         return unmap_ipv4(str(address[0]))
 
     def try_send(self, data: SendBuffer) -> SendBuffer:
-        """Send as much as the socket takes at once and return the remainder. Raises BrokenResourceError when the peer
-        is gone."""
         try:
             return data[self._socket.send(data) :]
         except BlockingIOError:
@@ -110,11 +107,9 @@ class PlainStream(TransportStream):
             rest = self.try_send(rest)
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Wait until the socket takes more."""
         await trio.lowlevel.wait_writable(self._socket)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Return the bytes that have arrived, b"" at the end; raises BrokenResourceError when the peer is gone."""
         while True:
             self._check_open()
             await trio.lowlevel.wait_readable(self._socket)
@@ -126,7 +121,6 @@ class PlainStream(TransportStream):
                 raise trio.BrokenResourceError from error
 
     def is_silent(self) -> bool:
-        """Tell whether the connection is open and holds nothing unread."""
         try:
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
@@ -136,20 +130,16 @@ class PlainStream(TransportStream):
         return False
 
     def seconds_since_arrival(self) -> float:
-        """Return how long ago the peer's last bytes arrived, or its connection, as the kernel has it; 0 where it does
-        not tell."""
         if self._socket.family is socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):
             return 0.0
         info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_RECEIVED.stop)
         return int.from_bytes(info[LAST_RECEIVED], sys.byteorder) / 1_000
 
     async def aclose(self) -> None:
-        """Close at once."""
         self.close()
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Close at once and interrupt all calls; a second call does nothing."""
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()

@@ -4,7 +4,6 @@ sites from using a sandbox through the browser of its developer."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import trio
@@ -13,6 +12,7 @@ from quart import Response, current_app, request
 
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.model import Terms
+from mmo_trio.api.forwarded import parse_address
 from mmo_trio.engine.engine import Submit
 from mmo_trio.sandbox.operator_worker import SandboxOperatorWorker
 from mmo_trio.settings.service import ServiceAddresses
@@ -84,16 +84,9 @@ async def find_shown_key() -> str | None:
 
     Another site can have a name of its own lead to this machine, and would then read the page."""
     sandbox = pages_context().sandbox
-    if sandbox is None or not _is_address(urlsplit(f"//{request.host}").hostname or ""):
-        return None
-    return await sandbox.find_demo_key()
-
-
-def _is_address(host: str) -> bool:
-    try:
-        return host == "localhost" or bool(ip_address(host))
-    except ValueError:
-        return False
+    host = urlsplit(f"//{request.host}").hostname or ""
+    is_own = host == "localhost" or parse_address(host) is not None
+    return await sandbox.find_demo_key() if sandbox is not None and is_own else None
 
 
 async def reject_cross_site_post() -> Response | None:

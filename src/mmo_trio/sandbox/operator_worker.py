@@ -18,8 +18,8 @@ from attrs import Factory, define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import ExchangeFailed
-from mmo_sansio.providers.sandbox.journal import SandboxJournalEntry, format_entry, parse_entry
-from mmo_sansio.providers.sandbox.simulated_operator import PhonePrompt, SandboxNotification, SimulatedOperator
+from mmo_sansio.providers.sandbox.journal import SandboxJournalEntry, SandboxSubmission, format_entry, parse_entry
+from mmo_sansio.providers.sandbox.simulated_operator import SandboxNotification, SimulatedOperator
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.error_codes import ErrorCode
@@ -140,7 +140,7 @@ class SandboxOperatorWorker:
         self._save_journal()
         return was_waiting
 
-    def prompts(self) -> tuple[PhonePrompt, ...]:
+    def prompts(self) -> tuple[SandboxSubmission, ...]:
         """Return the prompts that the virtual phone shows, the oldest first."""
         return self._operator.prompts()
 

@@ -106,18 +106,11 @@ def supervise(
     if exit_code != 0:
         return exit_code
     with TemporaryDirectory(prefix="mmo-metrics-") as metrics_directory:
-        has_operator = _has_sandbox(config.settings)
         jobs = _ProcessJobs(
-            config,
-            listening_sockets,
-            read_settings,
-            run_reporting_errors,
-            on_serving,
-            Path(metrics_directory),
-            has_operator,
+            config, listening_sockets, read_settings, run_reporting_errors, on_serving, Path(metrics_directory)
         )
         workers = tuple(f"worker-{number}" for number in range(1, config.workers + 1))
-        helpers = (SANDBOX_OPERATOR_SLOT,) if has_operator else ()
+        helpers = (SANDBOX_OPERATOR_SLOT,) if _has_sandbox(config.settings) else ()
         stop_timeout_s = to_seconds(config.settings.limits.drain_timeout) + WORK_DRAIN_TIMEOUT_S
         state = SupervisorState(workers, helpers, stop_timeout_s)
         return Supervisor(jobs, state, partial(on_ready, addresses)).run()
@@ -282,8 +275,6 @@ class _ProcessJobs:
     on_serving: Callable[[], None]
     metrics_directory: Path
     """The directory in which the workers exchange their metrics."""
-    has_sandbox_operator: bool
-    """Whether one of the processes is the simulated operator's."""
 
     @property
     def journal_path(self) -> Path:
@@ -299,7 +290,7 @@ class _ProcessJobs:
         try:
             settings = self.read_settings()
             open_certificates(settings.listen)
-            if _has_sandbox(settings) != self.has_sandbox_operator:
+            if _has_sandbox(settings) != _has_sandbox(self.config.settings):
                 remedy = "Restart the service for that."
                 raise SettingsError("provider", "the sandbox has come or gone.", remedy)
         except (SettingsError, OSError) as error:
@@ -313,7 +304,7 @@ class _ProcessJobs:
         return self._run_sandbox_operator(link) if link.slot == SANDBOX_OPERATOR_SLOT else self._run_worker(link)
 
     def _run_worker(self, link: SupervisorLink) -> int:
-        socket_path = operator_socket_path(self.journal_path) if self.has_sandbox_operator else None
+        socket_path = operator_socket_path(self.journal_path) if _has_sandbox(self.config.settings) else None
         metrics_files = (self.metrics_directory, link.slot)
         config = evolve(self.config, brands_file=None, operator_socket=socket_path, metrics_files=metrics_files)
         inherited = Inherited(self.listening_sockets, link.parent_pipe)

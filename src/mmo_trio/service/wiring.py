@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,13 +13,11 @@ from attrs import frozen
 from mmo_sansio.api.incoming.requests import ApiSettings
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
-from mmo_sansio.messages.replies import Reply
 from mmo_sansio.providers.common.interface import Provider, VerifiesDeposits
 from mmo_sansio.providers.common.redaction import find_secrets
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
 from mmo_sansio.providers.sandbox.adapter import SandboxProvider
 from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
-from mmo_sansio.values.clock import MonotonicInstant
 from mmo_sansio.values.problems import Problem
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.forwarded import TrustedProxies
@@ -400,7 +398,6 @@ def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | Opera
 
 
 def operator_journal_file(config: ServiceConfig) -> Path:
-    """Return the path of the simulated operator's journal."""
     directory = config.data_directory or config.settings.keys.master_key_file.parent
     return directory / OPERATOR_JOURNAL_FILE
 
@@ -423,9 +420,11 @@ def _api_handler(
     note_refusal: Callable[[CreatePayment, Problem], None],
     sandbox_scenarios: Mapping[str, str] | None,
 ) -> ApiHandler:
-    """Build the handler of the API listener."""
     resources, engine, store = foundation.resources, foundation.engine, foundation.resources.store
     accounts = foundation.accounts.operator_accounts.values()
+    # Where several processes share the store, a creation needs no load as long as it asks for its merchantReference
+    # only, and a submission of its own costs less than that round trip.
+    create = engine.submit if store.ownership else PaymentCreator(engine.submit, workers.providers).create
     merchant_api = MerchantApi(
         settings=ApiSettings(
             error_docs_url=resources.urls.error_docs,
@@ -437,7 +436,7 @@ def _api_handler(
         terms=resources.limits.terms,
         body_limit=resources.limits.body,
         store=store,
-        create=_creator(foundation, workers),
+        create=create,
         authenticator=foundation.authenticator,
         request_rates=RequestRates(store, resources.clock.monotonic),
         references=resources.references,
@@ -466,13 +465,6 @@ def _api_handler(
     )
 
 
-def _creator(foundation: Foundation, workers: Workers) -> Callable[[CreatePayment, MonotonicInstant], Awaitable[Reply]]:
-    """Return what creates a payment. Where several processes share the store, a creation needs no load as long as it
-    asks for its merchantReference only, and a submission of its own costs less than that round trip."""
-    submit = foundation.engine.submit
-    return submit if foundation.resources.store.ownership else PaymentCreator(submit, workers.providers).create
-
-
 def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext | None:
     """Build what only a sandbox can do; None in production."""
     directory, operator = resources.config.data_directory, workers.simulated_operator
@@ -494,7 +486,6 @@ def _sandbox_context(resources: Resources, workers: Workers) -> SandboxContext |
 
 
 def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleContext:
-    """Build what the staff's console needs."""
     resources, accounts = foundation.resources, foundation.accounts.provider_accounts
     return ConsoleContext(
         resources.store,
@@ -515,7 +506,6 @@ def _console_context(foundation: Foundation, closing: trio.Event) -> ConsoleCont
 
 
 def _retention_worker(resources: Resources, engine: Engine) -> RetentionWorker:
-    """Build the worker that removes what is too old."""
     clock = resources.clock
     return RetentionWorker(
         resources.store.retention,

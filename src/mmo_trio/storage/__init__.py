@@ -1,1 +1,1 @@
-"""Stores, which make decisions durable: one interface, several implementations, one suite that all of them pass."""
+"""Stores, which make decisions durable: shared SQL, one store for each database, one suite that both pass."""

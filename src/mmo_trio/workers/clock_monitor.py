@@ -3,15 +3,14 @@ this one (S3)."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import structlog
 import trio
 from attrs import define
 
-from mmo_sansio.resilience.clock_guard import ClockComparison, ClockRecord, StoreClock, compare_clocks
+from mmo_sansio.resilience.clock_guard import ClockComparison, compare_clocks
 from mmo_sansio.values.clock import SECOND, Span, earlier
 from mmo_trio.storage.interface.store import StoreUnusable, log_store_failure
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 
 logger = structlog.get_logger(__name__)
@@ -27,19 +26,12 @@ COMPARISON_INTERVAL_S = 10.0
 """Seconds between two comparisons with the store's clock."""
 
 
-class ClockStore(Protocol):
-    """The store as the clock monitor needs it; see :class:`mmo_trio.storage.sql.store.Store`."""
-
-    async def read_clock(self, boot_id: str) -> StoreClock | None: ...
-    async def save_clock_record(self, record: ClockRecord) -> None: ...
-
-
 @define(eq=False)
 class ClockMonitor:
     """Runs once in each process."""
 
     clock: GatewayClock
-    store: ClockStore
+    store: Store
     _save_at: float = 0.0
     """Trio's time of the next record."""
     _compare_at: float = 0.0
@@ -121,7 +113,7 @@ class ClockMonitor:
             log_store_failure(logger, "clock_record_failed", error)
 
 
-async def compare_with_store(clock: GatewayClock, store: ClockStore) -> ClockComparison | None:
+async def compare_with_store(clock: GatewayClock, store: Store) -> ClockComparison | None:
     """Compare the wall time that is recorded with the store's clock; None when it has none. Raises what the store
     raises."""
     before = clock.now()
@@ -132,7 +124,7 @@ async def compare_with_store(clock: GatewayClock, store: ClockStore) -> ClockCom
     return compare_clocks(found, before=earlier(before, offset), after=earlier(clock.now(), offset))
 
 
-async def require_right_clock(clock: GatewayClock, store: ClockStore) -> None:
+async def require_right_clock(clock: GatewayClock, store: Store) -> None:
     """Return when this machine's wall time is near enough to the store's. Raises StoreUnusable, and what the store
     raises."""
     found = await compare_with_store(clock, store)

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Protocol, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import structlog
 import trio
@@ -66,14 +66,6 @@ BACKLOG_WAIT_MAX_S = 5.0
 """Seconds that work waits for a backlog of due transactions at most."""
 
 
-class SchedulerStore(Protocol):
-    """The store as the scheduler needs it; see :class:`mmo_trio.storage.sql.store.Store`."""
-
-    async def next_wake(self, *, after: Instant = FIRST_INSTANT) -> Instant | None: ...
-    async def due(self, now: Instant, *, limit: int) -> Sequence[str]: ...
-    async def claim_abandoned(self, *, limit: int) -> Sequence[WorkItem]: ...
-
-
 @define(eq=False)
 class DueBacklog:
     """Tells whether more transactions are due than one round wakes. Work that nobody waits for lets them go first."""
@@ -100,7 +92,7 @@ class DueBacklog:
 class Scheduler:
     """Runs once in each process; the store gives each process its share of what is due."""
 
-    store: SchedulerStore
+    store: Store
     enqueue: Enqueue
     dispatch: Callable[[WorkItem], None]
     """Passes abandoned work to its worker."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 import structlog
@@ -16,6 +17,7 @@ from mmo_sansio.testing import START
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, MonotonicInstant, Span, earlier, later
 from mmo_trio.storage.interface.store import StoreUnavailable
+from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.clock_monitor import COMPARISON_INTERVAL_S, ClockMonitor
 
@@ -63,7 +65,7 @@ class Monitored:
 @asynccontextmanager
 async def running(world: Monitored) -> AsyncIterator[Monitored]:
     async with trio.open_nursery() as nursery:
-        await nursery.start(ClockMonitor(world.clock, world).run)
+        await nursery.start(ClockMonitor(world.clock, cast(Store, world)).run)
         yield world
         nursery.cancel_scope.cancel()
 
@@ -149,7 +151,7 @@ async def test_a_clock_that_differs_from_the_stores_is_told_and_where_others_agr
     world = Monitored(store_behind=Span(behind_s * S), agreeing=agreeing)
     with structlog.testing.capture_logs() as lines:
         async with trio.open_nursery() as nursery:
-            monitor = ClockMonitor(world.clock, world)
+            monitor = ClockMonitor(world.clock, cast(Store, world))
             await nursery.start(monitor.run)
             await trio.sleep(3 * COMPARISON_INTERVAL_S)
             assert (monitor.fault() is None) == gets_requests

@@ -27,6 +27,7 @@ from mmo_trio.storage.interface.store import (
     WorkItem,
 )
 from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.statements import Row, SqlQuery, execute
@@ -276,6 +277,9 @@ class SimulatedSharedStore(Store):
 
     async def check(self) -> None:
         await self._read("check", partial(self._server.do, statement=lambda: None), CHECK_TIMEOUT_S)
+
+    async def integrity_errors(self) -> Sequence[str]:
+        return await self._read_query(lambda: integrity_errors(SHARED_SCHEMA))
 
     async def aclose(self) -> None:
         """Let others claim at once what this process holds; later calls raise StoreUnavailable."""

@@ -34,14 +34,15 @@ _DIGEST_CHARACTERS: Final = 8
 
 @frozen
 class ApiOperator:
-    """An API operator of ours, as it asks about transactions."""
+    """An API operator of ours, as it pays and asks about transactions; without a name the account has none."""
 
     part: str
     """The option that names it."""
-    name: str
-    security_credential: str = field(repr=False)
-    shortcode: str
-    credential: str
+    shortcode: str = ""
+    name: str = ""
+    security_credential: str = field(default="", repr=False)
+    """Its password, encrypted for Daraja."""
+    credential: str = ""
     """A digest of its name and password."""
 
 
@@ -60,19 +61,10 @@ class MpesaAccount:
     """The key for pushes; None: the account offers none."""
     till: str | None = None
     """The till that pushes pay to; None: the shortcode is a paybill."""
-    payout_shortcode: str = ""
-    """The shortcode that pays out."""
-    initiator: str | None = None
-    """The API operator that pays out, pays taxes and polls both; None: the account offers neither.
-    """
-    security_credential: str = field(default="", repr=False)
-    """The initiator's password, encrypted for Daraja."""
-    deposit_initiator: str | None = None
-    """The API operator of `shortcode` that asks about deposits; None: confirmations are trusted as they come."""
-    deposit_security_credential: str = field(default="", repr=False)
-    credential: str = ""
-    """A digest of the initiator's name and password; see `ApiOperator.credential`."""
-    deposit_credential: str = ""
+    initiator: ApiOperator = ApiOperator("initiator")
+    """The one that pays out, pays taxes and polls both, with the shortcode that pays out."""
+    deposit_initiator: ApiOperator = ApiOperator("deposit_initiator")
+    """The one of `shortcode` that asks about deposits; without it confirmations are trusted as they come."""
     password_set_on: date | None = None
     """The day, in Nairobi, on which the API operators' passwords were set; None: not known."""
     payout_command: str = PAYOUT_COMMANDS[0]
@@ -89,7 +81,7 @@ class MpesaAccount:
     @property
     def trusts_deposits(self) -> bool:
         """Tell whether an unsigned confirmation of a deposit moves money without a question to Daraja."""
-        return self.deposit_initiator is None
+        return not self.deposit_initiator.name
 
     def is_paid_at(self, account: str) -> bool:
         return account in (self.shortcode, self.till)
@@ -97,14 +89,8 @@ class MpesaAccount:
     @property
     def operators(self) -> Sequence[ApiOperator]:
         """The API operators that ask, each with another name or password."""
-        found = []
-        if self.initiator:
-            sealed = self.security_credential
-            found.append(ApiOperator("initiator", self.initiator, sealed, self.payout_shortcode, self.credential))
-        if self.deposit_initiator and self.deposit_credential != self.credential:
-            name, sealed = self.deposit_initiator, self.deposit_security_credential
-            found.append(ApiOperator("deposit_initiator", name, sealed, self.shortcode, self.deposit_credential))
-        return found
+        differs = self.deposit_initiator.credential != self.initiator.credential
+        return [each for each in (self.initiator, *([self.deposit_initiator] if differs else [])) if each.name]
 
     @property
     def signing_key(self) -> bytes:
@@ -121,7 +107,8 @@ def read_account(
     shortcode = _read_shortcode(reader, "shortcode")
     initiator = reader.optional_text("initiator")
     deposit_initiator = _read_deposit_initiator(reader, initiator, checks_sender=checks_sender)
-    deposit_password = _deposit_password_key(options)
+    payout_shortcode = _read_shortcode(reader, "payout_shortcode", shortcode)
+    own_password = "deposit_initiator_password" if "deposit_initiator_password" in options else "initiator_password"
     account = MpesaAccount(
         base_url=reader.url("base_url", PRODUCTION_URL),
         consumer_key=reader.text("consumer_key"),
@@ -130,13 +117,10 @@ def read_account(
         hooks_url=_check_hooks_url(hooks_url),
         passkey=reader.optional_text("passkey"),
         till=_read_shortcode(reader, "till") if "till" in options else reader.optional_text("till"),
-        payout_shortcode=_read_shortcode(reader, "payout_shortcode", shortcode),
-        initiator=initiator,
-        security_credential=_encrypt_credential(reader, ciphers, "initiator_password") if initiator else "",
-        deposit_initiator=deposit_initiator,
-        deposit_security_credential=_encrypt_credential(reader, ciphers, deposit_password) if deposit_initiator else "",
-        credential=_credential_digest(reader, initiator, "initiator_password"),
-        deposit_credential=_credential_digest(reader, deposit_initiator, deposit_password),
+        initiator=_read_operator(reader, ciphers, "initiator", initiator, "initiator_password", payout_shortcode),
+        deposit_initiator=_read_operator(
+            reader, ciphers, "deposit_initiator", deposit_initiator, own_password, shortcode
+        ),
         password_set_on=reader.optional_date("password_set_on"),
         payout_command=reader.choice("payout_command", PAYOUT_COMMANDS, PAYOUT_COMMANDS[0]),
         merchant_name=reader.optional_text("merchant_name"),
@@ -186,8 +170,13 @@ def _read_pull_number(options: Options) -> str | None:
     return msisdn
 
 
-def _deposit_password_key(options: Mapping[str, Any]) -> str:
-    return "deposit_initiator_password" if "deposit_initiator_password" in options else "initiator_password"
+def _read_operator(
+    options: Options, ciphers: Ciphers, part: str, name: str | None, password_key: str, shortcode: str
+) -> ApiOperator:
+    if name is None:
+        return ApiOperator(part, shortcode)
+    sealed = _encrypt_credential(options, ciphers, password_key)
+    return ApiOperator(part, shortcode, name, sealed, _credential_digest(options, name, password_key))
 
 
 def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
@@ -201,10 +190,8 @@ def _encrypt_credential(options: Options, ciphers: Ciphers, key: str) -> str:
         raise OptionError("certificate", f"can't be used: {error}.", "Take it from Daraja's portal, as PEM.") from None
 
 
-def _credential_digest(options: Options, name: str | None, key: str) -> str:
+def _credential_digest(options: Options, name: str, key: str) -> str:
     """Return what changes with the name and password of an API operator; only the consumer secret can make it."""
-    if name is None:
-        return ""
     text = f"credential\0{name}\0{options.text(key)}"
     return hmac.new(options.text("consumer_secret").encode(), text.encode(), sha256).hexdigest()[:_DIGEST_CHARACTERS]
 

@@ -151,8 +151,8 @@ class DarajaProvider:
         has = {
             DIRECT_PAYIN: account.passkey,
             WEB_PAYIN: account.passkey,
-            DIRECT_PAYOUT: account.initiator,
-            DIRECT_TAXPAYOUT: account.initiator,
+            DIRECT_PAYOUT: account.initiator.name,
+            DIRECT_TAXPAYOUT: account.initiator.name,
             QR_PAYIN: account.merchant_name,
             PUSH: account.shortcode,
         }
@@ -228,7 +228,7 @@ class DarajaProvider:
             hint = evolve(hint, receipt=known.receipt, refused="")
         if key in (DIRECT_PAYIN, WEB_PAYIN) and known_as:
             report = yield from self._poll_push(about, known_as, hint, now=now)
-            if known is not None and self.account.deposit_initiator and not isinstance(report, ProviderSucceeded):
+            if known is not None and not self.account.trusts_deposits and not isinstance(report, ProviderSucceeded):
                 yield from self._ask_by_receipt(transaction, known.receipt, known_as, now=now)
             return report
         if key == DIRECT_PAYOUT:
@@ -368,7 +368,7 @@ class DarajaProvider:
             bool(submitted_at) and operation.is_not_found_final(submitted_at, now=now),
             hint.refused or hint.code,
             bool(hint.refused) and elapsed(submitted_at, now) >= REFUSAL_FINAL_AFTER,
-            credential=self.account.credential,
+            credential=self.account.initiator.credential,
         )
         if about.transaction.progress.evidence is not None:
             yield from self._ask_by_receipt(about.transaction, hint.receipt, provider_reference, now=now)
@@ -398,6 +398,8 @@ class DarajaProvider:
         number = format_msisdn(order.party.msisdn)
         payee = str(requests.TAX_AUTHORITY_SHORTCODE) if order.type is Type.TAX else number
         party = f"from {number}" if order.type is Type.PAYIN else f"to {payee}"
+        # The receipt of a prompt is that of the shortcode that was paid.
+        operator = self.account.deposit_initiator if order.type is Type.PAYIN else self.account.initiator
         address = CallbackContext(
             MpesaCallbackKind.POLL_RESULT,
             order.gateway_reference,
@@ -406,10 +408,10 @@ class DarajaProvider:
             receipt=receipt,
             conversation=conversation.replace("|", ""),
             party=party_digest(self.account.signing_key, party),
-            credential=self.account.deposit_credential if order.type is Type.PAYIN else self.account.credential,
+            credential=operator.credential,
         )
         with suppress(ExchangeFailed):  # It is asked again.
-            yield requests.receipt_query(self.account, order, address)
+            yield requests.receipt_query(self.account, operator, order, address)
 
 
 def _accepted_reference(document: Mapping[str, Any], field: str) -> str | None:

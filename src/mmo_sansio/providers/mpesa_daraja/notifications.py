@@ -190,7 +190,7 @@ def _is_about(account: MpesaAccount, callback: CallbackContext, result: MpesaRes
         return callback.party == party_digest(account.signing_key, f"from {payer}")
     # A pay-out has an id of ours. Another pay-out to the same number has another one.
     is_to_payee = callback.party == party_digest(account.signing_key, f"to {payee}")
-    return not conversation and payer == account.payout_shortcode and is_to_payee
+    return not conversation and payer == account.initiator.shortcode and is_to_payee
 
 
 def party_number(result: MpesaResult, name: str) -> str:

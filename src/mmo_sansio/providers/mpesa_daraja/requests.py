@@ -18,7 +18,7 @@ from mmo_sansio.providers.mpesa_daraja.account import ApiOperator, MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind
 from mmo_sansio.providers.mpesa_daraja.wire import password, spaced_timestamp, timestamp, to_json
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.model import Order, Type
+from mmo_sansio.values.model import Order
 
 TAX_AUTHORITY_SHORTCODE = 572572
 """The Kenya Revenue Authority."""
@@ -77,11 +77,11 @@ def payout(account: MpesaAccount, order: Order, *, msisdn: str, shillings: int) 
         "/mpesa/b2c/v3/paymentrequest",
         {
             "OriginatorConversationID": conversation_id(order.gateway_reference),
-            "InitiatorName": account.initiator,
-            "SecurityCredential": account.security_credential,
+            "InitiatorName": account.initiator.name,
+            "SecurityCredential": account.initiator.security_credential,
             "CommandID": account.payout_command,
             "Amount": shillings,
-            "PartyA": int(account.payout_shortcode),
+            "PartyA": int(account.initiator.shortcode),
             "PartyB": int(msisdn),
             "Remarks": account_reference(order.gateway_reference),
             "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),
@@ -95,13 +95,13 @@ def remittance(account: MpesaAccount, order: Order, *, registration_number: str,
         account,
         "/mpesa/b2b/v1/remittax",
         {
-            "Initiator": account.initiator,
-            "SecurityCredential": account.security_credential,
+            "Initiator": account.initiator.name,
+            "SecurityCredential": account.initiator.security_credential,
             "CommandID": "PayTaxToKRA",
             "SenderIdentifierType": _ORGANISATION,
             "RecieverIdentifierType": _ORGANISATION,
             "Amount": shillings,
-            "PartyA": int(account.payout_shortcode),
+            "PartyA": int(account.initiator.shortcode),
             "PartyB": TAX_AUTHORITY_SHORTCODE,
             "AccountReference": registration_number,
             "Remarks": account_reference(order.gateway_reference),
@@ -115,65 +115,52 @@ def status_query(
     account: MpesaAccount, order: Order, original_conversation_id: str, callback: CallbackContext
 ) -> HttpRequest:
     """Poll a pay-out or a tax payout; the state arrives by a callback."""
-    return _post(
-        account,
-        "/mpesa/transactionstatus/v1/query",
-        {
-            "Initiator": account.initiator,
-            "SecurityCredential": account.security_credential,
-            "CommandID": "TransactionStatusQuery",
-            "OriginalConversationID": original_conversation_id,
-            "PartyA": int(account.payout_shortcode),
-            "IdentifierType": _ORGANISATION,
-            "ResultURL": _callback_url(account, callback),
-            "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),
-            "Remarks": account_reference(order.gateway_reference),
-        },
-    )
+    about = {"OriginalConversationID": original_conversation_id}
+    return _order_question(account, account.initiator, about, order, callback)
 
 
-def receipt_query(account: MpesaAccount, order: Order, callback: CallbackContext) -> HttpRequest:
-    """Poll a payment by its reported receipt; the state arrives by a callback. A prompt's is the receipt of the
-    shortcode that was paid, with an API operator of its own."""
-    is_payin = order.type is Type.PAYIN
-    return _post(
-        account,
-        "/mpesa/transactionstatus/v1/query",
-        {
-            "Initiator": account.deposit_initiator if is_payin else account.initiator,
-            "SecurityCredential": account.deposit_security_credential if is_payin else account.security_credential,
-            "CommandID": "TransactionStatusQuery",
-            "TransactionID": callback.receipt,
-            "PartyA": int(account.shortcode if is_payin else account.payout_shortcode),
-            "IdentifierType": _ORGANISATION,
-            "ResultURL": _callback_url(account, callback),
-            "QueueTimeOutURL": _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT),
-            "Remarks": account_reference(order.gateway_reference),
-        },
-    )
+def receipt_query(account: MpesaAccount, operator: ApiOperator, order: Order, callback: CallbackContext) -> HttpRequest:
+    """Poll a payment by its reported receipt; the state arrives by a callback."""
+    return _order_question(account, operator, {"TransactionID": callback.receipt}, order, callback)
 
 
 def deposit_query(account: MpesaAccount, receipt: str, minor: int, now: Instant) -> HttpRequest:
     """Ask about a deposit by its receipt; the state arrives by a callback."""
+    operator = account.deposit_initiator
     callback = CallbackContext(
-        MpesaCallbackKind.DEPOSIT_RESULT, receipt, minor, asked_at=now, credential=account.deposit_credential
+        MpesaCallbackKind.DEPOSIT_RESULT, receipt, minor, asked_at=now, credential=operator.credential
     )
-    sealed = account.deposit_security_credential
-    operator = ApiOperator("", account.deposit_initiator or "", sealed, account.shortcode, account.deposit_credential)
-    return _receipt_question(account, operator, receipt, callback, "Deposit")
+    url = _callback_url(account, callback)
+    return _question(account, operator, {"TransactionID": receipt}, url, timeout_url=url, remarks="Deposit")
 
 
 def account_check(account: MpesaAccount, operator: ApiOperator) -> HttpRequest:
     """Ask about a receipt that no transaction has; the answer, which shows whether M-Pesa accepts the API operator,
     arrives by a callback."""
-    callback = CallbackContext(MpesaCallbackKind.CHECK_RESULT, credential=operator.credential)
-    return _receipt_question(account, operator, IMPOSSIBLE_RECEIPT, callback, "Check")
+    url = _callback_url(account, CallbackContext(MpesaCallbackKind.CHECK_RESULT, credential=operator.credential))
+    return _question(account, operator, {"TransactionID": IMPOSSIBLE_RECEIPT}, url, timeout_url=url, remarks="Check")
 
 
-def _receipt_question(
-    account: MpesaAccount, operator: ApiOperator, receipt: str, callback: CallbackContext, remarks: str
+def _order_question(
+    account: MpesaAccount, operator: ApiOperator, about: Mapping[str, str], order: Order, callback: CallbackContext
 ) -> HttpRequest:
-    url = _callback_url(account, callback)
+    timeout_url = _order_url(account, order, MpesaCallbackKind.QUEUE_TIMEOUT)
+    remarks = account_reference(order.gateway_reference)
+    return _question(
+        account, operator, about, _callback_url(account, callback), timeout_url=timeout_url, remarks=remarks
+    )
+
+
+def _question(
+    account: MpesaAccount,
+    operator: ApiOperator,
+    about: Mapping[str, str],
+    result_url: str,
+    *,
+    timeout_url: str,
+    remarks: str,
+) -> HttpRequest:
+    """Ask for the status of a transaction."""
     return _post(
         account,
         "/mpesa/transactionstatus/v1/query",
@@ -181,11 +168,11 @@ def _receipt_question(
             "Initiator": operator.name,
             "SecurityCredential": operator.security_credential,
             "CommandID": "TransactionStatusQuery",
-            "TransactionID": receipt,
+            **about,
             "PartyA": int(operator.shortcode),
             "IdentifierType": _ORGANISATION,
-            "ResultURL": url,
-            "QueueTimeOutURL": url,
+            "ResultURL": result_url,
+            "QueueTimeOutURL": timeout_url,
             "Remarks": remarks,
         },
     )
@@ -247,7 +234,7 @@ def _push_credentials(account: MpesaAccount, *, now: Instant) -> dict[str, Any]:
 
 
 def _order_url(account: MpesaAccount, order: Order, kind: MpesaCallbackKind) -> str:
-    credential = account.credential if kind is MpesaCallbackKind.RESULT else ""
+    credential = account.initiator.credential if kind is MpesaCallbackKind.RESULT else ""
     context = CallbackContext(kind, order.gateway_reference, order.requested.minor, credential=credential)
     return _callback_url(account, context)
 

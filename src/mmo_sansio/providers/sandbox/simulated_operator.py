@@ -56,18 +56,6 @@ class SandboxNotification:
     request: HttpRequest
 
 
-@frozen
-class PhonePrompt:
-    """Holds what the virtual phone shows: a payment that waits for its user."""
-
-    reference: str
-    msisdn: str
-    type: str
-    amount: Money
-    since: Instant
-    expires_at: Instant
-
-
 @define(eq=False)
 class _SimulatedPayment:
     """Holds the operator's knowledge of a payment."""
@@ -165,19 +153,9 @@ class SimulatedOperator:
         assert reason in NATIVE_ERRORS, f"the operator has no word for {reason}"
         return self._complete_prompt(reference, ScenarioStep(failure=reason), now=now)
 
-    def prompts(self) -> tuple[PhonePrompt, ...]:
-        """Return the payments that wait for a user, the oldest first."""
-        return tuple(
-            PhonePrompt(
-                each.reference,
-                each.submitted.msisdn,
-                each.submitted.type,
-                each.submitted.amount,
-                each.submitted.at,
-                each.submitted.expires_at,
-            )
-            for each in self._prompts.values()
-        )
+    def prompts(self) -> tuple[SandboxSubmission, ...]:
+        """Return the payments that wait for a user, the oldest first, as the virtual phone shows them."""
+        return tuple(each.submitted for each in self._prompts.values())
 
     def take_entries(self) -> tuple[SandboxJournalEntry, ...]:
         taken, self._entries = tuple(self._entries), []

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import click
 import trio
@@ -91,7 +90,7 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     with progress_bar() as bar:
         bar.add_task("checking", total=None)
         damage, misdated = target.with_store(partial(_find_faults, target))
-        unplaced = () if damage else target.with_store(_find_rows_without_partition)
+        unplaced = () if damage else target.with_store(lambda store: store.rows_without_partition())
         contents = {} if copy is None or damage else target.with_store(partial(_find_contents, target))
     faults = (*damage, *misdated)
     if as_json:
@@ -110,27 +109,13 @@ def check(copy: str | None, target: CommandTarget, as_json: bool) -> None:
     print_status("The store is reachable, writable and sound.")
 
 
-@runtime_checkable
-class _IntegrityCheckedStore(Protocol):
-    async def integrity_errors(self) -> Sequence[str]: ...
-
-
-@runtime_checkable
-class _PartitionedStore(Protocol):
-    async def rows_without_partition(self) -> Sequence[str]: ...
-
-
 async def _find_faults(target: CommandTarget, store: Store) -> tuple[Sequence[str], Sequence[str]]:
     """Return a sentence for each damage, and for each time that a wrong clock wrote, unless there is damage."""
     await store.check()
-    if isinstance(store, _IntegrityCheckedStore) and (damage := await store.integrity_errors()):
+    if damage := await store.integrity_errors():
         return damage, ()
     await check_master_key(store, target.settings.keys.master_key_file, now=target.clock().now())
     return (), (await _find_clock_errors(store, target.clock())).sentences()
-
-
-async def _find_rows_without_partition(store: Store) -> Sequence[str]:
-    return await store.rows_without_partition() if isinstance(store, _PartitionedStore) else ()
 
 
 async def _find_contents(target: CommandTarget, store: Store) -> Mapping[str, object]:

@@ -135,17 +135,15 @@ def list_transactions(
         _print_told_wrong(found_wrong, as_json=as_json)
         return
     only_status = None if status is None else Status(status)
-    found: Sequence[Transaction]
-    if stuck:
-        found = target.with_store(lambda store: _find_stuck(store, target.clock(), brand, limit))
-    elif beginning is not None:
-        found = target.with_store(
-            lambda store: _find_beginning(store, beginning, brand=brand, status=only_status, limit=limit)
-        )
-    else:
-        found = target.with_store(
-            lambda store: store.admin.find_transactions(brand=brand, status=only_status, limit=limit)
-        )
+
+    async def find(store: Store) -> Sequence[Transaction]:
+        if stuck:
+            return await _find_stuck(store, target.clock(), brand, limit)
+        if beginning is not None:
+            return await _find_beginning(store, beginning, brand=brand, status=only_status, limit=limit)
+        return await store.admin.find_transactions(brand=brand, status=only_status, limit=limit)
+
+    found = target.with_store(find)
     if as_json:
         print_json_text(f"[{','.join(map(admin_transaction_json, found))}]")
         return
@@ -325,24 +323,25 @@ def explain(reference: str, brand: str | None, target: CommandTarget, as_json: b
 
     REFERENCE is its gatewayReference or merchantReference.
     """
-    history = target.with_store(lambda store: _load_history(store, reference, brand))
+
+    async def load(store: Store) -> PaymentHistory:
+        return await load_payment_history(store, await find_transaction(store, reference, brand))
+
+    history = target.with_store(load)
+    wrong = find_told_wrong(history.transaction, history.suspense, history.callbacks)
     if as_json:
-        print_json_text(_to_json(history))
+        print_json_text(_to_json(history, wrong))
     else:
-        _print_history(history)
+        _print_history(history, wrong)
 
 
-async def _load_history(store: Store, reference: str, brand: str | None) -> PaymentHistory:
-    return await load_payment_history(store, await find_transaction(store, reference, brand))
-
-
-def _print_history(history: PaymentHistory) -> None:
+def _print_history(history: PaymentHistory, wrong: ToldWrong | None) -> None:
     order = history.transaction.order
     name = order.merchant_reference or "an offline deposit"
     print_line(f"{order.gateway_reference} ({order.brand}: {name})", "bold")
     for sentence in conclusions(history):
         print_line(f"• {sentence}")
-    if (wrong := _find_wrong(history)) is not None:
+    if wrong is not None:
         print_line("")
         print_line("A text to send to the merchant:", "bold")
         print_line(merchant_message(wrong))
@@ -354,8 +353,7 @@ def _print_history(history: PaymentHistory) -> None:
     print_line(transaction_object(history.transaction).decode())
 
 
-def _to_json(history: PaymentHistory) -> str:
-    wrong = _find_wrong(history)
+def _to_json(history: PaymentHistory, wrong: ToldWrong | None) -> str:
     members = {
         "conclusions": conclusions(history),
         "toldWrong": wrong and told_wrong_to_json(wrong),
@@ -386,10 +384,6 @@ def _to_json(history: PaymentHistory) -> str:
     }
     further = json.dumps(members, ensure_ascii=False)[1:]
     return f"{admin_transaction_json(history.transaction)[:-1]},{further}"
-
-
-def _find_wrong(history: PaymentHistory) -> ToldWrong | None:
-    return find_told_wrong(history.transaction, history.suspense, history.callbacks)
 
 
 @click.group()

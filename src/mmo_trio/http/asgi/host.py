@@ -99,11 +99,9 @@ class Pacer:
         return turn
 
     def pause_s(self) -> float:
-        """Return how long the next request waits."""
         return max(0.0, self._even_at - trio.current_time()) if self.share < 1 else 0.0
 
     def count(self, used_s: float) -> None:
-        """Count the time that a request has used."""
         quiet_since = trio.current_time() - BURST_S / self.share
         self._even_at = max(self._even_at, quiet_since) + min(used_s, COST_MAX_S) / self.share
 

@@ -181,7 +181,6 @@ class Http2Connection(ServerConnection):
         return data if self._frames.receive(data, now=self._clock.current_time()) else b""
 
     async def _handle_event(self, event: Event) -> None:
-        """Do what Hypercorn's protocol asks for."""
         if isinstance(event, RawData):
             try:
                 async with self._send_lock:

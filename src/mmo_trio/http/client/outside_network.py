@@ -10,10 +10,10 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv6Address
 from itertools import chain, zip_longest
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import trio
 from attrs import Factory, define
@@ -29,8 +29,6 @@ SESSION_LIFETIME_S = 300.0
 """How long a verified certificate is trusted; then the server has to show it again."""
 SESSIONS_MAX = 1_024
 """Servers that are cached; the one verified first is dropped first."""
-ConnectOne: TypeAlias = Callable[[Address, int], Awaitable[TransportStream]]
-"""Returns a connection to this address and port; raises OSError."""
 
 
 class SecuredStream(Protocol):
@@ -63,47 +61,19 @@ class OutsideNetwork(Protocol):
         ...
 
 
-async def connect_system(address: Address, port: int) -> TransportStream:
-    """Return a connection over the system's network. Raises OSError when it is refused."""
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    stream = PlainStream(connecting := socket.socket(family, socket.SOCK_STREAM))
-    try:
-        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        code = connecting.connect_ex(_socket_address(address, port))
-        if code == errno.EINPROGRESS:
-            await trio.lowlevel.wait_writable(connecting)
-            code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            raise OSError(code, os.strerror(code))
-        return stream
-    except BaseException:
-        stream.close()
-        raise
-
-
-def _socket_address(address: Address, port: int) -> tuple[object, ...]:
-    """Return the system's form of an address; only the resolver reads a zone (RFC 4007)."""
-    if isinstance(address, IPv6Address) and address.scope_id is not None:
-        (resolved, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
-        return resolved[4]
-    return str(address), port
-
-
-async def connect(
-    addresses: Sequence[Address], port: int, *, connect_one: ConnectOne = connect_system
-) -> TransportStream:
+async def connect(network: OutsideNetwork, addresses: Sequence[Address], port: int) -> TransportStream:
     """Return a connection to one of these addresses, tried in turn with alternating families.
 
     Raises OSError when none answers, with the reason of the first. Never ends by itself when an address stays silent:
     the caller has the deadline."""
     if len(addresses) == 1:
-        return await connect_one(addresses[0], port)
+        return await network.connect(addresses[0], port)
     connected: list[TransportStream] = []
     errors: list[OSError] = []
 
     async def attempt(address: Address, ended: trio.Event) -> None:
         try:
-            stream = await connect_one(address, port)
+            stream = await network.connect(address, port)
         except OSError as error:
             errors.append(error)
             ended.set()
@@ -230,8 +200,21 @@ class SystemNetwork:
     _session_cache: TlsSessionCache = Factory(TlsSessionCache)
 
     async def connect(self, address: Address, port: int) -> TransportStream:
-        """Return a connection to this address. Raises OSError."""
-        return await connect_system(address, port)
+        """Return a connection to this address. Raises OSError when it is refused."""
+        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+        stream = PlainStream(connecting := socket.socket(family, socket.SOCK_STREAM))
+        try:
+            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            code = connecting.connect_ex(_socket_address(address, port))
+            if code == errno.EINPROGRESS:
+                await trio.lowlevel.wait_writable(connecting)
+                code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, os.strerror(code))
+            return stream
+        except BaseException:
+            stream.close()
+            raise
 
     async def start_tls(self, transport: TransportStream, host: str, port: int) -> TlsStream:
         """Return the connection under TLS, with the certificate checked against the host's name, now or in the session
@@ -249,3 +232,11 @@ class SystemNetwork:
         """Keep the session for the next connection, as TLS 1.3 sends it after the handshake."""
         if isinstance(stream, TlsStream):
             self._session_cache.store(stream.tls, host, port)
+
+
+def _socket_address(address: Address, port: int) -> tuple[object, ...]:
+    """Return the system's form of an address; only the resolver reads a zone (RFC 4007)."""
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        (resolved, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
+        return resolved[4]
+    return str(address), port

@@ -144,12 +144,10 @@ class ServerConnection:
         self._deadline.move(min(self._deadline.at, deadline))
 
     def break_off(self) -> None:
-        """Close without a word."""
         self._timeout_problem = None
         self._cancel_scope.cancel()
 
     def _expire(self) -> None:
-        """Act on the deadline, which has passed."""
         self._cancel_scope.cancel()
 
     async def run(self) -> None:
@@ -437,7 +435,6 @@ class RequestReader:
         return self._pending_body.size_bytes if isinstance(self._pending_body, _ChunkedRequestBody) else 0
 
     def receive(self, data: bytes | bytearray) -> None:
-        """Add bytes that arrived."""
         if self._incomplete_body is None:
             self._buffer += data
         else:
@@ -551,7 +548,6 @@ class _ChunkedRequestBody:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the body that have arrived."""
         return len(self._body)
 
     @property

@@ -15,7 +15,7 @@ from mmo_sansio.values import problems
 from mmo_sansio.values.clock import format_with_microseconds
 from mmo_sansio.values.model import Brand, Method, Party
 from mmo_sansio.values.money import AmountError, check_amount, parse_number, to_money
-from mmo_sansio.values.problems import FieldError, Problem, ProblemError
+from mmo_sansio.values.problems import FieldError, ProblemError
 from mmo_sansio.values.strict_json import JsonNumber, parse_object
 from mmo_trio.admin.explanation import suspense_entry_to_json
 from mmo_trio.pages.context import pages_context, reject_cross_site_post, sandbox_context
@@ -92,17 +92,18 @@ async def suspense() -> Response:
 async def report_store_failure(_: Exception) -> Response:
     """Answer 503 while the store is unavailable."""
     problem = problems.UNAVAILABLE.problem("The store can't serve right now; try again.")
-    return _to_problem_response(problem)
+    return await report_problem(ProblemError(problem))
 
 
 @pages.errorhandler(ProblemError)
 async def report_problem(error: ProblemError) -> Response:
-    return _to_problem_response(error.problem)
+    answer = problem_response(error.problem, pages_context().error_docs_url)
+    headers = {name.decode(): value.decode() for name, value in answer.headers}
+    return Response(answer.body, answer.status, headers)
 
 
 async def _read_json_body() -> JsonBody:
-    raw: bytes = await request.body
-    return parse_object(raw)
+    return parse_object(await request.body)
 
 
 def _parse_deposit(body: JsonBody, brand: Brand, method: Method) -> DepositNotified:
@@ -172,9 +173,3 @@ def _validation_error(field: str, detail: str) -> ProblemError:
 
 def _json_response(value: object) -> Response:
     return Response(json.dumps(value), content_type="application/json")
-
-
-def _to_problem_response(problem: Problem) -> Response:
-    answer = problem_response(problem, pages_context().error_docs_url)
-    headers = {name.decode(): value.decode() for name, value in answer.headers}
-    return Response(answer.body, answer.status, headers)

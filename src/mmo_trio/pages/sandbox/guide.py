@@ -41,8 +41,21 @@ pages.before_request(reject_cross_site_post)
 
 
 @pages.get("/")
-async def guide() -> Response:
-    return await _render_guide()
+async def guide(*, fault: str = "") -> Response:
+    offer = await _find_web_payin_method()
+    page = await render_template(
+        "guide.html",
+        texts=ENGLISH,
+        brand=offer[0].name if offer else None,
+        amount=format_amount(_minimum_amount(offer[1]), ENGLISH.numbers) if offer else "",
+        number=PHONE_NUMBER,
+        fault=fault,
+        addresses=sandbox_context().addresses,
+        api_key=await find_shown_key(),
+        scenarios=SCENARIOS,
+        result_url=LISTENER_URL,
+    )
+    return Response(page, 422 if fault else 200)
 
 
 @pages.post("/try")
@@ -53,7 +66,7 @@ async def make_payment() -> AnyResponse | Response:
     offer = await _find_web_payin_method()
     if offer is None or not MSISDN_PATTERN.fullmatch(number):
         fault = "A phone number has 3 to 20 digits, with the country's code in front."
-        return await _render_guide(fault=fault if offer else "")
+        return await guide(fault=fault if offer else "")
     reply = await pages_context().submit(_create_payment_input(*offer, number))
     assert isinstance(reply, Accepted), reply
     return redirect(f"/try/{reply.order.gateway_reference}", 303)
@@ -101,23 +114,6 @@ async def confirm_payment(reference: str) -> AnyResponse:
 async def report_store_failure(_: Exception) -> Response:
     """Answer 503 while the store is unavailable."""
     return Response(await render_template("busy.html", texts=ENGLISH, refresh_s=3), 503)
-
-
-async def _render_guide(*, fault: str = "") -> Response:
-    offer = await _find_web_payin_method()
-    page = await render_template(
-        "guide.html",
-        texts=ENGLISH,
-        brand=offer[0].name if offer else None,
-        amount=format_amount(_minimum_amount(offer[1]), ENGLISH.numbers) if offer else "",
-        number=PHONE_NUMBER,
-        fault=fault,
-        addresses=sandbox_context().addresses,
-        api_key=await find_shown_key(),
-        scenarios=SCENARIOS,
-        result_url=LISTENER_URL,
-    )
-    return Response(page, 422 if fault else 200)
 
 
 async def _find_web_payin_method() -> tuple[Brand, Method] | None:

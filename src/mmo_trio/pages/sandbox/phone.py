@@ -13,7 +13,7 @@ import trio
 from attrs import frozen
 from quart import Blueprint, Response, render_template, request
 
-from mmo_sansio.providers.sandbox.simulated_operator import PhonePrompt
+from mmo_sansio.providers.sandbox.journal import SandboxSubmission
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Status, Transaction, Type
 from mmo_sansio.values.money import Money, decimals_of
@@ -65,8 +65,18 @@ async def pick_number() -> Response:
 
 
 @pages.get("/<number>")
-async def show_phone(number: str) -> Response:
-    return await _render_phone(number)
+async def show_phone(number: str, *, wrong_pin: str = "", status: int = 200) -> Response:
+    if not MSISDN_PATTERN.fullmatch(number):
+        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
+    number = _without_plus(number)
+    page = await render_template(
+        "phone.html",
+        **await phone_variables(number, wrong_pin=wrong_pin),
+        texts=ENGLISH,
+        phone_page=f"/phone/{number}",
+        refresh_s=REFRESH_S,
+    )
+    return Response(page, status)
 
 
 @pages.post("/<number>/<reference>")
@@ -84,7 +94,7 @@ async def answer_prompt(number: str, reference: str) -> Response:
     elif _PIN_PATTERN.fullmatch(pin):
         operator.approve(reference)
     else:
-        return await _render_phone(number, wrong_pin=reference, status=422)
+        return await show_phone(number, wrong_pin=reference, status=422)
     guide = form.get("guide", "")
     if _REFERENCE_PATTERN.fullmatch(guide):
         return Response("", 303, {"Location": f"/try/{guide}?done={action}"})
@@ -108,11 +118,11 @@ async def stream_events(number: str) -> Response:
     return stream_response(events())
 
 
-def _prompts(number: str | None = None) -> list[PhonePrompt]:
+def _prompts(number: str | None = None) -> list[SandboxSubmission]:
     return _find_prompts(pages_context(), sandbox_context(), number)
 
 
-def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | None) -> list[PhonePrompt]:
+def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | None) -> list[SandboxSubmission]:
     """Return the prompts that have not expired, of one phone or of all."""
     now, operator = context.now(), sandbox.operator
     return [
@@ -120,20 +130,6 @@ def _find_prompts(context: PagesContext, sandbox: SandboxContext, number: str | 
         for each in (() if operator is None else operator.prompts())
         if now < each.expires_at and (number is None or _without_plus(each.msisdn) == _without_plus(number))
     ]
-
-
-async def _render_phone(number: str, *, wrong_pin: str = "", status: int = 200) -> Response:
-    if not MSISDN_PATTERN.fullmatch(number):
-        return Response(await render_template("unknown.html", texts=ENGLISH), 404)
-    number = _without_plus(number)
-    page = await render_template(
-        "phone.html",
-        **await phone_variables(number, wrong_pin=wrong_pin),
-        texts=ENGLISH,
-        phone_page=f"/phone/{number}",
-        refresh_s=REFRESH_S,
-    )
-    return Response(page, status)
 
 
 async def phone_variables(number: str, *, wrong_pin: str = "") -> dict[str, Any]:
@@ -156,7 +152,7 @@ async def phone_variables(number: str, *, wrong_pin: str = "") -> dict[str, Any]
     }
 
 
-async def _order_name(prompt: PhonePrompt) -> str:
+async def _order_name(prompt: SandboxSubmission) -> str:
     """Return the shop's name and its reference, by which a person tells prompts apart."""
     store = pages_context().store
     transaction = await store.transaction(prompt.reference)

@@ -1,1 +1,1 @@
-"""Defines the interface of every store, and the types of its arguments and results."""
+"""Defines the errors of a store, and the types of what its methods take and return."""

@@ -13,7 +13,7 @@ from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Transaction
 from mmo_trio.storage.interface.admin_types import ProposalState
 from mmo_trio.storage.interface.retention import RetentionStep
-from mmo_trio.storage.sql.payment_history import CONTENT_COLUMN, SUSPENSE_COLUMNS, parse_suspense_entry
+from mmo_trio.storage.sql.payment_history import SUSPENSE_COLUMNS, parse_suspense_entry
 from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.serialization import (
     parse_claim,
@@ -282,7 +282,7 @@ def mask_suspense(before: Instant, position: str, *, limit: int) -> SqlQuery[Ret
         if (content, note) == (entry.content, entry.note):
             continue
         changed += 1
-        yield from execute(f"UPDATE suspense SET {CONTENT_COLUMN} = ?, note = ? WHERE id = ?", content, note, entry.id)
+        yield from execute("UPDATE suspense SET told = ?, note = ? WHERE id = ?", content, note, entry.id)
         receipt = _receipt_in(entry.content)
         if receipt is not None:
             yield from _mask_settled_claims(entry.provider, [receipt])

@@ -114,12 +114,8 @@ def _select_suspense(clauses: str, *values: object) -> SqlQuery[Sequence[Suspens
     return select(parse_suspense_entry, f"SELECT {SUSPENSE_COLUMNS} FROM suspense {clauses}", *values)
 
 
-CONTENT_COLUMN = "told"
-"""The column with the content of an entry of the suspense book."""
-
 SUSPENSE_COLUMNS = (
-    f"id, reason, provider, {CONTENT_COLUMN}, gateway_reference, brand, first_at, last_at, times,"
-    " closed_at, closed_by, note"
+    "id, reason, provider, told, gateway_reference, brand, first_at, last_at, times, closed_at, closed_by, note"
 )
 
 

@@ -254,6 +254,15 @@ class Store(ABC):
         nothing, and takes at most CHECK_TIMEOUT_S."""
 
     @abstractmethod
+    async def integrity_errors(self) -> Sequence[str]:
+        """Return a sentence for each error in the stored data. Reads all of it."""
+
+    async def rows_without_partition(self) -> Sequence[str]:
+        """Return a sentence for each table with rows for whose time no partition was made; none where tables have no
+        partitions."""
+        return ()
+
+    @abstractmethod
     async def aclose(self) -> None:
         """Close the store; later calls raise StoreUnavailable."""
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mmo_trio.system.waiting import CallThread
+from mmo_trio.storage.sqlite.connection import CallThread
 
 
 async def test_results_and_errors_come_back_and_calls_run_in_one_other_thread() -> None:
