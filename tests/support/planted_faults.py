@@ -226,7 +226,7 @@ class Life:
         queues = self.providers._queues.values()
         found: dict[str, object] = {
             "conversations": self.providers._claimed or sum(each.active for each in queues),
-            "polls after the end": self.providers._ended_polls._waiting,
+            "polls after the end": self.providers._ended_polls.waiting,
             "waiting": self.providers.waiting,
             "callbacks": [each.intent for each in self.callbacks.claimed()],
             "codes": [each.intent for each in self.qr_codes.claimed()],
