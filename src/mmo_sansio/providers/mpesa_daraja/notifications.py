@@ -57,8 +57,7 @@ from mmo_sansio.providers.mpesa_daraja.results import (
 )
 from mmo_sansio.providers.mpesa_daraja.wire import to_json
 from mmo_sansio.values.clock import HOUR
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
-from mmo_sansio.values.model import Evidence, Source
+from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Evidence, Source
 
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
 _ACKNOWLEDGED: Final = {"ResultCode": 0, "ResultDesc": "Success"}

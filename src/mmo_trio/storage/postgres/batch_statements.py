@@ -10,7 +10,8 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, Suspense
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, escape_optional_text, escape_text
 from mmo_trio.storage.postgres.shared_locks import CHECK_CREATION
-from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement, JoinableStatement, group_by_brand
+from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement, JoinableStatement
+from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, suspense_identity
 from mmo_trio.storage.sql.serialization import (
     UPSERT_USAGE,
@@ -193,7 +194,7 @@ _INSERT_BREAKER_CHANGES = PreparedStatement("""
 
 
 def batch_statements(
-    effect: NetEffect, loaded: LoadedBatch, *, holder: int, is_horizon_held: bool = False, is_distributed: bool = False
+    effect: NetEffect, loaded: LoadedBatch, tables: Tables, *, holder: int, is_horizon_held: bool = False
 ) -> Iterator[BoundStatement]:
     """Yield the statements that write each row of the batch, inside a transaction.
 
@@ -202,11 +203,11 @@ def batch_statements(
     """
     if effect.references:
         rows = _use_rows(effect, loaded)
-        yield from _INSERT_REFERENCE_USES.bind_rows(rows, is_distributed=is_distributed)
+        yield from tables.bind(_INSERT_REFERENCE_USES, rows)
     if effect.created:
         if not is_horizon_held:
             yield CHECK_CREATION.bind(min(each.order.created_at for each in effect.created.values()))
-        yield from _creation_statements(effect, is_distributed=is_distributed)
+        yield from _creation_statements(effect, tables)
     if submitted := effect.submitted_brands:
         yield _CHECK_SUBMISSION.bind(" ".join(sorted(submitted)))
     if effect.advanced:
@@ -214,23 +215,23 @@ def batch_statements(
             (now.order.brand, reference, was.progress.version, *progress_columns(now))
             for reference, (was, now) in sorted(effect.advanced.items())
         ]
-        yield from _UPDATE_TRANSACTIONS.bind_counted_rows(moved, is_distributed=is_distributed)
+        yield from tables.bind_counted(_UPDATE_TRANSACTIONS, moved)
     if effect.redated:
         redated = [
             (each.order.brand, reference, each.order.created_at, serialize_order(each.order))
             for reference, each in sorted(effect.redated.items())
         ]
-        yield from _REDATE_TRANSACTIONS.bind_rows(redated, is_distributed=is_distributed)
-    yield from _wake_statements(effect, is_distributed=is_distributed)
+        yield from tables.bind(_REDATE_TRANSACTIONS, redated)
+    yield from _wake_statements(effect, tables)
     if effect.claims:
         yield from claim_statements(effect)
-    yield from _intent_statements(effect, loaded, holder, is_distributed=is_distributed)
+    yield from _intent_statements(effect, loaded, tables, holder)
     if effect.journal:
-        yield from _INSERT_JOURNAL.bind_rows(map(_journal_row, effect.journal), is_distributed=is_distributed)
+        yield from tables.bind(_INSERT_JOURNAL, [*map(_journal_row, effect.journal)])
     if effect.callbacks:
-        yield from _INSERT_CALLBACKS.bind_rows(map(_callback_row, effect.callbacks), is_distributed=is_distributed)
+        yield from tables.bind(_INSERT_CALLBACKS, [*map(_callback_row, effect.callbacks)])
         if bodies := callback_body_rows(effect):
-            yield from _INSERT_CALLBACK_BODIES.bind_rows(bodies, is_distributed=is_distributed)
+            yield from tables.bind(_INSERT_CALLBACK_BODIES, bodies)
     if effect.suspense:
         yield _UPSERT_SUSPENSE.bind_rows(_suspense_rows(effect.suspense))
     if effect.breakers:
@@ -242,13 +243,13 @@ def batch_statements(
             (brand, effect.latest_stamp, each.breaker.state) for brand, each in breakers
         )
     if effect.usage:
-        yield from _UPSERT_USAGE.bind_rows(usage_rows(effect), is_distributed=is_distributed)
+        yield from tables.bind(_UPSERT_USAGE, usage_rows(effect))
         limits = [(*key, each.limit) for key, each in sorted(effect.usage.items()) if each.limit is not None]
         if limits:
-            yield from _CHECK_USAGE.bind_rows(limits, is_distributed=is_distributed)
+            yield from tables.bind(_CHECK_USAGE, limits)
     if figures := batch_counts(effect):
         counted = [(*key, times) for key, times in figures.items()]
-        yield from _INSERT_COUNTS.bind_rows(counted, is_distributed=is_distributed)
+        yield from tables.bind(_INSERT_COUNTS, counted)
 
 
 def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...]]:
@@ -260,7 +261,7 @@ def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...
     return sorted(rows, key=lambda row: row[:3])
 
 
-def _creation_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator[BoundStatement]:
+def _creation_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStatement]:
     created = effect.created
     if effect.deposits:
         yield _INSERT_DEPOSITS.bind_rows(
@@ -275,10 +276,10 @@ def _creation_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator
             )
         )
     rows_created = [(*order_columns(each), *progress_columns(each)) for each in created.values()]
-    yield from _INSERT_TRANSACTIONS.bind_rows(rows_created, is_distributed=is_distributed)
+    yield from tables.bind(_INSERT_TRANSACTIONS, rows_created)
 
 
-def _wake_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator[BoundStatement]:
+def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStatement]:
     """Write when transactions wake, and the receipts of providers that are new. The row of a wake is found by the time
     that it has been decided from; the version of the transaction says that nobody has changed it since."""
     inserted: list[tuple[object, ...]] = []
@@ -310,12 +311,10 @@ def _wake_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator[Bou
     )
     for statement, rows in statements:
         if rows:
-            yield from statement.bind_rows(rows, is_distributed=is_distributed)
+            yield from tables.bind(statement, rows)
 
 
-def _intent_statements(
-    effect: NetEffect, loaded: LoadedBatch, holder: int, *, is_distributed: bool
-) -> Iterator[BoundStatement]:
+def _intent_statements(effect: NetEffect, loaded: LoadedBatch, tables: Tables, holder: int) -> Iterator[BoundStatement]:
     transactions = loaded.ledger.transactions
     if effect.concluded:
         fences = loaded.intent_fences
@@ -324,11 +323,12 @@ def _intent_statements(
             for key in sorted(effect.concluded)
             if (brand := loaded.brand_of(key[0])) is not None
         ]
-        groups = list(group_by_brand(concluded).values()) if is_distributed else [concluded]
-        for group in filter(None, groups):
-            counted = sum((reference, kind) in fences for _, reference, kind, _ in group)
-            seen = () if is_distributed else zip(*(row[:3] for row in group), strict=True)
-            yield from _DELETE_INTENTS.bind_rows(group, counted, *seen, is_distributed=is_distributed)
+        if concluded:
+            yield from tables.bind_counted(
+                _DELETE_INTENTS,
+                concluded,
+                lambda rows: sum((reference, kind) in fences for _, reference, kind, _ in rows),
+            )
     if effect.scheduled:
         inserted: list[tuple[object, ...]] = []
         upserted: list[tuple[object, ...]] = []
@@ -338,7 +338,7 @@ def _intent_statements(
             rows.append((transactions[reference].order.brand, reference, kind, holder))
         for statement, rows in ((_INSERT_INTENTS, inserted), (_UPSERT_INTENTS, upserted)):
             if rows:
-                yield from statement.bind_rows(rows, is_distributed=is_distributed)
+                yield from tables.bind(statement, rows)
 
 
 def _journal_row(entry: JournalEntry) -> tuple[object, ...]:
