@@ -26,7 +26,7 @@ from mmo_trio.storage.postgres.commits import Commit
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
 from mmo_trio.storage.postgres.pipeline import BoundStatement, Row
 from mmo_trio.storage.postgres.statements import BrandStatement, CountRows, InsertStatement, Rows
-from mmo_trio.storage.postgres.tables import POSTGRES_SCHEMA, CallbackSearch, OneServer, Tables
+from mmo_trio.storage.postgres.tables import POSTGRES_SCHEMA, CallbackSearch, Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.net_effect import NetEffect
 from mmo_trio.storage.sql.schema import SqlSchema
@@ -142,8 +142,8 @@ has claimed the channel since `_SELECT_FENCES`, this process sends nothing, as i
 
 
 @frozen
-class DistributedTables:
-    """See :class:`mmo_trio.storage.postgres.tables.Tables`."""
+class DistributedTables(Tables):
+    """Our tables where they are distributed by brand."""
 
     schema: SqlSchema = evolve(
         POSTGRES_SCHEMA, held_until=(*POSTGRES_SCHEMA.held_until, (BRAND_BATCHES, "stamp")), is_distributed=True
@@ -228,7 +228,7 @@ async def _find_of_brands(
 
 async def find_tables(connection: PostgresConnection) -> Tables:
     """Return how the tables of this database lie."""
-    return DistributedTables() if await _is_distributed(connection) else OneServer()
+    return DistributedTables() if await _is_distributed(connection) else Tables()
 
 
 async def _is_distributed(connection: PostgresConnection) -> bool:

@@ -25,7 +25,7 @@ from mmo_trio.storage.postgres.connections import (
 )
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
-from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
+from mmo_trio.storage.postgres.server_checks import check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, unwrap_single_exception
@@ -93,14 +93,9 @@ class _PreparedDatabase:
 
     holder: int
     """The number of this process's lease, or NO_HOLDER."""
-    schema: OwnSchema
-    """Where our tables are."""
+    session_setup: str
+    """The statements for each session besides those that all databases need."""
     tables: Tables
-
-    @property
-    def session_setup(self) -> str:
-        """Return the statements for each session besides those that all databases need."""
-        return self.schema.session_setup + self.tables.session_setup
 
 
 async def _prepare_database(
@@ -108,19 +103,19 @@ async def _prepare_database(
 ) -> _PreparedDatabase:
     """Check the server, migrate the schema, and begin a lease to serve."""
 
-    async def begin(connection: PostgresConnection, schema: OwnSchema) -> _PreparedDatabase:
+    async def begin(connection: PostgresConnection, search_path: str) -> _PreparedDatabase:
         if serving:
             await check_role(connection)
             await maintain_partitions(connection)
         tables = await distribution.find_tables(connection)
         holder = await ownership.begin_lease(connection) if serving else ownership.NO_HOLDER
-        return _PreparedDatabase(holder, schema, tables)
+        return _PreparedDatabase(holder, search_path + tables.session_setup, tables)
 
     async def check_version(connection: PostgresConnection) -> _PreparedDatabase | None:
-        schema = await prepare_session(primary, connection)
+        search_path = await prepare_session(primary, connection)
         version = await migrations.stored_version(connection)
         if version >= migrations.latest_version():
-            return await begin(connection, schema)
+            return await begin(connection, search_path)
         if not version and not (serving or create):
             raise StoreUnavailable("the database has none of our tables; `mmo db migrate` makes them")
         if version and not serving:
@@ -128,9 +123,9 @@ async def _prepare_database(
         return None
 
     async def migrate(connection: PostgresConnection) -> _PreparedDatabase:
-        schema = await prepare_session(primary, connection)
+        search_path = await prepare_session(primary, connection)
         await migrations.migrate(connection, report)
-        return await begin(connection, schema)
+        return await begin(connection, search_path)
 
     await primary.look_at_others()
     deadline = trio.current_time() + timeout_s

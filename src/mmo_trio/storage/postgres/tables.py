@@ -1,12 +1,12 @@
-"""Our tables, on one server: what a store does otherwise where they are distributed by brand is behind `Tables`.
+"""Our tables on one server; what a store does otherwise where they are distributed by brand is in `distribution`.
 
-One of two is chosen when the store is opened: this one, or the one of `distribution`.
+One of the two is chosen when the store is opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import frozen
 
@@ -36,60 +36,6 @@ class CallbackSearch:
     """Payments that it knows already."""
     known: Mapping[str, int] | None
     """The fences of the channels as far as they are known; None for all."""
-
-
-class Tables(Protocol):
-    """What depends on where rows of brands are."""
-
-    @property
-    def schema(self) -> SqlSchema:
-        """Return in what the schema differs from those of other databases."""
-        ...
-
-    @property
-    def session_setup(self) -> str:
-        """Return the statements that prepare each session for these tables."""
-        ...
-
-    @property
-    def commit_tables(self) -> Sequence[str]:
-        """Return the tables in which commits leave the rows that tell their outcome."""
-        ...
-
-    def bind(self, statement: BrandStatement | InsertStatement, rows: Rows) -> Iterator[BoundStatement]:
-        """Yield the statement for these rows."""
-        ...
-
-    def bind_counted(self, statement: BrandStatement, rows: Rows, count: CountRows = len) -> Iterator[BoundStatement]:
-        """Yield the same with what its check compares: the number of the rows of each, or another count."""
-        ...
-
-    def guard(self, commit: Commit[Any], effect: NetEffect) -> None:
-        """Choose how the commit of a batch is made."""
-        ...
-
-    async def waiting_brands(
-        self, connection: PostgresConnection, values: Mapping[str, object]
-    ) -> Sequence[str] | None:
-        """Return the brands that have callbacks waiting, as far as a claim with these values (`me`, `is_known`,
-        `known`, `fences` and `excluding`) may take their channels; None where the claim itself finds them."""
-        ...
-
-    async def find_callbacks(
-        self, connection: PostgresConnection, search: CallbackSearch
-    ) -> tuple[int | None, Sequence[Row]]:
-        """Return callbacks, the oldest first: gateway_reference, fence, order_row, progress, brand and id of each; and
-        an id up to which no others wait, None where that is not known."""
-        ...
-
-    async def claim_abandoned(self, connection: PostgresConnection, holder: int, limit: int) -> Sequence[Row]:
-        """Claim durable intents whose holder's lease has ended, the oldest first; return gateway_reference, kind,
-        order_row and progress of each."""
-        ...
-
-    async def counted_groups(self, connection: PostgresConnection) -> Sequence[tuple[str, Sequence[object]]]:
-        """Return the conditions, with their values, for rows of `figure_deltas` that one statement adds up."""
-        ...
 
 
 _READ_CLOCK = f"""
@@ -178,30 +124,38 @@ _LAST_ID = """
 
 
 @frozen
-class OneServer:
-    """See :class:`Tables`."""
+class Tables:
+    """Our tables on one server."""
 
     schema: SqlSchema = POSTGRES_SCHEMA
     session_setup: str = ""
+    """The statements that prepare each session for these tables."""
     commit_tables: Sequence[str] = ("batches",)
+    """Those in which commits leave the rows that tell their outcome."""
 
     def bind(self, statement: BrandStatement | InsertStatement, rows: Rows) -> Iterator[BoundStatement]:
+        """Yield the statement for these rows, or one for each shard."""
         return statement.bind_on_one_server(rows)
 
     def bind_counted(self, statement: BrandStatement, rows: Rows, count: CountRows = len) -> Iterator[BoundStatement]:
+        """Yield the same with what its check compares: the number of the rows of each, or another count."""
         return statement.bind_on_one_server(rows, count)
 
     def guard(self, commit: Commit[Any], effect: NetEffect) -> None:
-        """Leave it: one server commits all of it."""
+        """Choose how the commit of a batch is made: one server makes it at once."""
 
     async def waiting_brands(
         self, connection: PostgresConnection, values: Mapping[str, object]
     ) -> Sequence[str] | None:
+        """Return the brands that have callbacks waiting, as far as a claim with these values (`me`, `is_known`,
+        `known`, `fences` and `excluding`) may take their channels; None where the claim itself finds them."""
         return None
 
     async def find_callbacks(
         self, connection: PostgresConnection, search: CallbackSearch
     ) -> tuple[int | None, Sequence[Row]]:
+        """Return callbacks, the oldest first: gateway_reference, fence, order_row, progress, brand and id of each; and
+        an id up to which no others wait, None where that is not known."""
         brands = list(search.room)
         taken = [" ".join(search.taken.get(brand, ())) for brand in brands]
         values = (brands, list(search.room.values()), [search.marks[brand] for brand in brands], taken, search.holder)
@@ -212,7 +166,10 @@ class OneServer:
         return last_id, await found.fetchall()
 
     async def claim_abandoned(self, connection: PostgresConnection, holder: int, limit: int) -> Sequence[Row]:
+        """Claim durable intents whose holder's lease has ended, the oldest first; return gateway_reference, kind,
+        order_row and progress of each."""
         return await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)
 
     async def counted_groups(self, connection: PostgresConnection) -> Sequence[tuple[str, Sequence[object]]]:
+        """Return the conditions, with their values, for rows of `figure_deltas` that one statement adds up."""
         return [("", ())]
