@@ -26,8 +26,16 @@ from mmo_sansio.providers.common.operations import ProviderOperation
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_sansio.testing import START, a_brand, a_create_payment, a_deposit, a_method, numbered_reference
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
-from mmo_sansio.values.model import Operation, Order, QrCode, Terms, Transaction
+from mmo_sansio.values.model import (
+    DepositAnswerOutcome,
+    DepositClaim,
+    DepositTrust,
+    Operation,
+    Order,
+    QrCode,
+    Terms,
+    Transaction,
+)
 from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import OutcomeUnknown
 from mmo_trio.storage.sql.net_effect import net_effect

@@ -4,11 +4,11 @@ configuration, which one user proposes and another one applies, and which one cl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 
 from attrs import frozen
-from quart import Blueprint, Response, render_template, request
+from quart import Blueprint, Response, current_app, render_template, request
+from quart.typing import ResponseTypes
 from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.payments.brand_usage import PENDING_COUNTER, daily_counter
@@ -157,8 +157,7 @@ async def list_changes() -> str:
 async def edit(brand: str) -> str:
     """Show the limits and flows of a brand to edit."""
     await require(Permission.CHANGE_CONFIGURATION)
-    with _http_errors():
-        found = await _changes().brand(brand)
+    found = await _changes().brand(brand)
     return await _edit_form(found, brand_form(found))
 
 
@@ -167,8 +166,7 @@ async def propose(brand: str) -> Response | tuple[str, int]:
     """Store the proposal of a change of a brand; show the form again with what was wrong next to its field."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     reason, version = await form_field("reason", is_required=False), await form_field("version", length_max=64)
-    with _http_errors():
-        before = await _changes().brand(brand)
+    before = await _changes().brand(brand)
     form = await request.form
     if not reason:
         return await _edit_form(before, form, fault=NO_REASON), 400
@@ -178,7 +176,7 @@ async def propose(brand: str) -> Response | tuple[str, int]:
         return await _edit_form(before, form, reason, INVALID_FIELD, invalid), 400
     except ChangeRefused as refused:
         if refused.refusal is not ChangeRefusal.NOTHING_CHANGES:
-            raise _http_error(refused) from None
+            raise
         return await _edit_form(before, form, reason, str(refused)), 400
     return redirect_to("brands.show_change", id=change.id)
 
@@ -197,7 +195,6 @@ async def _edit_form(
         methods=[(each, method_name(each)) for each in brand.methods],
         brand_limits=BRAND_LIMITS,
         method_limits=METHOD_LIMITS,
-        words=_words,
         flows=list(Operation),
     )
 
@@ -233,8 +230,7 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
 async def approve(id: int) -> Response:
     """Bring a change into force that another user has proposed."""
     user = await require(Permission.CHANGE_CONFIGURATION)
-    with _http_errors():
-        await _changes().apply(_change_user(user), id)
+    await _changes().apply(_change_user(user), id)
     return redirect_to("brands.show_change", id=id)
 
 
@@ -245,8 +241,7 @@ async def reject(id: int) -> Response | tuple[str, int]:
     remark = await form_field("remark", is_required=False)
     if not remark:
         return await show_change(id, lacks_remark=True), 400
-    with _http_errors():
-        await _changes().reject(_change_user(user), id, remark)
+    await _changes().reject(_change_user(user), id, remark)
     return redirect_to("brands.show_change", id=id)
 
 
@@ -258,8 +253,7 @@ async def revert(id: int) -> Response | tuple[str, int]:
     remark = await form_field("remark", is_required=False)
     if not remark:
         return await show_change(id, lacks_remark=True), 400
-    with _http_errors():
-        change = await _changes().revert(_change_user(user), id, remark)
+    change = await _changes().revert(_change_user(user), id, remark)
     return redirect_to("brands.show_change", id=change.id)
 
 
@@ -298,17 +292,7 @@ def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:
     ]
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-@contextmanager
-def _http_errors() -> Iterator[None]:
-    try:
-        yield
-    except ChangeRefused as refused:
-        raise _http_error(refused) from None
-
-
-def _http_error(refused: ChangeRefused) -> HTTPException:
-    return _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused))
+@pages.errorhandler(ChangeRefused)
+async def _show_refusal(refused: ChangeRefused) -> ResponseTypes:
+    error = _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused))
+    return await current_app.make_response(await current_app.handle_user_exception(error))

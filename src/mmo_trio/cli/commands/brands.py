@@ -74,9 +74,10 @@ def apply_(
         "removed": list(plan.removed),
         "differences": [asdict(each) for each in plan.differences],
     }
+    unchanged = {"unchanged": list(plan.unchanged)}
     if dry_run:
         if as_json:
-            print_json(changes | {"unchanged": list(plan.unchanged)})
+            print_json(changes | unchanged)
         return
     now = target.clock().now()
 
@@ -86,7 +87,7 @@ def apply_(
 
     new_keys = target.with_store(carry_out)
     if as_json:
-        print_json(changes | {"unchanged": list(plan.unchanged), "madeKeys": dict(new_keys)})
+        print_json(changes | unchanged | {"madeKeys": dict(new_keys)})
     elif new_keys:
         print_table(("brand", "API key (shown this once)"), new_keys.items())
     report_in_force(target)

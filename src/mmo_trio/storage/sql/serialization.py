@@ -32,9 +32,8 @@ from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest
 from mmo_sansio.payments.personal_data import MASKED_PARTY
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
-from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql.net_effect import NetEffect

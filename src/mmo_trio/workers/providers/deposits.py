@@ -37,8 +37,7 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.clock import FIRST_INSTANT, HOUR, MINUTE, Instant, Span, earlier, elapsed, later
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.store import Store
