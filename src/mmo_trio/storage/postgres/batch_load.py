@@ -204,7 +204,7 @@ def _batch_queries(
             yield by_brand, tables.bind(by_brand, keys)
     for statement, others in (
         (_SELECT_DEPOSITS, deposits),
-        (_SELECT_CLAIMS, [(provider, escape_text(receipt)) for provider, receipt in reads.claims]),
+        (_SELECT_CLAIMS, reads.claims),
         (_FIND_INTENTS, unknown_intents),
         (_FIND_TRANSACTIONS, unknown),
     ):

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
+from mmo_sansio.messages.changes import JournalEntry
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
-from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, escape_optional_text, escape_text
+from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 from mmo_trio.storage.postgres.shared_locks import CHECK_CREATION
 from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement, JoinableStatement
 from mmo_trio.storage.postgres.tables import Tables
-from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, suspense_identity
+from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts
 from mmo_trio.storage.sql.serialization import (
     UPSERT_USAGE,
     callback_body_rows,
+    callback_columns,
+    journal_columns,
     order_columns,
     progress_columns,
     provider_receipt_key,
     serialize_breaker,
     serialize_claim,
     serialize_order,
+    suspense_rows,
     usage_rows,
 )
 
@@ -193,6 +196,31 @@ _INSERT_BREAKER_CHANGES = PreparedStatement("""
 """)
 
 
+_INSERT_CLAIMS = PreparedStatement("""
+    INSERT INTO deposit_claims (provider, receipt, version, wake_at, claim)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bytea[])
+""")
+_UPDATE_CLAIMS = PreparedStatement("""
+    WITH moved AS (
+        UPDATE deposit_claims AS c SET version = new.version, wake_at = new.wake_at, claim = new.claim
+        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
+            AS new (provider, receipt, was, version, wake_at, claim)
+        WHERE c.provider = new.provider AND c.receipt = new.receipt AND c.version = new.was
+        RETURNING 1
+    )
+    SELECT still_so(count(*) = %s::bigint) FROM moved
+""")
+_DELETE_CLAIMS = PreparedStatement("""
+    WITH gone AS (
+        DELETE FROM deposit_claims AS c
+        USING unnest(%s::text[], %s::text[], %s::integer[]) AS old (provider, receipt, was)
+        WHERE c.provider = old.provider AND c.receipt = old.receipt AND c.version = old.was
+        RETURNING 1
+    )
+    SELECT still_so(count(*) = %s::bigint) FROM gone
+""")
+
+
 def batch_statements(
     effect: NetEffect, loaded: LoadedBatch, tables: Tables, *, holder: int, is_horizon_held: bool = False
 ) -> Iterator[BoundStatement]:
@@ -224,16 +252,16 @@ def batch_statements(
         yield from tables.bind(_REDATE_TRANSACTIONS, redated)
     yield from _wake_statements(effect, tables)
     if effect.claims:
-        yield from claim_statements(effect)
+        yield from _claim_statements(effect)
     yield from _intent_statements(effect, loaded, tables, holder)
     if effect.journal:
         yield from tables.bind(_INSERT_JOURNAL, [*map(_journal_row, effect.journal)])
     if effect.callbacks:
-        yield from tables.bind(_INSERT_CALLBACKS, [*map(_callback_row, effect.callbacks)])
+        yield from tables.bind(_INSERT_CALLBACKS, [*map(callback_columns, effect.callbacks)])
         if bodies := callback_body_rows(effect):
             yield from tables.bind(_INSERT_CALLBACK_BODIES, bodies)
     if effect.suspense:
-        yield _UPSERT_SUSPENSE.bind_rows(_suspense_rows(effect.suspense))
+        yield _UPSERT_SUSPENSE.bind_rows(sorted(suspense_rows(effect)))
     if effect.breakers:
         breakers = sorted(effect.breakers.items())
         yield _UPSERT_BREAKERS.bind_rows(
@@ -268,7 +296,7 @@ def _creation_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundSta
             sorted(
                 (
                     each.provider,
-                    escape_text(each.provider_reference),
+                    each.provider_reference,
                     created[each.gateway_reference].order.brand,
                     each.gateway_reference,
                 )
@@ -314,6 +342,28 @@ def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStateme
             yield from tables.bind(statement, rows)
 
 
+def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
+    inserted: list[tuple[object, ...]] = []
+    updated: list[tuple[object, ...]] = []
+    deleted: list[tuple[object, ...]] = []
+    for (provider, receipt), (was, claim) in sorted(effect.claims.items(), key=lambda item: item[0]):
+        key = (provider, receipt)
+        if claim is None:
+            deleted += [(*key, was)] if was else []
+            continue
+        columns = (claim.version, claim.wake_at, serialize_claim(claim))
+        if was:
+            updated.append((*key, was, *columns))
+        else:
+            inserted.append((*key, *columns))
+    if inserted:
+        yield _INSERT_CLAIMS.bind_rows(inserted)
+    if updated:
+        yield _UPDATE_CLAIMS.bind_rows(updated, len(updated))
+    if deleted:
+        yield _DELETE_CLAIMS.bind_rows(deleted, len(deleted))
+
+
 def _intent_statements(effect: NetEffect, loaded: LoadedBatch, tables: Tables, holder: int) -> Iterator[BoundStatement]:
     transactions = loaded.ledger.transactions
     if effect.concluded:
@@ -342,96 +392,6 @@ def _intent_statements(effect: NetEffect, loaded: LoadedBatch, tables: Tables, h
 
 
 def _journal_row(entry: JournalEntry) -> tuple[object, ...]:
-    return (
-        entry.at,
-        entry.input_name,
-        escape_text(entry.actor),
-        escape_optional_text(entry.gateway_reference),
-        entry.brand or "",
-        entry.stage_before,
-        entry.stage_after,
-        escape_text(entry.detail),
-    )
-
-
-def _callback_row(callback: CallbackRecorded) -> tuple[object, ...]:
-    attempt = callback.attempt
-    return (
-        callback.gateway_reference,
-        callback.brand,
-        attempt.outcome.value,
-        escape_text(attempt.url),
-        attempt.status,
-        attempt.duration_ms,
-        escape_text(attempt.detail),
-        callback.at,
-    )
-
-
-def _suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[Any, ...]]:
-    """Return one row for all equal entries, in the order of their identities."""
-    book: dict[bytes, list[SuspenseRecorded]] = {}
-    for each in recorded:
-        book.setdefault(suspense_identity(each), []).append(each)
-    return [
-        (
-            identity,
-            same[0].reason.value,
-            escape_text(same[0].provider),
-            escape_text(same[0].content),
-            escape_optional_text(same[0].gateway_reference),
-            same[0].brand,
-            same[0].at,
-            same[-1].at,
-            len(same),
-        )
-        for identity, same in sorted(book.items())
-    ]
-
-
-_INSERT_CLAIMS = PreparedStatement("""
-    INSERT INTO deposit_claims (provider, receipt, version, wake_at, claim)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bytea[])
-""")
-_UPDATE_CLAIMS = PreparedStatement("""
-    WITH moved AS (
-        UPDATE deposit_claims AS c SET version = new.version, wake_at = new.wake_at, claim = new.claim
-        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
-            AS new (provider, receipt, was, version, wake_at, claim)
-        WHERE c.provider = new.provider AND c.receipt = new.receipt AND c.version = new.was
-        RETURNING 1
-    )
-    SELECT still_so(count(*) = %s::bigint) FROM moved
-""")
-_DELETE_CLAIMS = PreparedStatement("""
-    WITH gone AS (
-        DELETE FROM deposit_claims AS c
-        USING unnest(%s::text[], %s::text[], %s::integer[]) AS old (provider, receipt, was)
-        WHERE c.provider = old.provider AND c.receipt = old.receipt AND c.version = old.was
-        RETURNING 1
-    )
-    SELECT still_so(count(*) = %s::bigint) FROM gone
-""")
-
-
-def claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
-    """Yield the statements that write what a batch changes of claims."""
-    inserted: list[tuple[object, ...]] = []
-    updated: list[tuple[object, ...]] = []
-    deleted: list[tuple[object, ...]] = []
-    for (provider, receipt), (was, claim) in sorted(effect.claims.items(), key=lambda item: item[0]):
-        key = (provider, escape_text(receipt))
-        if claim is None:
-            deleted += [(*key, was)] if was else []
-            continue
-        columns = (claim.version, claim.wake_at, serialize_claim(claim))
-        if was:
-            updated.append((*key, was, *columns))
-        else:
-            inserted.append((*key, *columns))
-    if inserted:
-        yield _INSERT_CLAIMS.bind_rows(inserted)
-    if updated:
-        yield _UPDATE_CLAIMS.bind_rows(updated, len(updated))
-    if deleted:
-        yield _DELETE_CLAIMS.bind_rows(deleted, len(deleted))
+    """Return the columns of a line; each has a brand, which may be empty, so that it is in some shard."""
+    at, name, actor, reference, brand, *others = journal_columns(entry)
+    return (at, name, actor, reference, brand or "", *others)
