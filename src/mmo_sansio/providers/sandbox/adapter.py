@@ -38,7 +38,6 @@ from mmo_sansio.providers.sandbox import wire
 from mmo_sansio.providers.sandbox.scenarios import find_scenario
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.values.model import Flow, Source, Transaction
-from mmo_sansio.values.money import Money
 
 DEFAULT_QR_MERCHANT = QrMerchant(
     account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")), name="Demo Shop", city="Nairobi", country="KE"
@@ -153,7 +152,7 @@ class SandboxProvider:
                     source,
                     known_as,
                     final=wire.parse_amount(document, "amount"),
-                    fee=_optional_amount(document, "fee"),
+                    fee=None if document.get("fee") is None else wire.parse_amount(document, "fee"),
                     party_data=_to_json_text(wire.optional_member(document, "partyData", dict)),
                 )
             case "failed":
@@ -186,10 +185,6 @@ class SandboxProvider:
                 "scenario": find_scenario(order, is_lenient=self.is_lenient).name,
             }
         )
-
-
-def _optional_amount(document: dict[str, Any], name: str) -> Money | None:
-    return None if document.get(name) is None else wire.parse_amount(document, name)
 
 
 def _to_json_text(document: dict[str, Any] | None) -> str | None:
