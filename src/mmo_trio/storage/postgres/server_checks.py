@@ -18,8 +18,7 @@ from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, STARTUP_SETUP, WRITER_CONNECTIONS
 from mmo_trio.storage.postgres.migrations import scripts
 from mmo_trio.storage.postgres.primary import PrimaryFinder
-from mmo_trio.storage.postgres.queries import fetch_rows
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 
 logger = structlog.get_logger(__name__)
 

@@ -14,7 +14,6 @@ from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable, lo
 from mmo_trio.storage.postgres import distribution, migrations, ownership
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, Outage
 from mmo_trio.storage.postgres.connections import (
-    DISTRIBUTED_SETUP,
     READER_CONNECTIONS,
     READER_SETUP,
     STORE_TIMEOUT_S,
@@ -28,6 +27,7 @@ from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
+from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, unwrap_single_exception
 from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
 from mmo_trio.system.waiting import run_to_end
@@ -73,7 +73,7 @@ async def open_postgres(
     )
     with unwrap_single_exception():
         async with writers.serve(), readers.serve():
-            store = PostgresStore(writers, readers, database.holder, timeout_s, is_distributed=database.is_distributed)
+            store = PostgresStore(writers, readers, database.holder, timeout_s, database.tables)
             async with trio.open_nursery() as nursery:
                 if store.ownership is not None:
                     nursery.start_soon(_renew_lease, store.ownership)
@@ -95,13 +95,12 @@ class _PreparedDatabase:
     """The number of this process's lease, or NO_HOLDER."""
     schema: OwnSchema
     """Where our tables are."""
-    is_distributed: bool
-    """Whether they are distributed by brand."""
+    tables: Tables
 
     @property
     def session_setup(self) -> str:
         """Return the statements for each session besides those that all databases need."""
-        return self.schema.session_setup + (DISTRIBUTED_SETUP if self.is_distributed else "")
+        return self.schema.session_setup + self.tables.session_setup
 
 
 async def _prepare_database(
@@ -113,9 +112,9 @@ async def _prepare_database(
         if serving:
             await check_role(connection)
             await maintain_partitions(connection)
-        is_distributed = await distribution.is_distributed(connection)
+        tables = await distribution.find_tables(connection)
         holder = await ownership.begin_lease(connection) if serving else ownership.NO_HOLDER
-        return _PreparedDatabase(holder, schema, is_distributed)
+        return _PreparedDatabase(holder, schema, tables)
 
     async def check_version(connection: PostgresConnection) -> _PreparedDatabase | None:
         schema = await prepare_session(primary, connection)
