@@ -154,23 +154,6 @@ WHOLE_UNIT_CURRENCIES = frozenset({"KES"})
 """The currencies in which the operator takes no fraction of a unit, as M-Pesa takes whole shillings."""
 
 
-def playing_scenarios(code: ErrorCode) -> tuple[Scenario, ...]:
-    """Return the scenarios whose payment ends with this error code."""
-    expires = code is ErrorCode.TRANSACTION_EXPIRED
-    return tuple(
-        each for each in SCENARIOS if (_has_no_result_in_time(each) if expires else _first_failure(each) is code)
-    )
-
-
-def _has_no_result_in_time(scenario: Scenario) -> bool:
-    steps = scenario.steps
-    return not scenario.waits_for_person and not (steps and steps[0].counted_from is DelayOrigin.SUBMISSION)
-
-
-def _first_failure(scenario: Scenario) -> ErrorCode | None:
-    return scenario.steps[0].failure if scenario.steps else None
-
-
 def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
     """Return the scenario of this order: that of its header, or else what the operator rejects, unless it is lenient,
     or else that of its msisdn's last three digits.
