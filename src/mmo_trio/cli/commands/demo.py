@@ -20,7 +20,7 @@ from rich.text import Text
 from mmo_sansio.values.model import Method, Operation
 from mmo_trio.cli.commands.serve import announce, apply_log_settings
 from mmo_trio.cli.support.errors import NegativeAnswer
-from mmo_trio.cli.support.http_client import CliResponse, send_request
+from mmo_trio.cli.support.http_client import API_PATH, CliResponse, least_amount, send_request
 from mmo_trio.cli.support.output import terminal
 from mmo_trio.cli.support.target import find_target
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
@@ -28,7 +28,6 @@ from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_p
 STEP_TIMEOUT_S = 30.0
 """Limit on each step, which usually takes well below a second."""
 STATUS_CHECK_INTERVAL_S = 0.1
-API_PATH = "/gateway/mmo/v2"
 FORGED_KEY = "not-the-merchants-key"
 
 
@@ -222,16 +221,10 @@ class _Demonstration:
 def _payment_body(
     method: Method, result_url: str, reference: str = "order-1", msisdn: str = "254700000001"
 ) -> dict[str, Any]:
-    currency, limits = next(iter(method.limits.items()))
     return {
-        "amount": {"value": _json_amount(limits.minimum.text), "currency": currency},
+        "amount": least_amount(method),
         "payer": {"id": "customer-1", "msisdn": msisdn},
         "country": method.country,
         "resultUrl": result_url,
         "merchantReference": reference,
     }
-
-
-def _json_amount(text: str) -> int | float:
-    """Return an amount as a JSON number; the demo's is small enough for a float."""
-    return float(text) if "." in text else int(text)
