@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mmo_sansio.providers.sandbox.scenarios import NOT_PLAYED, SCENARIOS, playing_scenarios
+from mmo_sansio.providers.sandbox.scenarios import NOT_PLAYED, SCENARIOS, DelayOrigin, Scenario
 from mmo_sansio.values.error_codes import ErrorCode
 
 PAGE = Path(__file__).with_name("sandbox.md")
@@ -108,6 +108,23 @@ def page() -> str:
 def _code_row(code: ErrorCode) -> str:
     way = NOT_PLAYED.get(code) or f"a number that ends in {playing_scenarios(code)[0].digits}"
     return f"| `{code}` | {way} |\n"
+
+
+def playing_scenarios(code: ErrorCode) -> tuple[Scenario, ...]:
+    """Return the scenarios whose payment ends with this error code."""
+    expires = code is ErrorCode.TRANSACTION_EXPIRED
+    return tuple(
+        each for each in SCENARIOS if (_has_no_result_in_time(each) if expires else _first_failure(each) is code)
+    )
+
+
+def _has_no_result_in_time(scenario: Scenario) -> bool:
+    steps = scenario.steps
+    return not scenario.waits_for_person and not (steps and steps[0].counted_from is DelayOrigin.SUBMISSION)
+
+
+def _first_failure(scenario: Scenario) -> ErrorCode | None:
+    return scenario.steps[0].failure if scenario.steps else None
 
 
 if __name__ == "__main__":

@@ -146,5 +146,5 @@ def _pages(rows: int) -> dict[str, Callable[[Browser, int], float]]:
 async def _add_user(ours: Ours) -> None:
     """Add the user, unless an earlier run has."""
     async with open_store(f"sqlite:///{ours.folder / 'gateway.db'}", serving=False) as store:
-        operator = ConsoleUser(NAME, Role.ADMIN, hash_password(PasswordHasher(), PASSWORD), Instant(0))
-        await store.admin.add_user(operator)
+        user = ConsoleUser(NAME, Role.ADMIN, hash_password(PasswordHasher(), PASSWORD), Instant(0))
+        await store.admin.add_user(user)

@@ -138,7 +138,7 @@ def test_a_small_screen_shows_all_of_it(browser: Browser, office: Sandbox) -> No
 
 
 @pytest.mark.smoke
-def test_two_operators_end_a_payment_by_hand_without_scripts(browser: Browser, office: Sandbox) -> None:
+def test_two_users_end_a_payment_by_hand_without_scripts(browser: Browser, office: Sandbox) -> None:
     with (
         browser_page(browser, viewport=NARROW, java_script_enabled=False) as one,
         browser_page(browser, viewport=NARROW, java_script_enabled=False) as two,

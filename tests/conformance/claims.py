@@ -6,7 +6,7 @@ from mmo_sansio.messages.inputs import DepositAnswered, DepositClaimWoke
 from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome
+from mmo_sansio.values.model import DepositAnswerOutcome
 from mmo_sansio.values.money import Money
 from tests.conformance.driver import NOON, OpenStore, after_noon, submit_batch
 from tests.conformance.inputs import brand, claimed, reference

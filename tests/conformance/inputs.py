@@ -10,10 +10,11 @@ from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.messages import inputs
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Instant, Span, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import (
     Brand,
+    DepositAnswerOutcome,
+    DepositTrust,
     Evidence,
     Limits,
     Logo,

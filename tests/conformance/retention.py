@@ -9,7 +9,7 @@ from mmo_sansio.messages.queries import ListRecords, LookUp, LookUpByMerchantRef
 from mmo_sansio.messages.replies import Accepted, Applied, Rejected
 from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT, mask_claim, mask_transaction
 from mmo_sansio.values.clock import DAY, SECOND, Instant, Span, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome
+from mmo_sansio.values.model import DepositAnswerOutcome
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import Proposal, ProposalState
 from mmo_trio.storage.interface.retention import RetentionDuty, RetentionStep

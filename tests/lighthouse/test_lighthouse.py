@@ -51,7 +51,7 @@ class Audited:
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
     """A sandbox with payments and a user who has signed in."""
     with serving_sandbox(tmp_path_factory.mktemp("sandbox")) as sandbox:
-        add_operator(sandbox, "ada")
+        add_user(sandbox, "ada")
         for digits in ("001", "101", "130"):
             sandbox.create("direct/payin", msisdn=f"254700000{digits}")
         console = ConsoleBrowser(sandbox.console)
@@ -70,7 +70,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
         yield Audited(dict(zip(PAGES, urls, strict=True)), cookie)
 
 
-def add_operator(sandbox: Sandbox, name: str) -> None:
+def add_user(sandbox: Sandbox, name: str) -> None:
     """Add a user of the console."""
     command = ["users", "add", name, "--role", "admin", "--password-stdin", "--data", str(sandbox.directory)]
     subprocess.run(

@@ -95,7 +95,7 @@ FINDINGS: Final[Mapping[str, Finding]] = MappingProxyType(
         "horizon_that_does_not_wait": Finding(10, "records_list_each_payment_once"),
         "work_of_the_dead_left": Finding(43, "every_payment_ends_once_nothing_is_wrong"),
         "submission_in_doubt_dropped": Finding(39, "a_submission_on_record_is_begun"),
-        "deposit_booked_without_its_claim": Finding(17, "a_receipt_is_one_success"),
+        "deposit_booked_without_its_claim": Finding(35, "a_receipt_is_one_success"),
         "receipt_not_claimed_by_staff": Finding(11, "a_receipt_is_one_success"),
         "intent_not_deleted": Finding(0, "each_end_is_called_back_once"),
         "conclusion_outside_of_its_commit": Finding(0, "each_end_is_called_back_once"),

@@ -32,9 +32,8 @@ from mmo_trio.brands.apply import create_key
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.console.context import ConsoleContext
 from mmo_trio.engine.engine import submit_batch_once
-from mmo_trio.service.store_recognition import keep_mark
+from mmo_trio.service.store_recognition import keep_mark, read_mark
 from mmo_trio.storage.interface.store import DecideBatch
-from mmo_trio.storage.mark_file import read_mark
 from mmo_trio.storage.sql.store import Store
 from tests.simulation.clocks.machine_clock import MachineGatewayClock
 from tests.simulation.judges import (

@@ -14,7 +14,7 @@ from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool
 from mmo_trio.storage.postgres.connections import WRITER_SETUP, build_conninfo
 from mmo_trio.storage.postgres.primary import PrimaryFinder
-from mmo_trio.storage.postgres.queries import fetch_rows
+from mmo_trio.storage.postgres.trio_connection import fetch_rows
 from tests.conformance.driver import NOON, after_noon, create_payments, submit_batch
 from tests.conformance.inputs import reference, succeeded
 

@@ -15,9 +15,8 @@ from mmo_sansio.payments.ledger import Reads
 from mmo_sansio.testing import builders
 from mmo_sansio.testing.builders import KES, START
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import BrandLimits, Evidence, Operation, QrCode, Terms
+from mmo_sansio.values.model import BrandLimits, DepositAnswerOutcome, DepositTrust, Evidence, Operation, QrCode, Terms
 
 NOW: Final = later(START, Span(MINUTE))
 """When both inputs of a pair are decided; what led to them was decided before."""

@@ -26,8 +26,16 @@ from mmo_sansio.providers.common.operations import ProviderOperation
 from mmo_sansio.resilience.circuit_breaker import BreakerSettings
 from mmo_sansio.testing import START, a_brand, a_create_payment, a_deposit, a_method, numbered_reference
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, MonotonicInstant, Span, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
-from mmo_sansio.values.model import Operation, Order, QrCode, Terms, Transaction
+from mmo_sansio.values.model import (
+    DepositAnswerOutcome,
+    DepositClaim,
+    DepositTrust,
+    Operation,
+    Order,
+    QrCode,
+    Terms,
+    Transaction,
+)
 from mmo_trio.engine.engine import DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import OutcomeUnknown
 from mmo_trio.storage.sql.net_effect import net_effect
@@ -226,7 +234,7 @@ class Life:
         queues = self.providers._queues.values()
         found: dict[str, object] = {
             "conversations": self.providers._claimed or sum(each.active for each in queues),
-            "polls after the end": self.providers._ended_polls._waiting,
+            "polls after the end": self.providers._ended_polls.waiting,
             "waiting": self.providers.waiting,
             "callbacks": [each.intent for each in self.callbacks.claimed()],
             "codes": [each.intent for each in self.qr_codes.claimed()],

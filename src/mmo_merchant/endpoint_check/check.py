@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
@@ -111,9 +112,15 @@ async def _ask(probe: Probe, reference: str) -> Handling | str:
         return str(error)
 
 
-def command_probe(words: Sequence[str]) -> Probe:
-    """Return a probe that runs a command and reads its standard output."""
-    return partial(_ask_command, words)
+def find_probe(text: str, endpoint: PlayedEndpoint) -> Probe:
+    """Return the probe that reads an http or https URL, or runs a command and reads its standard output. Either has
+    REFERENCE_PLACE where the gatewayReference belongs. Raises ValueError, with a sentence, when it cannot be used."""
+    if REFERENCE_PLACE not in text:
+        raise ValueError(f"write {REFERENCE_PLACE} where the gatewayReference belongs.")
+    if not text.startswith(("http://", "https://")):
+        return partial(_ask_command, shlex.split(text))
+    parse_url(text.replace(REFERENCE_PLACE, "reference"))
+    return partial(_ask_url, evolve(endpoint, deadline_s=PROBE_TIMEOUT_S), text)
 
 
 async def _ask_command(words: Sequence[str], reference: str) -> str:
@@ -127,12 +134,6 @@ async def _ask_command(words: Sequence[str], reference: str) -> str:
             raise ProbeError(f"The command ended with exit code {done.returncode}.")
         return done.stdout.decode(errors="replace")
     raise ProbeError(f"The command was not over after {PROBE_TIMEOUT_S:g} s.")
-
-
-def url_probe(url: str, endpoint: PlayedEndpoint) -> Probe:
-    """Return a probe that reads an http or https URL. Raises ValueError when nobody can call it."""
-    parse_url(url.replace(REFERENCE_PLACE, "reference"))
-    return partial(_ask_url, evolve(endpoint, deadline_s=PROBE_TIMEOUT_S), url)
 
 
 async def _ask_url(endpoint: PlayedEndpoint, url: str, reference: str) -> str:

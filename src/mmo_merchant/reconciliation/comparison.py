@@ -93,6 +93,30 @@ class Difference:
     record: RecordedPayment | None
     line: StatementLine | None
 
+    def members(self) -> dict[str, object]:
+        """Return what JSON, or the row of a table, says of it."""
+        record, line = self.record, self.line
+        return {
+            "kind": self.kind.value,
+            "line": line and line.number,
+            "receipt": line.receipt if line and line.receipt else record and record.receipt,
+            "gatewayReference": record and record.gateway_reference,
+            "merchantReference": record.merchant_reference if record else line and line.reference,
+            "records": record and self._record_text(record),
+            "statement": line and self._line_text(line),
+        }
+
+    def _record_text(self, record: RecordedPayment) -> str:
+        if self.kind is DifferenceKind.FEE_DIFFERS:
+            return str(record.fee)
+        return f"{record.type.value} {record.amount} {record.status.value}"
+
+    def _line_text(self, line: StatementLine) -> str:
+        if self.kind is DifferenceKind.FEE_DIFFERS:
+            return str(line.amount if line.is_fee else line.fee)
+        direction = {True: "in ", False: "out ", None: ""}[line.is_incoming]
+        return f"{direction}{line.amount} {line.status.value}"
+
 
 @define
 class Reconciliation:

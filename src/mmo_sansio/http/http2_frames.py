@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from mmo_sansio.resilience.token_bucket import TokenBucket
+from mmo_sansio.values.clock import SECOND, MonotonicInstant
+
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """The bytes with which a client begins HTTP/2 (RFC 9113 section 3.4)."""
 FRAME_HEAD_BYTES: Final = 9
@@ -28,13 +31,15 @@ class FrameCounter:
         """The end of what was received: a part of a frame's head."""
         self._payload_bytes = len(PREFACE)
         """Bytes of the preface, and then of the present frame, that are still to come."""
-        self._tokens = FRAMES_BURST
-        self._updated_at = 0.0
+        self._bucket = TokenBucket(FRAMES_PER_S, FRAMES_BURST)
 
     def receive(self, data: bytes, *, now: float) -> bool:
         """Count the frames in these bytes; return False once there were too many. `now` is a monotonic time in
         seconds."""
-        return self._spend(self._count(self._head + data), now)
+        counted, at = self._count(self._head + data), MonotonicInstant(int(now * SECOND))
+        is_allowed = self._bucket.delay(at, counted) == 0
+        self._bucket.spend(at, counted)
+        return is_allowed
 
     def _count(self, data: bytes) -> int:
         counted, position = 0, self._payload_bytes
@@ -44,8 +49,3 @@ class FrameCounter:
         self._payload_bytes = max(0, position - len(data))
         self._head = data[position:]
         return counted
-
-    def _spend(self, counted: int, now: float) -> bool:
-        self._tokens = min(FRAMES_BURST, self._tokens + (now - self._updated_at) * FRAMES_PER_S) - counted
-        self._updated_at = now
-        return self._tokens >= 0

@@ -11,8 +11,7 @@ from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Status, Transaction, UsageShare
+from mmo_sansio.values.model import DepositClaim, Status, Transaction, UsageShare
 
 
 @frozen

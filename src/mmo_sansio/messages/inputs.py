@@ -11,9 +11,18 @@ from attrs import field, frozen
 from mmo_sansio.http.exchange import DeliveryAttempt
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant, Span
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Brand, Evidence, Operation, Party, QrCode, Source, Terms
+from mmo_sansio.values.model import (
+    Brand,
+    DepositAnswerOutcome,
+    DepositTrust,
+    Evidence,
+    Operation,
+    Party,
+    QrCode,
+    Source,
+    Terms,
+)
 from mmo_sansio.values.money import Money
 
 

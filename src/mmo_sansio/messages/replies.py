@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Order, Transaction
+from mmo_sansio.values.model import DepositClaim, Order, Transaction
 from mmo_sansio.values.problems import Problem
 
 

@@ -16,8 +16,7 @@ from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, complete, end, transition_changes
 from mmo_sansio.payments.suspense import suspense_entry
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Moment, Span, elapsed, later
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Evidence, Order, Progress, Source, Stage, Transaction
+from mmo_sansio.values.model import DepositClaim, Evidence, Order, Progress, Source, Stage, Transaction
 
 SUBMISSION_TIMEOUT = Span(30 * SECOND)
 """How long a submission may be in flight before the provider is polled about it; longer than any conversation with a

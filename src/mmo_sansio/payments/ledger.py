@@ -24,8 +24,7 @@ from mmo_sansio.messages.changes import (
 )
 from mmo_sansio.messages.intents import DurableIntent, Intent, IntentKey, PollProvider
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Status, Transaction, UsageShare
+from mmo_sansio.values.model import DepositClaim, Status, Transaction, UsageShare
 
 ReferenceKey: TypeAlias = tuple[str, str]
 """(brand, merchantReference)."""

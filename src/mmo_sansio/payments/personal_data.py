@@ -13,8 +13,7 @@ from typing import Final
 
 from attrs import evolve
 
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Order, Party, Progress, Transaction, Type
+from mmo_sansio.values.model import DepositClaim, Order, Party, Progress, Transaction, Type
 
 MASKED_TEXT: Final = "[masked]"
 """Stands for a text that was removed."""

@@ -12,8 +12,7 @@ from mmo_sansio.payments.ledger import DepositKey, Ledger
 from mmo_sansio.payments.states import is_legal
 from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
 from mmo_sansio.values.clock import Moment
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import ProviderData, Source, Stage, Transaction
+from mmo_sansio.values.model import DepositClaim, ProviderData, Source, Stage, Transaction
 
 
 def succeed(ledger: Ledger, input_: ProviderSucceeded, *, now: Moment) -> Decision:

@@ -5,29 +5,21 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
+from mmo_sansio.messages import inputs
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
-from mmo_sansio.messages.inputs import (
-    DepositNotified,
-    ProviderAccepted,
-    ProviderFailed,
-    ProviderHinted,
-    ProviderSucceeded,
-    UnmatchedNotified,
-)
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Moment
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Evidence, Source, Transaction
+from mmo_sansio.values.model import DepositClaim, Evidence, Source, Transaction
 
 SuspenseSource: TypeAlias = (
-    ProviderAccepted
-    | ProviderSucceeded
-    | ProviderFailed
-    | ProviderHinted
-    | DepositNotified
+    inputs.ProviderAccepted
+    | inputs.ProviderSucceeded
+    | inputs.ProviderFailed
+    | inputs.ProviderHinted
+    | inputs.DepositNotified
     | DepositClaim
-    | UnmatchedNotified
+    | inputs.UnmatchedNotified
 )
 """What can end in the suspense book."""
 
@@ -56,9 +48,9 @@ def suspense_entry(
 
 def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
     match input_:
-        case ProviderAccepted():
+        case inputs.ProviderAccepted():
             return {"result": "accepted", "source": input_.source, "providerReference": input_.provider_reference}
-        case ProviderSucceeded():
+        case inputs.ProviderSucceeded():
             return {
                 "result": "success",
                 "source": input_.source,
@@ -66,7 +58,7 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "amount": str(input_.final) if input_.final else None,
                 "fee": str(input_.fee) if input_.fee else None,
             }
-        case ProviderFailed():
+        case inputs.ProviderFailed():
             return {
                 "result": "failed",
                 "source": input_.source,
@@ -75,7 +67,7 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "nativeCode": input_.native_code,
                 "nativeMessage": input_.native_message,
             }
-        case DepositNotified():
+        case inputs.DepositNotified():
             return {
                 "result": "deposit",
                 "providerReference": input_.provider_reference,
@@ -94,7 +86,7 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "msisdn": input_.party.msisdn,
                 "confirmed": input_.is_confirmed,
             }
-        case ProviderHinted(evidence=Evidence() as evidence):
+        case inputs.ProviderHinted(evidence=Evidence() as evidence):
             return {
                 "result": "success",
                 "source": Source.WEBHOOK,
@@ -103,14 +95,14 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
                 "nativeCode": evidence.code,
                 "confirmed": False,
             }
-        case ProviderHinted():
+        case inputs.ProviderHinted():
             return {"result": "hint", "told": input_.content}
-        case UnmatchedNotified():
+        case inputs.UnmatchedNotified():
             return {"result": "unmatched", "told": input_.content}
 
 
 def _reference(input_: SuspenseSource) -> str | None:
-    if isinstance(input_, DepositNotified | UnmatchedNotified):
+    if isinstance(input_, inputs.DepositNotified | inputs.UnmatchedNotified):
         return None
     return input_.payment if isinstance(input_, DepositClaim) else input_.gateway_reference
 
@@ -118,4 +110,4 @@ def _reference(input_: SuspenseSource) -> str | None:
 def _brand(input_: SuspenseSource) -> str | None:
     if isinstance(input_, DepositClaim):
         return input_.brand
-    return input_.brand.id if isinstance(input_, DepositNotified) and input_.brand else None
+    return input_.brand.id if isinstance(input_, inputs.DepositNotified) and input_.brand else None

@@ -17,15 +17,7 @@ from typing import Any, Final, TypeAlias
 from attrs import Factory, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
-    ProviderCannotTell,
-    ProviderFailed,
-    ProviderHinted,
-    ProviderNeverReceived,
-    ProviderReport,
-    ProviderUnreachable,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages import inputs
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     CipherError,
@@ -231,7 +223,7 @@ def check_amounts(case: AdapterCase) -> None:
                 assert Decimal(amount) in named, f"{key}: {amount} is not what was sent"
             else:
                 report = drive(provider.submit(transaction, now=START), answer_with(case, LOST))
-                assert isinstance(report, ProviderFailed), f"{key}: {amount} came to {report}"
+                assert isinstance(report, inputs.ProviderFailed), f"{key}: {amount} came to {report}"
 
 
 def check_submission_is_sent_once(case: AdapterCase) -> None:
@@ -242,7 +234,7 @@ def check_submission_is_sent_once(case: AdapterCase) -> None:
             sent: list[HttpRequest] = []
             exchange = answer_with(case, outcome, sent)
             report = drive(provider.submit(transaction, now=START), exchange)
-            _check_report(report, ProviderUnreachable, outcome)
+            _check_report(report, inputs.ProviderUnreachable, outcome)
             assert sum(map(_moves, sent)) <= 1, f"it was submitted twice after {outcome!r}"
 
 
@@ -251,7 +243,7 @@ def check_unsent_submission(case: AdapterCase) -> None:
     provider = case.open_adapter()
     for transaction in _transactions(case, provider):
         report = drive(provider.submit(transaction, now=START), answer_with(case, UNSENT))
-        _check_report(report, ProviderNeverReceived, UNSENT)
+        _check_report(report, inputs.ProviderNeverReceived, UNSENT)
 
 
 def check_polls(case: AdapterCase) -> None:
@@ -263,7 +255,7 @@ def check_polls(case: AdapterCase) -> None:
             sent: list[HttpRequest] = []
             now = later(START, MINUTE)
             report = drive(provider.poll(transaction, now=now), answer_with(case, outcome, sent))
-            _check_report(report, (ProviderUnreachable, ProviderCannotTell), outcome)
+            _check_report(report, (inputs.ProviderUnreachable, inputs.ProviderCannotTell), outcome)
             again = [each for each in sent if (each.method, each.target) in submission]
             assert not any(map(_moves, again)), "a poll submits"
 
@@ -277,7 +269,7 @@ def check_notifications(case: AdapterCase) -> None:
         for target in targets:
             request = HttpRequest("POST", target, ((b"x-signature", b"AAAA"),), body)
             report = provider.read_notification(request)
-            assert isinstance(report, ProviderHinted | UnmatchedNotified), f"{body[:40]!r}: {report}"
+            assert isinstance(report, inputs.ProviderHinted | inputs.UnmatchedNotified), f"{body[:40]!r}: {report}"
             assert report.provider == NAME
             assert "\0" not in (report.content or ""), "no store can hold it"
             for accepted in (True, False):
@@ -373,8 +365,8 @@ def _submission(case: AdapterCase, provider: Provider, transaction: Transaction)
 
 
 def _check_report(
-    report: ProviderReport,
-    expected: type[ProviderReport] | tuple[type[ProviderReport], ...],
+    report: inputs.ProviderReport,
+    expected: type[inputs.ProviderReport] | tuple[type[inputs.ProviderReport], ...],
     outcome: HttpResponse | ExchangeFailed,
 ) -> None:
     shown = f"{outcome.status} {outcome.body[:40]!r}" if isinstance(outcome, HttpResponse) else outcome

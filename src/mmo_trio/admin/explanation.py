@@ -12,9 +12,8 @@ from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, Suspense
 from mmo_sansio.messages.inputs import WithheldReason
 from mmo_sansio.payments.evidence import CONTRARY_REASONS
 from mmo_sansio.values.clock import LAST_INSTANT, format_with_microseconds
-from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import EXPLANATIONS
-from mmo_sansio.values.model import Source, Stage, Status, Transaction
+from mmo_sansio.values.model import DepositClaim, Source, Stage, Status, Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, SuspenseEntry
 from mmo_trio.storage.sql.store import Store
 

@@ -241,9 +241,8 @@ async def _is_used(store: Store) -> bool:
 
 
 async def _adopt_store(store: Store, keyring: KeyRing, file: Path, *, now: Instant) -> Sequence[StoredMasterKey]:
-    """Record the master key of a store that is new, or of a version that did not record it, and return the record.
-
-    Raises SettingsError when an API key of the store was sealed with another one."""
+    """Record the master key of a store that has none on record, and return the record. Raises SettingsError when an API
+    key of the store was sealed with another one."""
     for record in await store.admin.brands():
         for key in record.keys[-1:]:
             try:

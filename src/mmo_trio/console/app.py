@@ -11,16 +11,7 @@ from attrs import frozen
 from quart import Response, g, render_template, request
 
 from mmo_sansio.values.clock import HOUR, Instant, earlier, format_with_microseconds, later
-from mmo_trio.console import (
-    brand_limits,
-    configuration_pages,
-    overview,
-    payments,
-    providers,
-    second_factor,
-    sign_in,
-    work_lists,
-)
+from mmo_trio.console import brands, overview, payments, providers, second_factor, sign_in, work_lists
 from mmo_trio.console.context import EXTENSION, ConsoleContext, console
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
@@ -56,7 +47,7 @@ HEADERS = {
 PUBLIC_ENDPOINTS = frozenset({"metrics", "static", STYLESHEET_ENDPOINT, "sign_in.show_form", "sign_in.sign_in"})
 """All other pages are for users who have signed in."""
 
-PAGES = (sign_in, second_factor, overview, payments, work_lists, providers, brand_limits, configuration_pages)
+PAGES = (sign_in, second_factor, overview, payments, work_lists, providers, brands)
 
 
 def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) -> WebApp:
@@ -168,13 +159,13 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
     "Waiting": (
         NavigationEntry("work_lists.stuck", "Stuck", "clock", "s"),
         NavigationEntry("work_lists.list_proposals", "Proposals", "check", "r"),
-        NavigationEntry("configuration.list_changes", "Configuration", "settings", "f"),
+        NavigationEntry("brands.list_changes", "Configuration", "settings", "f"),
         NavigationEntry("work_lists.suspense", "Suspense", "inbox", "u"),
         NavigationEntry("work_lists.callbacks", "Failed callbacks", "alert", "c"),
     ),
     "Gateway": (
         NavigationEntry("providers.list_providers", "Providers", "phone", "v"),
-        NavigationEntry("brand_limits.list_brands", "Brands", "shop", "b"),
+        NavigationEntry("brands.list_brands", "Brands", "shop", "b"),
         NavigationEntry("providers.list_breakers", "Breakers", "pause", "k"),
         NavigationEntry("work_lists.audit", "Audit log", "lock", "a", Permission.READ_AUDIT),
     ),
@@ -217,7 +208,7 @@ async def _count_waiting() -> dict[str, int]:
         "work_lists.list_proposals": sum(
             [len(await admin.proposals(state=state, limit=limit)) for state in UNFINISHED_STATES]
         ),
-        "configuration.list_changes": len(await admin.configuration_changes(state=ChangeState.OPEN, limit=limit)),
+        "brands.list_changes": len(await admin.configuration_changes(state=ChangeState.OPEN, limit=limit)),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import structlog
 import trio
 from attrs import Factory, define, frozen
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
@@ -346,9 +346,7 @@ def _merge_families(families: Iterable[Metric]) -> list[Metric]:
 
 
 def _to_text(families: Sequence[Metric]) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_StaticCollector(families))
-    return generate_latest(registry)
+    return generate_latest(_StaticCollector(families))
 
 
 @frozen(eq=False)

@@ -21,8 +21,7 @@ from mmo_sansio.providers.sandbox.scenarios import SCENARIO_TEXTS
 from mmo_sansio.values.problems import Problem
 from mmo_trio.api.authentication import Authenticator
 from mmo_trio.api.forwarded import TrustedProxies
-from mmo_trio.api.merchant_api import ApiHandler, MerchantApi, ServedWindows
-from mmo_trio.api.readiness import Readiness
+from mmo_trio.api.merchant_api import ApiHandler, MerchantApi, Readiness, ServedWindows
 from mmo_trio.api.request_limits import RequestRates
 from mmo_trio.api.webhooks import Webhooks
 from mmo_trio.brands.in_force import KnownConfiguration

@@ -14,9 +14,8 @@ from mmo_sansio.payments.decide import decide
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import HOUR, Span, later
-from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Evidence, Stage
+from mmo_sansio.values.model import DepositTrust, Evidence, Stage
 from mmo_trio.admin.explanation import PaymentHistory, conclusions, load_payment_history
 from mmo_trio.admin.timeline import timeline
 from mmo_trio.storage.interface.admin_types import BrandRecord, StoredApiKey, SuspenseEntry

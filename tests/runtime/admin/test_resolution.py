@@ -15,9 +15,8 @@ from mmo_sansio.messages.inputs import Input
 from mmo_sansio.messages.replies import Reply
 from mmo_sansio.testing import builders as a
 from mmo_sansio.values.clock import Instant, Span, earlier, format_with_microseconds
-from mmo_sansio.values.deposit_claim import DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Source, Stage, Status, Transaction
+from mmo_sansio.values.model import DepositTrust, Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.admin.auditing import AuditLog
 from mmo_trio.admin.resolution import (

@@ -10,7 +10,7 @@ import trio
 from attrs import define
 from trio.testing import MockClock
 
-from mmo_trio.api.readiness import Readiness
+from mmo_trio.api.merchant_api import Readiness
 from mmo_trio.engine.engine import EngineStatistics
 from mmo_trio.storage.interface.store import StoreCorrupt, StoreUnavailable
 from mmo_trio.storage.sql.store import Store

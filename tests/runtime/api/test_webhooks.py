@@ -15,8 +15,7 @@ from mmo_sansio.providers.common.interface import AccountFinding, DepositAnswer,
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
 from mmo_sansio.testing import KES, REFERENCE, a_brand, a_create_payment, a_party, accepted, hinted, succeeded
 from mmo_sansio.values.clock import HOUR, Instant
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
-from mmo_sansio.values.model import Status
+from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Status
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.webhooks import Webhooks

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from mmo_sansio.messages.inputs import Input
 from mmo_sansio.testing import builders as a
 from mmo_sansio.testing.builders import numbered_reference
-from mmo_sansio.values.deposit_claim import DepositTrust
+from mmo_sansio.values.model import DepositTrust
 from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.brands.master_key import create_master_key, load_master_keys
 from mmo_trio.cli.group import main

@@ -90,3 +90,21 @@ def test_the_program_says_what_to_install_where_even_click_is_missing() -> None:
     assert done.stderr == (
         "`mmo` needs packages that are not installed, such as click. Run: pip install 'mmo-gateway[server]'\n"
     )
+
+
+LOADS_ALONE = """
+import importlib, sys
+sys.modules |= dict.fromkeys(sys.argv[2:])
+importlib.import_module(sys.argv[1])
+"""
+GATEWAYS_PACKAGES = (
+    "argon2", "cryptography", "hypercorn", "jinja2", "outcome", "platformdirs", "prometheus_client", "psycopg", "quart",
+    "quart_trio", "segno", "setproctitle", "structlog", "trio", "trio_asyncio", "trustme", "ulid",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("module", ["conform", "reconcile"])
+def test_a_merchants_command_loads_without_the_packages_of_the_gateway(module: str) -> None:
+    words = [sys.executable, "-c", LOADS_ALONE, f"mmo_trio.cli.commands.{module}", *GATEWAYS_PACKAGES]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

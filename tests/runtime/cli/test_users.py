@@ -89,7 +89,7 @@ def change(folder: Path, statement: str) -> None:
     connection.close()
 
 
-def test_operators_are_added_listed_disabled_and_given_passwords(folder: Path) -> None:
+def test_users_are_added_listed_disabled_and_given_passwords(folder: Path) -> None:
     assert add(folder).exit_code == 0
     assert add(folder).exit_code == 1
     assert add(folder, "  ").exit_code == 2

@@ -173,9 +173,7 @@ async def test_a_session_ends_when_it_rests_and_when_it_grows_old(sandbox: Runni
     assert still == 303
 
 
-async def test_a_changed_password_or_a_disabled_operator_ends_sessions(
-    sandbox: Running, person: ConsoleBrowser
-) -> None:
+async def test_a_changed_password_or_a_disabled_user_ends_sessions(sandbox: Running, person: ConsoleBrowser) -> None:
     await person.sign_in("ada")
     async with open_store_of(sandbox.directory) as store:
         ada = await store.admin.user("ada")

@@ -8,7 +8,7 @@ import pytest
 
 from mmo_sansio.resilience.store_mark import StoreMark
 from mmo_sansio.values.clock import Instant
-from mmo_trio.storage.mark_file import read_mark, write_mark
+from mmo_trio.service.store_recognition import read_mark, write_mark
 from mmo_trio.system.fault_report import DamagedFile
 
 

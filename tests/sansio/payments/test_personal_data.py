@@ -23,9 +23,8 @@ from mmo_sansio.payments.personal_data import (
 )
 from mmo_sansio.testing import KES, START, a_deposit, a_party, a_transaction
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Page, ProviderData, QrCode, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import DepositClaim, Page, ProviderData, QrCode, Source, Stage, Transaction, Type
 
 NUMBER = "254700123456"
 PERSON = a_party(id=f"customer-{NUMBER}", msisdn=NUMBER, first_name="Zoë", last_name="Wanjiru", email="zoe@example.com")

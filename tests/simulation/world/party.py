@@ -46,7 +46,7 @@ class WorldParty:
         """Connect to the server of a URL, by TLS for https, at the first of its addresses in any order. Raises OSError
         or BrokenResourceError."""
         addresses = [ip_address(each) for each in await self._look_up(target.host, target.port)]
-        stream = await connect(addresses, target.port, connect_one=self.process.network.connect)
+        stream = await connect(self.process.network, addresses, target.port)
         if target.scheme == "https":
             try:
                 await self.process.network.start_tls(stream, target.host, target.port)

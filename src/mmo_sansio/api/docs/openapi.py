@@ -306,13 +306,9 @@ def _records_operation() -> dict[str, Any]:
 def _filter_parameter(name: str, values: type[Type] | type[Status]) -> Schema:
     words = [each.value for each in values]
     meaning = f"Only these: one of {', '.join(f'`{each}`' for each in words)}, in letters of either case."
-    either = "|".join(map(_in_any_case, words))
+    either = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in each) for each in words)
     schema = {"type": "string", "pattern": f"^\\s*(?:{either})?\\s*$", "examples": words}
     return _parameter(name, "query", meaning, schema)
-
-
-def _in_any_case(word: str) -> str:
-    return "".join(f"[{letter.upper()}{letter}]" for letter in word)
 
 
 def _query_operation(

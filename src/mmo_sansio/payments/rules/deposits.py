@@ -16,14 +16,8 @@ from typing import Final
 
 from attrs import evolve
 
+from mmo_sansio.messages import inputs
 from mmo_sansio.messages.changes import DepositRecorded, SuspenseReason, TransactionCreated
-from mmo_sansio.messages.inputs import (
-    DepositAnswered,
-    DepositClaimWoke,
-    DepositNotified,
-    ProviderSucceeded,
-    UnmatchedNotified,
-)
 from mmo_sansio.messages.intents import DeliverCallback
 from mmo_sansio.messages.replies import Applied, ClaimDue, Ignored
 from mmo_sansio.payments.decision import Decision, ignore
@@ -32,9 +26,11 @@ from mmo_sansio.payments.personal_data import MASKED_PARTY, MASKED_TEXT
 from mmo_sansio.payments.settlement import claim_change, settle_receipt, succeed
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Moment, Span, elapsed, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.model import (
     Brand,
+    DepositAnswerOutcome,
+    DepositClaim,
+    DepositTrust,
     Flow,
     Method,
     Order,
@@ -68,7 +64,7 @@ _TEXT_CHARACTERS_MAX: Final = 255
 _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Moment) -> Decision:
+def record_deposit(ledger: Ledger, input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     """Book the deposit, or open a claim where it is unconfirmed or names a payment.
 
     A repeated report is ignored, unless it confirms an open claim. One whose receipt has settled something else goes to
@@ -94,7 +90,7 @@ def record_deposit(ledger: Ledger, input_: DepositNotified, *, now: Moment) -> D
     return _open_claim(ledger, input_, named, now=now)
 
 
-def _book_at_once(input_: DepositNotified, *, now: Moment) -> Decision:
+def _book_at_once(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     """Book a confirmed deposit that names no payment. Its receipt is claimed as that of a payment is, so that of two
     processes that settle it at once, one decides again."""
     booked = book_deposit(input_, now=now)
@@ -104,7 +100,7 @@ def _book_at_once(input_: DepositNotified, *, now: Moment) -> Decision:
     return evolve(booked, changes=(*booked.changes, claimed))
 
 
-def book_deposit(input_: DepositNotified, *, now: Moment) -> Decision:
+def book_deposit(input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     """Book a confirmed deposit that is new; one that matches no brand goes to the suspense book."""
     if input_.brand is None:
         return record_in_suspense(input_, SuspenseReason.UNMATCHED_DEPOSIT, None, now=now)
@@ -128,7 +124,7 @@ def book_deposit(input_: DepositNotified, *, now: Moment) -> Decision:
     )
 
 
-def _deposit_transaction(input_: DepositNotified, brand: Brand, method: Method, *, now: Moment) -> Transaction:
+def _deposit_transaction(input_: inputs.DepositNotified, brand: Brand, method: Method, *, now: Moment) -> Transaction:
     """Return a transaction for money that has been received: a success from the beginning, whatever the limits say."""
     order = Order(
         gateway_reference=input_.gateway_reference,
@@ -174,12 +170,12 @@ def _bounded(text: str | None) -> str:
     return _CONTROL_CHARACTER.sub(" ", text or "").strip()[:_TEXT_CHARACTERS_MAX].rstrip()
 
 
-def record_unmatched(input_: UnmatchedNotified, *, now: Moment) -> Decision:
+def record_unmatched(input_: inputs.UnmatchedNotified, *, now: Moment) -> Decision:
     """Put a notification that names nothing of ours into the suspense book."""
     return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
 
 
-def _is_same_party(before: Transaction, input_: DepositNotified) -> bool:
+def _is_same_party(before: Transaction, input_: inputs.DepositNotified) -> bool:
     """Tell whether a repeated report names the party on record; one that was masked may have been any. Of a deposit
     that was listed, now or at first, the account or reference counts."""
     known = before.order.party
@@ -189,13 +185,13 @@ def _is_same_party(before: Transaction, input_: DepositNotified) -> bool:
     return known in (MASKED_PARTY, told)
 
 
-def _repeated_deposit(before: Transaction | None, input_: DepositNotified, *, now: Moment) -> Decision:
+def _repeated_deposit(before: Transaction | None, input_: inputs.DepositNotified, *, now: Moment) -> Decision:
     if before is not None and before.order.requested == input_.amount and _is_same_party(before, input_):
         return ignore("The deposit is on record.", before)
     return record_in_suspense(input_, SuspenseReason.CONFLICTING_DEPOSIT, before, now=now)
 
 
-def wake_claim(ledger: Ledger, input_: DepositClaimWoke, *, now: Moment) -> Decision:
+def wake_claim(ledger: Ledger, input_: inputs.DepositClaimWoke, *, now: Moment) -> Decision:
     """Do what is due: ask the provider, look at the named payment, or leave the claim to a person."""
     claim = ledger.claim(input_.provider, input_.receipt)
     if claim is None or claim.payment != input_.payment or claim.wake_at is None or now.time < claim.wake_at:
@@ -209,7 +205,7 @@ def wake_claim(ledger: Ledger, input_: DepositClaimWoke, *, now: Moment) -> Deci
     return Decision(ClaimDue(change.after or claim), (change,))
 
 
-def apply_answer(ledger: Ledger, input_: DepositAnswered, *, now: Moment) -> Decision:
+def apply_answer(ledger: Ledger, input_: inputs.DepositAnswered, *, now: Moment) -> Decision:
     """Settle or withdraw an unconfirmed claim by the provider's answer, whose account and amount count.
 
     An answer that says nothing usable changes nothing: the provider is asked again. One that comes to an address of its
@@ -247,7 +243,7 @@ def _wait(claim: DepositClaim, answered: DepositClaim, reason: str, named: Trans
     return Decision(Ignored(reason, named), changes)
 
 
-def _is_same_claim(claim: DepositClaim, input_: DepositNotified) -> bool:
+def _is_same_claim(claim: DepositClaim, input_: inputs.DepositNotified) -> bool:
     """Tell whether a notification repeats the one that made this claim, or reports the receipt of its payment."""
     if claim.payment is not None and claim.payment == input_.payment:
         return claim.amount == input_.amount
@@ -257,7 +253,7 @@ def _is_same_claim(claim: DepositClaim, input_: DepositNotified) -> bool:
 
 
 def _repeated_claim(
-    ledger: Ledger, claim: DepositClaim, input_: DepositNotified, named: Transaction | None, *, now: Moment
+    ledger: Ledger, claim: DepositClaim, input_: inputs.DepositNotified, named: Transaction | None, *, now: Moment
 ) -> Decision:
     """Ignore what repeats a claim, unless it is the provider's confirmation of one that waits for that."""
     if not input_.trust.is_confirmed or claim.is_confirmed or claim.wake_at is None:
@@ -266,7 +262,7 @@ def _repeated_claim(
     return _settle(ledger, claim, confirmed, named, brand=input_.brand, method=input_.method, now=now)
 
 
-def _open_claim(ledger: Ledger, input_: DepositNotified, named: Transaction | None, *, now: Moment) -> Decision:
+def _open_claim(ledger: Ledger, input_: inputs.DepositNotified, named: Transaction | None, *, now: Moment) -> Decision:
     """Open a claim, or settle it at once when it is confirmed and the payment that it names waits for nothing else."""
     receipt = input_.provider_reference
     waits = named is not None and not named.progress.stage.is_terminal and not _is_paid_by(receipt, named)
@@ -340,7 +336,7 @@ def _is_paid_by(receipt: str, named: Transaction) -> bool:
 
 def _settle_payment(ledger: Ledger, claim: DepositClaim, named: Transaction, *, now: Moment) -> Decision:
     """Let a confirmed claim end the payment that it names, if it is of its amount."""
-    report = ProviderSucceeded(named.reference, claim.provider, Source.WEBHOOK, claim.receipt, claim.amount)
+    report = inputs.ProviderSucceeded(named.reference, claim.provider, Source.WEBHOOK, claim.receipt, claim.amount)
     if claim.amount != named.order.requested:
         return record_in_suspense(report, SuspenseReason.AMOUNT_DIFFERS, named, now=now)
     return succeed(ledger, report, now=now)
@@ -362,8 +358,8 @@ def _is_explained(claim: DepositClaim, named: Transaction | None) -> bool:
     return named.progress.provider_reference == claim.receipt
 
 
-def _as_notified(claim: DepositClaim, brand: Brand | None, method: str) -> DepositNotified:
-    return DepositNotified(
+def _as_notified(claim: DepositClaim, brand: Brand | None, method: str) -> inputs.DepositNotified:
+    return inputs.DepositNotified(
         provider=claim.provider,
         provider_reference=claim.receipt,
         provider_title=claim.provider_title,

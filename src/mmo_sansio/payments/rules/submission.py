@@ -9,16 +9,8 @@ from typing import Final
 
 from attrs import evolve
 
+from mmo_sansio.messages import inputs
 from mmo_sansio.messages.changes import SuspenseReason
-from mmo_sansio.messages.inputs import (
-    BeginSubmission,
-    MarkRestored,
-    ProviderAccepted,
-    ProviderNeverReceived,
-    ProviderUnreachable,
-    StopPayment,
-    WithheldReason,
-)
 from mmo_sansio.messages.intents import DeliverQr, Intent, PollEnded, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
 from mmo_sansio.payments.decision import Decision, advance, fail_payment, ignore, transition_changes
@@ -37,12 +29,12 @@ from mmo_sansio.values.clock import Instant, Moment, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, ProviderData, Source, Stage, Transaction
 
-_WITHHELD_SOURCES: Final[Mapping[WithheldReason, Source]] = MappingProxyType(
-    {WithheldReason.PROVIDER_CLOSED: Source.MANUAL, WithheldReason.TOO_LATE: Source.EXPIRY}
+_WITHHELD_SOURCES: Final[Mapping[inputs.WithheldReason, Source]] = MappingProxyType(
+    {inputs.WithheldReason.PROVIDER_CLOSED: Source.MANUAL, inputs.WithheldReason.TOO_LATE: Source.EXPIRY}
 )
 
 
-def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
+def begin(ledger: Ledger, input_: inputs.BeginSubmission, *, now: Moment) -> Decision:
     """Record that the request is about to be sent; a payment of a brand on hold, or that may not be sent or might be in
     flight at its expiry, fails instead. `Applied` with the stage SUBMITTING lets the worker send the request, anything
     else forbids it. An attempt whose outcome its worker could not learn is answered alike when it is repeated."""
@@ -55,7 +47,7 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
         return ignore("Its time is over.", before)
     if ledger.is_held(before.order.brand):
         return fail_payment(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
-    withheld = WithheldReason.TOO_LATE if is_too_late_to_submit(before.order, now=now) else input_.withheld
+    withheld = inputs.WithheldReason.TOO_LATE if is_too_late_to_submit(before.order, now=now) else input_.withheld
     if withheld is not None:
         return fail_payment(before, input_, ErrorCode.PROVIDER_UNAVAILABLE, _WITHHELD_SOURCES[withheld], now=now)
     after = advance(
@@ -72,7 +64,7 @@ def begin(ledger: Ledger, input_: BeginSubmission, *, now: Moment) -> Decision:
     return Decision(Applied(after), transition_changes(before, after))
 
 
-def _is_recorded(before: Transaction, input_: BeginSubmission) -> bool:
+def _is_recorded(before: Transaction, input_: inputs.BeginSubmission) -> bool:
     """Tell whether this very attempt began the submission on record. Its worker has sent nothing yet, and knows until
     when it may. A payment that was marked as restored is never sent."""
     known = before.progress
@@ -80,7 +72,7 @@ def _is_recorded(before: Transaction, input_: BeginSubmission) -> bool:
     return is_same and known.stage is Stage.SUBMITTING and not known.is_restored
 
 
-def stop(ledger: Ledger, input_: StopPayment, *, now: Moment) -> Decision:
+def stop(ledger: Ledger, input_: inputs.StopPayment, *, now: Moment) -> Decision:
     """Fail a payment that was not submitted yet, because its brand is on hold. One that was submitted goes on."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_):
@@ -88,7 +80,7 @@ def stop(ledger: Ledger, input_: StopPayment, *, now: Moment) -> Decision:
     return fail_payment(before, input_, ErrorCode.PAYMENT_STOPPED, Source.MANUAL, now=now)
 
 
-def mark_restored(ledger: Ledger, input_: MarkRestored, *, now: Moment) -> Decision:
+def mark_restored(ledger: Ledger, input_: inputs.MarkRestored, *, now: Moment) -> Decision:
     """Take a payment for submitted that had not ended in the backup: it is asked about, and never sent again (S6)."""
     before = ledger.transaction(input_.gateway_reference)
     if before is None or not is_legal(before.progress.stage, input_) or before.progress.is_restored:
@@ -106,7 +98,7 @@ def mark_restored(ledger: Ledger, input_: MarkRestored, *, now: Moment) -> Decis
     return Decision(Applied(after), transition_changes(before, after))
 
 
-def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision:
+def accept(ledger: Ledger, input_: inputs.ProviderAccepted, *, now: Moment) -> Decision:
     """Record that the provider has the payment: wait for its result, and poll when it does not come."""
     before = _find_pending(ledger, input_)
     if before is None:
@@ -134,7 +126,7 @@ def accept(ledger: Ledger, input_: ProviderAccepted, *, now: Moment) -> Decision
     return Decision(Applied(after), transition_changes(before, after), _qr_intents(before))
 
 
-def _accept_after_end(before: Transaction | None, input_: ProviderAccepted, *, now: Moment) -> Decision:
+def _accept_after_end(before: Transaction | None, input_: inputs.ProviderAccepted, *, now: Moment) -> Decision:
     """Poll a payment that has ended without its provider's word, once; a new id of the provider's goes to the suspense
     book (S5). The answer to that poll names no further one."""
     ignored = ignore("No such payment waits for this provider.", before)
@@ -157,7 +149,7 @@ def _qr_intents(before: Transaction) -> tuple[Intent, ...]:
     return (DeliverQr(before.reference),) if is_delivered else ()
 
 
-def record_unreachable(ledger: Ledger, input_: ProviderUnreachable, *, now: Moment) -> Decision:
+def record_unreachable(ledger: Ledger, input_: inputs.ProviderUnreachable, *, now: Moment) -> Decision:
     """Record that there was no usable response: the request may have been received, so poll soon."""
     before = _find_pending(ledger, input_)
     if before is None or before.progress.wake_at is None:
@@ -183,7 +175,7 @@ def _poll_at(before: Transaction, after: Span, *, now: Moment) -> Instant:
     return next_poll_at(before.order, min(after, POLL_INTERVAL_MIN) if was_told else after, now=now)
 
 
-def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> Decision:
+def resubmit(ledger: Ledger, input_: inputs.ProviderNeverReceived, *, now: Moment) -> Decision:
     """Submit again after the provider's word that nothing reached it: the one way back to a submission.
 
     Only the response to the latest poll counts: an older one may precede the submission that is on record now. Where a
@@ -203,7 +195,7 @@ def resubmit(ledger: Ledger, input_: ProviderNeverReceived, *, now: Moment) -> D
     return Decision(Applied(after), transition_changes(before, after), (SubmitToProvider(before.reference),))
 
 
-def _is_about_latest_submission(before: Transaction, input_: ProviderNeverReceived) -> bool:
+def _is_about_latest_submission(before: Transaction, input_: inputs.ProviderNeverReceived) -> bool:
     if input_.submitted_at is not None:
         return input_.submitted_at == before.progress.submitted_at
     if input_.version == 1:  # The creation's own submission, whatever was asked since: its process knows the most.
@@ -212,7 +204,7 @@ def _is_about_latest_submission(before: Transaction, input_: ProviderNeverReceiv
 
 
 def _find_pending(
-    ledger: Ledger, input_: ProviderAccepted | ProviderUnreachable | ProviderNeverReceived
+    ledger: Ledger, input_: inputs.ProviderAccepted | inputs.ProviderUnreachable | inputs.ProviderNeverReceived
 ) -> Transaction | None:
     """Return the transaction that this report may move, if there is one."""
     before = ledger.transaction(input_.gateway_reference)

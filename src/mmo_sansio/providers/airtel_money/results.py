@@ -139,8 +139,9 @@ def poll_report(
         return payment.unknown("answered about another payment")
     code = payment.find_code(response)
     is_answer = response.status == 200 and response.is_clear
+    is_contradicted = code is not None and code.outcome in (AirtelOutcome.REJECTED, AirtelOutcome.NOT_FOUND)
     match response.transaction_status:
-        case "TS" if is_answer and response.success is True and not _contradicts_success(code):
+        case "TS" if is_answer and response.success is True and not is_contradicted:
             return payment.succeeded(response)
         case "TS":
             return payment.told_paid(response)
@@ -178,10 +179,6 @@ def _is_rejected(response: AirtelResponse, code: AirtelCode | None) -> bool:
         return False
     is_said = response.status >= 400 or response.success is False
     return is_said and response.transaction_status not in ("TS", *_PENDING_STATUSES)
-
-
-def _contradicts_success(code: AirtelCode | None) -> bool:
-    return code is not None and code.outcome in (AirtelOutcome.REJECTED, AirtelOutcome.NOT_FOUND)
 
 
 def account_finding(provider: str, response: HttpResponse, *, asks_balance: bool) -> AccountFinding | None:
@@ -231,17 +228,13 @@ def read_callback(request: HttpRequest, account: AirtelAccount, provider: str) -
 
 def _is_authentic(request: HttpRequest, document: dict[str, Any], key: str, header: str) -> bool:
     """Return whether the hash, in the body or in a header, matches one of the candidates."""
-    claimed = _hash_in_body(document) or request.value(header.encode()) or b""
+    told = document.get("hash")
+    claimed = (told.encode() if isinstance(told, str) else b"") or request.value(header.encode()) or b""
     matches = [
         hmac.compare_digest(claimed, callback_hash(key, text).encode())
         for text in _hash_candidates(request.body, document)
     ]
     return any(matches)
-
-
-def _hash_in_body(document: dict[str, Any]) -> bytes | None:
-    value = document.get("hash")
-    return value.encode() if isinstance(value, str) else None
 
 
 def _hash_candidates(body: bytes, document: dict[str, Any]) -> Iterator[bytes]:

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from mmo_sansio.messages.inputs import DepositAnswered, DepositNotified
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Brand, Method
+from mmo_sansio.values.model import Brand, DepositClaim, Method
 
 REFERENCE_SUFFIX_CHARACTERS = 12
 """How many of the last characters of a gatewayReference a payer sees as account reference where the operator allows no

@@ -70,7 +70,7 @@ def dynamic_payload(
     _check_merchant(merchant)
     bill = _to_ascii(bill_number or "")[:LABEL_CHARACTERS_MAX] or None
     name, city = _to_ascii(merchant.name), _to_ascii(merchant.city)
-    is_translated = (name, city) != _original_names(merchant)
+    is_translated = (name, city) != (merchant.name, merchant.city)
     body = _encode_objects(
         [
             ("00", "01"),
@@ -120,10 +120,6 @@ def _check_merchant(merchant: QrMerchant) -> None:
         raise QrError("a merchant has a name and a city")
 
 
-def _original_names(merchant: QrMerchant) -> tuple[str, str]:
-    return merchant.name, merchant.city
-
-
 def _language_template(merchant: QrMerchant) -> str | None:
     """Return template 64, or None when the language is unknown: a reader could not choose it."""
     if merchant.language is None:
@@ -147,11 +143,7 @@ def _encode_objects(objects: Iterable[tuple[str, str | None]]) -> str:
 def _to_ascii(text: str) -> str:
     """Return the text in ASCII, letters without their marks; if nothing would be left, the text as it is."""
     spelled = unicodedata.normalize("NFKD", text)
-    return "".join(each for each in spelled if _is_printable_ascii(each)).strip() or text
-
-
-def _is_printable_ascii(text: str) -> bool:
-    return text.isascii() and text.isprintable()
+    return "".join(each for each in spelled if each.isascii() and each.isprintable()).strip() or text
 
 
 _ANY_AMOUNT = Money(100, "KES")

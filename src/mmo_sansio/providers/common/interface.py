@@ -25,9 +25,8 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import SECOND, Instant, Span
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Party, QrCode, Source, Transaction
+from mmo_sansio.values.model import DepositAnswerOutcome, DepositClaim, DepositTrust, Party, QrCode, Source, Transaction
 from mmo_sansio.values.money import Money
 
 ResultT = TypeVar("ResultT")

@@ -34,8 +34,7 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import DepositClaim, Transaction
 
 REDACTED: Final = "[secret]"
 """The replacement of a secret."""

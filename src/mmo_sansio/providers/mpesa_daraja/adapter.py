@@ -76,9 +76,8 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
     whole_shillings,
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, elapsed, later
-from mmo_sansio.values.deposit_claim import DepositClaim, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Flow, Party, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import DepositClaim, DepositTrust, Flow, Party, Source, Stage, Transaction, Type
 
 SCOPE: Final = "daraja"
 """The name of the account's one access token."""

@@ -17,18 +17,10 @@ from typing import Final, assert_never
 from attrs import asdict, evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
-from mmo_sansio.messages.inputs import (
-    ProviderAccepted,
-    ProviderAnswer,
-    ProviderFailed,
-    ProviderHinted,
-    ProviderNeverReceived,
-    ProviderSucceeded,
-    ProviderUnreachable,
-    UnmatchedNotified,
-)
+from mmo_sansio.messages import inputs
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, ProviderNotification
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
+from mmo_sansio.providers.mpesa_daraja import codes
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.account_check import read_finding
 from mmo_sansio.providers.mpesa_daraja.callback_url import (
@@ -36,16 +28,6 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import (
     MpesaCallbackKind,
     parse_callback_url,
     party_digest,
-)
-from mmo_sansio.providers.mpesa_daraja.codes import (
-    ACCOUNT_REFUSED_CODES,
-    NOT_FOUND_CODES,
-    REFUSAL_FINAL_AFTER,
-    SUCCESS,
-    TRANSACTION_COMPLETED,
-    TRANSACTION_FAILURES,
-    find_error_mapping,
-    is_code,
 )
 from mmo_sansio.providers.mpesa_daraja.results import (
     DUMMY_RECEIPT_ENDING,
@@ -57,8 +39,7 @@ from mmo_sansio.providers.mpesa_daraja.results import (
 )
 from mmo_sansio.providers.mpesa_daraja.wire import to_json
 from mmo_sansio.values.clock import HOUR
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositTrust
-from mmo_sansio.values.model import Evidence, Source
+from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Evidence, Source
 
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
 _ACKNOWLEDGED: Final = {"ResultCode": 0, "ResultDesc": "Success"}
@@ -86,7 +67,7 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
             case MpesaCallbackKind.RESULT | MpesaCallbackKind.POLL_RESULT:
                 result = parse_result(request.body)
             case MpesaCallbackKind.QUEUE_TIMEOUT:
-                return ProviderHinted(address.reference, provider)
+                return inputs.ProviderHinted(address.reference, provider)
             case MpesaCallbackKind.CONFIRMATION:
                 return _judged_deposit(account, parse_deposit(provider, request.body))
             case MpesaCallbackKind.VALIDATION:
@@ -121,12 +102,12 @@ def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: M
     state = result.parameters.get("TransactionStatus", "").lower()
     reason = f"{result.code} {state}: {result.message}"
     outcome = DepositAnswerOutcome.UNKNOWN
-    if result.code in NOT_FOUND_CODES:
+    if result.code in codes.NOT_FOUND_CODES:
         outcome = DepositAnswerOutcome.NOT_FOUND
-    elif result.code == SUCCESS and result.parameters.get("ReceiptNo") == receipt:
-        if state == TRANSACTION_COMPLETED:
+    elif result.code == codes.SUCCESS and result.parameters.get("ReceiptNo") == receipt:
+        if state == codes.TRANSACTION_COMPLETED:
             outcome = DepositAnswerOutcome.COMPLETED
-        elif state in TRANSACTION_FAILURES or state == "reversed":
+        elif state in codes.TRANSACTION_FAILURES or state == "reversed":
             outcome = DepositAnswerOutcome.FAILED
     is_ours = account.is_paid_at(party_number(result, "CreditPartyName"))
     return DepositAnswer(provider, receipt, outcome, is_ours, result.amount, reason)
@@ -134,35 +115,37 @@ def deposit_answer(provider: str, account: MpesaAccount, receipt: str, result: M
 
 def _result_report(
     provider: str, account: MpesaAccount, address: CallbackContext, result: MpesaResult
-) -> ProviderHinted:
+) -> inputs.ProviderHinted:
     """Return the hint that a result is. Only M-Pesa was given its address, so a success with amount and receipt is
     evidence of one, and a refusal that names no transaction evidence of none."""
     is_money_out = address.kind is MpesaCallbackKind.RESULT
-    names_no_transaction = result.code in ACCOUNT_REFUSED_CODES or (result.code != SUCCESS and result.has_dummy_receipt)
+    names_no_transaction = result.code in codes.ACCOUNT_REFUSED_CODES or (
+        result.code != codes.SUCCESS and result.has_dummy_receipt
+    )
     is_refused = is_money_out and names_no_transaction
     hint = MpesaHint(result.id, result.code, result.receipt, result.message, result.code if is_refused else "")
     receipt, amount, evidence = result.receipt, result.amount, None
     is_receipt = RECEIPT.fullmatch(receipt) is not None and not receipt.endswith(DUMMY_RECEIPT_ENDING)
-    if result.code == SUCCESS and is_receipt and amount is not None:
+    if result.code == codes.SUCCESS and is_receipt and amount is not None:
         evidence = Evidence(receipt, result.code, amount, settles=is_money_out or account.trusts_results)
-    return ProviderHinted(
+    return inputs.ProviderHinted(
         address.reference,
         provider,
         hint.to_text(),
-        native_code=result.code if is_code(result.code) else None,
+        native_code=result.code if codes.is_code(result.code) else None,
         evidence=evidence,
     )
 
 
 def _receipt_report(
     provider: str, account: MpesaAccount, callback: CallbackContext, result: MpesaResult
-) -> ProviderAnswer:
+) -> inputs.ProviderAnswer:
     """Return the answer to a question by the reported receipt. It confirms the report when it is about this payment: a
     receipt of the same amount may be another one's."""
     state = result.parameters.get("TransactionStatus", "").lower()
-    is_answered = result.code in NOT_FOUND_CODES or (result.code == SUCCESS and state != "")
-    if state == TRANSACTION_COMPLETED and _is_about(account, callback, result):
-        return ProviderSucceeded(
+    is_answered = result.code in codes.NOT_FOUND_CODES or (result.code == codes.SUCCESS and state != "")
+    if state == codes.TRANSACTION_COMPLETED and _is_about(account, callback, result):
+        return inputs.ProviderSucceeded(
             callback.reference,
             provider,
             Source.POLL,
@@ -171,7 +154,7 @@ def _receipt_report(
             fee=result.fee,
             party_data=_party_data(result),
         )
-    return ProviderUnreachable(
+    return inputs.ProviderUnreachable(
         callback.reference,
         provider,
         f"Daraja answered the question about receipt {callback.receipt} with {result.code} {state}: {result.message}.",
@@ -180,7 +163,7 @@ def _receipt_report(
 
 
 def _is_about(account: MpesaAccount, callback: CallbackContext, result: MpesaResult) -> bool:
-    if result.code != SUCCESS or result.parameters.get("ReceiptNo") != callback.receipt or result.amount is None:
+    if result.code != codes.SUCCESS or result.parameters.get("ReceiptNo") != callback.receipt or result.amount is None:
         return False
     conversation = result.parameters.get("OriginatorConversationID", "")
     if conversation in (callback.conversation, callback.reference):
@@ -199,25 +182,25 @@ def party_number(result: MpesaResult, name: str) -> str:
     return "" if found is None else found[0]
 
 
-def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> ProviderAnswer:
+def _status_report(provider: str, callback: CallbackContext, result: MpesaResult) -> inputs.ProviderAnswer:
     reference = callback.reference
-    if callback.refusal_is_final and result.code in NOT_FOUND_CODES | ACCOUNT_REFUSED_CODES:
+    if callback.refusal_is_final and result.code in codes.NOT_FOUND_CODES | codes.ACCOUNT_REFUSED_CODES:
         code = callback.reported_code
-        error_code = find_error_mapping(code).payout
-        return ProviderFailed(reference, provider, Source.POLL, error_code, native_code=code)
-    if result.code in NOT_FOUND_CODES and callback.not_found_is_final:
-        return ProviderNeverReceived(reference, provider, 0, callback.submitted_at)
+        error_code = codes.find_error_mapping(code).payout
+        return inputs.ProviderFailed(reference, provider, Source.POLL, error_code, native_code=code)
+    if result.code in codes.NOT_FOUND_CODES and callback.not_found_is_final:
+        return inputs.ProviderNeverReceived(reference, provider, 0, callback.submitted_at)
     state = result.parameters.get("TransactionStatus", "").lower()
-    if result.code != SUCCESS or not state:
-        return ProviderUnreachable(
+    if result.code != codes.SUCCESS or not state:
+        return inputs.ProviderUnreachable(
             reference,
             provider,
             f"Daraja answered the poll with {result.code}: {result.message}.",
-            poll_after=REFUSAL_FINAL_AFTER if callback.reported_code else HOUR,
+            poll_after=codes.REFUSAL_FINAL_AFTER if callback.reported_code else HOUR,
         )
-    if state == TRANSACTION_COMPLETED:
+    if state == codes.TRANSACTION_COMPLETED:
         receipt = result.parameters.get("ReceiptNo") or None
-        return ProviderSucceeded(
+        return inputs.ProviderSucceeded(
             reference,
             provider,
             Source.POLL,
@@ -226,14 +209,14 @@ def _status_report(provider: str, callback: CallbackContext, result: MpesaResult
             fee=result.fee,
             party_data=_party_data(result),
         )
-    if state in TRANSACTION_FAILURES:
-        code, error_code = callback.reported_code, TRANSACTION_FAILURES[state]
-        if code not in ("", SUCCESS):
-            error_code = find_error_mapping(code).payout
-        return ProviderFailed(
+    if state in codes.TRANSACTION_FAILURES:
+        code, error_code = callback.reported_code, codes.TRANSACTION_FAILURES[state]
+        if code not in ("", codes.SUCCESS):
+            error_code = codes.find_error_mapping(code).payout
+        return inputs.ProviderFailed(
             reference, provider, Source.POLL, error_code, native_code=code or state, native_message=state
         )
-    return ProviderAccepted(reference, provider, Source.POLL)
+    return inputs.ProviderAccepted(reference, provider, Source.POLL)
 
 
 def _party_data(result: MpesaResult) -> str | None:
@@ -241,8 +224,8 @@ def _party_data(result: MpesaResult) -> str | None:
     return json.dumps({"creditPartyName": name}, ensure_ascii=False) if name else None
 
 
-def _unmatched(provider: str, request: HttpRequest) -> UnmatchedNotified:
-    return UnmatchedNotified(provider, stored_text(request.body))
+def _unmatched(provider: str, request: HttpRequest) -> inputs.UnmatchedNotified:
+    return inputs.UnmatchedNotified(provider, stored_text(request.body))
 
 
 def notification_response(account: MpesaAccount, request: HttpRequest, *, accepted: bool) -> HttpResponse:
@@ -301,6 +284,6 @@ def parse_hint(text: str | None) -> MpesaHint:
         except (ValueError, AttributeError, RecursionError):
             continue
     for name in ("code", "refused"):
-        if not is_code(latest.get(name, "0")):
+        if not codes.is_code(latest.get(name, "0")):
             latest.pop(name)
     return MpesaHint(**latest)

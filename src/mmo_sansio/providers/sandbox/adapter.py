@@ -34,19 +34,10 @@ from mmo_sansio.providers.common.operations import (
     ProviderOperation,
 )
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, stored_text, to_json
+from mmo_sansio.providers.sandbox import wire
 from mmo_sansio.providers.sandbox.scenarios import find_scenario
-from mmo_sansio.providers.sandbox.wire import (
-    ERROR_CODES,
-    ORIGIN,
-    PAYMENTS_PATH,
-    format_amount,
-    optional_member,
-    parse_amount,
-    required_member,
-)
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.values.model import Flow, Source, Transaction
-from mmo_sansio.values.money import Money
 
 DEFAULT_QR_MERCHANT = QrMerchant(
     account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")), name="Demo Shop", city="Nairobi", country="KE"
@@ -94,7 +85,7 @@ class SandboxProvider:
         """Ask the operator to simulate the order's scenario."""
         about = PaymentReports(transaction, self.name)
         request = HttpRequest(
-            "POST", f"{ORIGIN}{PAYMENTS_PATH}".encode(), JSON_HEADERS, self._submission_body(transaction)
+            "POST", f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode(), JSON_HEADERS, self._submission_body(transaction)
         )
         try:
             answer = yield request
@@ -109,7 +100,7 @@ class SandboxProvider:
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
         """Poll the operator about a submission; it is certain about those that it never received."""
         about = PaymentReports(transaction, self.name)
-        target = f"{ORIGIN}{PAYMENTS_PATH}/{transaction.reference}".encode()
+        target = f"{wire.ORIGIN}{wire.PAYMENTS_PATH}/{transaction.reference}".encode()
         try:
             answer = yield HttpRequest("GET", target)
         except ExchangeFailed as failure:
@@ -124,7 +115,7 @@ class SandboxProvider:
         """Return the result of a payment; an unreadable notification is stored as it came."""
         try:
             document = parse_json(request.body)
-            return self._to_report(required_member(document, "reference", str), document, Source.WEBHOOK)
+            return self._to_report(wire.required_member(document, "reference", str), document, Source.WEBHOOK)
         except ValueError:
             return UnmatchedNotified(self.name, stored_text(request.body))
 
@@ -136,7 +127,7 @@ class SandboxProvider:
         reference, order = about.transaction.reference, about.transaction.order
         try:
             document = parse_json(response.body)
-            if required_member(document, "reference", str) != reference:
+            if wire.required_member(document, "reference", str) != reference:
                 raise ValueError("it is about another payment")
             report = self._to_report(reference, document, Source.POLL)
         except ValueError as error:
@@ -149,10 +140,10 @@ class SandboxProvider:
         self, reference: str, document: dict[str, Any], source: Source
     ) -> ProviderAccepted | ProviderSucceeded | ProviderFailed:
         """Return the meaning of a payment of the operator; raises ValueError when it has none."""
-        known_as = optional_member(document, "providerReference", str)
-        match required_member(document, "status", str):
+        known_as = wire.optional_member(document, "providerReference", str)
+        match wire.required_member(document, "status", str):
             case "pending":
-                ask_after = optional_member(document, "askAfterUs", int)
+                ask_after = wire.optional_member(document, "askAfterUs", int)
                 return ProviderAccepted(reference, self.name, source, known_as, ask_after)
             case "success":
                 return ProviderSucceeded(
@@ -160,22 +151,22 @@ class SandboxProvider:
                     self.name,
                     source,
                     known_as,
-                    final=parse_amount(document, "amount"),
-                    fee=_optional_amount(document, "fee"),
-                    party_data=_to_json_text(optional_member(document, "partyData", dict)),
+                    final=wire.parse_amount(document, "amount"),
+                    fee=None if document.get("fee") is None else wire.parse_amount(document, "fee"),
+                    party_data=_to_json_text(wire.optional_member(document, "partyData", dict)),
                 )
             case "failed":
-                code = required_member(document, "errorCode", str)
-                if code not in ERROR_CODES:
+                code = wire.required_member(document, "errorCode", str)
+                if code not in wire.ERROR_CODES:
                     raise ValueError(f"{code} is no known error")
                 return ProviderFailed(
                     reference,
                     self.name,
                     source,
-                    ERROR_CODES[code],
+                    wire.ERROR_CODES[code],
                     known_as,
                     native_code=code,
-                    native_message=optional_member(document, "errorMessage", str),
+                    native_message=wire.optional_member(document, "errorMessage", str),
                 )
             case other:
                 raise ValueError(f"{other} is no known status")
@@ -186,7 +177,7 @@ class SandboxProvider:
             {
                 "reference": order.gateway_reference,
                 "type": order.type,
-                "amount": format_amount(order.requested),
+                "amount": wire.format_amount(order.requested),
                 "msisdn": order.party.msisdn,
                 "firstName": order.party.first_name,
                 "lastName": order.party.last_name,
@@ -194,10 +185,6 @@ class SandboxProvider:
                 "scenario": find_scenario(order, is_lenient=self.is_lenient).name,
             }
         )
-
-
-def _optional_amount(document: dict[str, Any], name: str) -> Money | None:
-    return None if document.get(name) is None else parse_amount(document, name)
 
 
 def _to_json_text(document: dict[str, Any] | None) -> str | None:

@@ -12,7 +12,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Order, Type
-from mmo_sansio.values.money import Money, decimals_of
+from mmo_sansio.values.money import decimals_of
 
 DEFAULT_DELAY = Span(200 * clock.MILLISECOND)
 """How long the sandbox takes for a payment, unless its scenario says otherwise."""
@@ -154,23 +154,6 @@ WHOLE_UNIT_CURRENCIES = frozenset({"KES"})
 """The currencies in which the operator takes no fraction of a unit, as M-Pesa takes whole shillings."""
 
 
-def playing_scenarios(code: ErrorCode) -> tuple[Scenario, ...]:
-    """Return the scenarios whose payment ends with this error code."""
-    expires = code is ErrorCode.TRANSACTION_EXPIRED
-    return tuple(
-        each for each in SCENARIOS if (_has_no_result_in_time(each) if expires else _first_failure(each) is code)
-    )
-
-
-def _has_no_result_in_time(scenario: Scenario) -> bool:
-    steps = scenario.steps
-    return not scenario.waits_for_person and not (steps and steps[0].counted_from is DelayOrigin.SUBMISSION)
-
-
-def _first_failure(scenario: Scenario) -> ErrorCode | None:
-    return scenario.steps[0].failure if scenario.steps else None
-
-
 def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
     """Return the scenario of this order: that of its header, or else what the operator rejects, unless it is lenient,
     or else that of its msisdn's last three digits.
@@ -180,12 +163,10 @@ def find_scenario(order: Order, *, is_lenient: bool = False) -> Scenario:
     """
     if order.scenario is not None:
         return SCENARIOS_BY_NAME[order.scenario]
-    if not is_lenient and _has_fraction(order.requested):
+    amount = order.requested
+    has_fraction = amount.currency in WHOLE_UNIT_CURRENCIES and amount.minor % 10 ** decimals_of(amount.currency) != 0
+    if not is_lenient and has_fraction:
         return SCENARIOS_BY_NAME["amount_out_of_range"]
     if order.type is Type.TAX:
         return SUCCESS
     return SCENARIOS_BY_DIGITS.get(order.party.msisdn[-3:], SUCCESS)
-
-
-def _has_fraction(amount: Money) -> bool:
-    return amount.currency in WHOLE_UNIT_CURRENCIES and amount.minor % 10 ** decimals_of(amount.currency) != 0

@@ -20,6 +20,7 @@ from attrs import Factory, define, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, to_json
+from mmo_sansio.providers.sandbox import wire
 from mmo_sansio.providers.sandbox.journal import (
     SandboxAcknowledgement,
     SandboxJournalEntry,
@@ -27,16 +28,6 @@ from mmo_sansio.providers.sandbox.journal import (
     SandboxSubmission,
 )
 from mmo_sansio.providers.sandbox.scenarios import FEE_PERCENT, SCENARIOS_BY_NAME, DelayOrigin, Scenario, ScenarioStep
-from mmo_sansio.providers.sandbox.wire import (
-    NATIVE_ERRORS,
-    ORIGIN,
-    PAYMENTS_PATH,
-    WEBHOOK_TARGET,
-    format_amount,
-    optional_member,
-    parse_amount,
-    required_member,
-)
 from mmo_sansio.values.clock import Instant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.money import Money, percentage_of
@@ -44,7 +35,7 @@ from mmo_sansio.values.money import Money, percentage_of
 FINISHED_PAYMENTS_MAX = 10_000
 """Finished payments that are remembered; earlier ones are unknown to it."""
 
-_PAYMENTS_TARGET = f"{ORIGIN}{PAYMENTS_PATH}".encode()
+_PAYMENTS_TARGET = f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode()
 
 
 @frozen
@@ -150,7 +141,7 @@ class SimulatedOperator:
     def decline(self, reference: str, *, reason: ErrorCode = ErrorCode.USER_CANCELLED, now: Instant) -> bool:
         """Let the user of the virtual phone decline or fail to pay, with the reason `why`, one of NATIVE_ERRORS. Return
         False when no such payment waits for a user."""
-        assert reason in NATIVE_ERRORS, f"the operator has no word for {reason}"
+        assert reason in wire.NATIVE_ERRORS, f"the operator has no word for {reason}"
         return self._complete_prompt(reference, ScenarioStep(failure=reason), now=now)
 
     def prompts(self) -> tuple[SandboxSubmission, ...]:
@@ -235,18 +226,18 @@ class SimulatedOperator:
 
 def _parse_submission(body: bytes, *, now: Instant) -> SandboxSubmission:
     document = parse_json(body)
-    scenario = required_member(document, "scenario", str)
+    scenario = wire.required_member(document, "scenario", str)
     if scenario not in SCENARIOS_BY_NAME:
         raise ValueError(f"there is no scenario {scenario}")
-    names = [optional_member(document, name, str) for name in ("firstName", "lastName")]
+    names = [wire.optional_member(document, name, str) for name in ("firstName", "lastName")]
     return SandboxSubmission(
         at=now,
-        reference=required_member(document, "reference", str),
-        type=required_member(document, "type", str),
-        amount=parse_amount(document, "amount"),
-        msisdn=required_member(document, "msisdn", str),
+        reference=wire.required_member(document, "reference", str),
+        type=wire.required_member(document, "type", str),
+        amount=wire.parse_amount(document, "amount"),
+        msisdn=wire.required_member(document, "msisdn", str),
         payer_name=" ".join(name for name in names if name) or None,
-        expires_at=required_member(document, "expiresAtUs", int),
+        expires_at=wire.required_member(document, "expiresAtUs", int),
         scenario=scenario,
     )
 
@@ -262,7 +253,7 @@ def _make_result(payment: _SimulatedPayment, step: ScenarioStep, *, at: Instant)
 
 def _make_notification(payment: _SimulatedPayment, result: SandboxResult) -> SandboxNotification:
     body = to_json(_payment_document(payment, [result]))
-    request = HttpRequest("POST", WEBHOOK_TARGET, JSON_HEADERS, body)
+    request = HttpRequest("POST", wire.WEBHOOK_TARGET, JSON_HEADERS, body)
     return SandboxNotification((payment.reference, result.number), request)
 
 
@@ -274,14 +265,14 @@ def _payment_document(payment: _SimulatedPayment, results: list[SandboxResult]) 
     }
     for result in results:
         if result.failure is not None:
-            native = NATIVE_ERRORS[result.failure]
+            native = wire.NATIVE_ERRORS[result.failure]
             document |= {"status": "failed", "errorCode": native.code, "errorMessage": native.message}
         elif result.final is not None and result.fee is not None:
             name = payment.submitted.payer_name
             document |= {
                 "status": "success",
-                "amount": format_amount(result.final),
-                "fee": format_amount(result.fee),
+                "amount": wire.format_amount(result.final),
+                "fee": wire.format_amount(result.fee),
                 "partyData": name and {"registeredName": name, "network": "Sandbox Mobile"},
             }
     return document

@@ -19,8 +19,14 @@ from mmo_trio.brands.file import read_brands_file
 from mmo_trio.brands.used_hosts import open_hosts
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import json_option
-from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table, report_readable_secrets
-from mmo_trio.cli.support.target import CommandTarget, machine_user, report_in_force, target_options
+from mmo_trio.cli.support.output import format_instant, print_json, print_status, print_table
+from mmo_trio.cli.support.target import (
+    CommandTarget,
+    machine_user,
+    report_in_force,
+    report_readable_secrets,
+    target_options,
+)
 from mmo_trio.engine.engine import submit_batch_once
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, StoredApiKey
 from mmo_trio.storage.sql.store import Store
@@ -74,9 +80,10 @@ def apply_(
         "removed": list(plan.removed),
         "differences": [asdict(each) for each in plan.differences],
     }
+    unchanged = {"unchanged": list(plan.unchanged)}
     if dry_run:
         if as_json:
-            print_json(changes | {"unchanged": list(plan.unchanged)})
+            print_json(changes | unchanged)
         return
     now = target.clock().now()
 
@@ -86,7 +93,7 @@ def apply_(
 
     new_keys = target.with_store(carry_out)
     if as_json:
-        print_json(changes | {"unchanged": list(plan.unchanged), "madeKeys": dict(new_keys)})
+        print_json(changes | unchanged | {"madeKeys": dict(new_keys)})
     elif new_keys:
         print_table(("brand", "API key (shown this once)"), new_keys.items())
     report_in_force(target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,30 +12,22 @@ import anyio
 import click
 from rich.text import Text
 
-from mmo_merchant.endpoint_check.check import (
-    REFERENCE_PLACE,
-    check_endpoint,
-    command_probe,
-    new_run,
-    numbered,
-    url_probe,
-)
-from mmo_merchant.endpoint_check.junit import write_junit
+from mmo_merchant.endpoint_check.check import check_endpoint, find_probe, new_run, numbered
 from mmo_merchant.endpoint_check.player import played_endpoint
+from mmo_merchant.endpoint_check.report import situation_members, verdict_members, write_junit
 from mmo_merchant.endpoint_check.situations import SITUATIONS
 from mmo_merchant.endpoint_check.situations.situation import Situation
 from mmo_merchant.endpoint_check.situations.verdict import Verdict, VerdictKind
 from mmo_sansio.http.egress_rules import UrlError, UrlTarget, parse_url
 from mmo_sansio.values.clock import from_datetime
 from mmo_trio.cli.support.errors import UsageProblem
-from mmo_trio.cli.support.options import json_option
+from mmo_trio.cli.support.options import file_type, json_option
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, print_status, terminal
 from mmo_trio.system.display_text import visible_text
 
 SUITE = "mmo conform"
 NAMES_LISTED_MAX = 3
 """Situations of which a report says by name that they were not played."""
-_file = click.Path(path_type=Path, dir_okay=False)
 _LABELS = {
     VerdictKind.PASSED: ("ok      ", "green"),
     VerdictKind.FAILED: ("FAILED  ", "bold red"),
@@ -48,13 +39,13 @@ _LABELS = {
 @click.command(short_help="Test a merchant's endpoint for callbacks.")
 @click.argument("url", required=False)
 @click.option("--key", envvar="API_KEY", help="The API key that the endpoint expects; by default $API_KEY.")
-@click.option("--ca-file", type=_file, help="A further authority (PEM) that has signed its certificate.")
+@click.option("--ca-file", type=file_type, help="A further authority (PEM) that has signed its certificate.")
 @click.option("--allow-http", is_flag=True, help="Permit http://, for an endpoint on your own machine.")
 @click.option("--probe", metavar="URL|COMMAND", help="Reports what was handled; {reference} is the gatewayReference.")
 @click.option("--merchant-reference", metavar="REFERENCE", help="One that the merchant knows, for all payments.")
 @click.option("--only", "names", multiple=True, metavar="NAME", help="Play this situation; several may be given.")
 @click.option("--list", "list_only", is_flag=True, help="List the situations.")
-@click.option("--junit", type=_file, help="Write the report as JUnit XML, too.")
+@click.option("--junit", type=file_type, help="Write the report as JUnit XML, too.")
 @json_option
 def conform(
     url: str | None,
@@ -75,7 +66,8 @@ def conform(
     """
     situations = _chosen(names)
     if list_only:
-        return _print_situations(situations, as_json=as_json)
+        rows = [situation_members(each) for each in situations]
+        return print_rows({"name": "name", "level": "level", "what happens": "title"}, rows, as_json=as_json)
     if url is None or not key:
         raise UsageProblem("Give the URL of the endpoint, and its API key in --key or in the variable API_KEY.")
     target = _parse_target(url, allow_http=allow_http)
@@ -85,7 +77,7 @@ def conform(
     if junit is not None:
         write_junit(junit, verdicts, suite=SUITE)
     if as_json:
-        print_json([_to_json(each) for each in verdicts])
+        print_json([verdict_members(each) for each in verdicts])
     else:
         _print_report(verdicts)
     if any(each.kind is VerdictKind.FAILED for each in verdicts):
@@ -102,16 +94,10 @@ def _check(
     merchant_reference: str | None,
 ) -> list[Verdict]:
     endpoint = played_endpoint(target, key, ca_file)
-    ask = None
-    if probe is not None:
-        if REFERENCE_PLACE not in probe:
-            raise UsageProblem(f"--probe: write {REFERENCE_PLACE} where the gatewayReference belongs.")
-        try:
-            is_url = probe.startswith(("http://", "https://"))
-            ask = url_probe(probe, endpoint) if is_url else command_probe(shlex.split(probe))
-        except ValueError as fault:
-            raise UsageProblem(f"--probe: {fault}") from None
-
+    try:
+        ask = None if probe is None else find_probe(probe, endpoint)
+    except ValueError as fault:
+        raise UsageProblem(f"--probe: {fault}") from None
     now = from_datetime(datetime.now(UTC))
     played = numbered(situations, run=new_run(now), now=now, merchant_reference=merchant_reference)
     return anyio.run(partial(check_endpoint, endpoint, played, probe=ask))
@@ -134,32 +120,6 @@ def _parse_target(url: str, *, allow_http: bool) -> UrlTarget:
             f"{url}: callbacks only travel over HTTPS (C8). For an endpoint on your own machine give --allow-http."
         )
     return target
-
-
-def _print_situations(situations: Sequence[Situation], *, as_json: bool) -> None:
-    rows = [
-        {"name": each.name, "level": _level(each), "title": each.title, "duty": each.duty, "clauses": each.clauses}
-        for each in situations
-    ]
-    print_rows({"name": "name", "level": "level", "what happens": "title"}, rows, as_json=as_json)
-
-
-def _level(situation: Situation) -> str:
-    return "required" if situation.is_required else "advised"
-
-
-def _to_json(verdict: Verdict) -> dict[str, object]:
-    situation = verdict.situation
-    return {
-        "name": situation.name,
-        "verdict": verdict.kind.value,
-        "level": _level(situation),
-        "reasons": verdict.reasons,
-        "question": verdict.question,
-        "title": situation.title,
-        "duty": situation.duty,
-        "clauses": situation.clauses,
-    }
 
 
 def _print_report(verdicts: Sequence[Verdict]) -> None:

@@ -54,12 +54,12 @@ def db() -> None:
 @db.command()
 @click.option(
     "--distribute",
-    "is_distributed",
+    "distributes",
     is_flag=True,
     help="Distribute the tables about payments by brand over the workers of Citus.",
 )
 @target_options
-def migrate(target: CommandTarget, is_distributed: bool) -> None:
+def migrate(target: CommandTarget, distributes: bool) -> None:
     """Make the store, or migrate its schema to this version; a second time changes nothing."""
     with progress_bar() as bar:
         task = bar.add_task("migrating", total=None)
@@ -70,11 +70,11 @@ def migrate(target: CommandTarget, is_distributed: bool) -> None:
                 print_status(f"Migration {number} of {last} begins.")
 
         url = target.settings.database.url
-        if is_distributed:
+        if distributes:
             trio.run(distribute_store, url)
         trio.run(migrate_store, url, report)
     print_status("The store has this version's schema.")
-    if is_distributed:
+    if distributes:
         print_status("Its tables about payments are distributed by brand.")
 
 

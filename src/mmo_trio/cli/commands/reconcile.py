@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mmo_merchant.reconciliation.comparison import (
-    Difference,
-    DifferenceKind,
-    Reconciliation,
-    RecordedPayment,
-    StatementLine,
-)
+from mmo_merchant.reconciliation.comparison import Difference, DifferenceKind, Reconciliation
 from mmo_merchant.reconciliation.recorded_payments import Period
 from mmo_sansio.values import clock
 from mmo_trio.cli.support.errors import NegativeAnswer, needs_extra
@@ -105,7 +99,7 @@ def _add_record(reconciliation: Reconciliation, text: bytes, period: Period, met
 def _print_result(reconciliation: Reconciliation, differences: Sequence[Difference], *, as_json: bool) -> None:
     counts = Counter(each.kind for each in differences)
     fees, recorded = format_sums(dict(sorted(reconciliation.fees.items()))), format_sums(reconciliation.recorded_fees())
-    rows = [_row(each) for each in differences]
+    rows = [each.members() for each in differences]
     if as_json:
         summary = {"matched": reconciliation.matched, "unsettled": reconciliation.unsettled, "fees": fees}
         summary |= {"recordedFees": recorded}
@@ -121,29 +115,3 @@ def _print_result(reconciliation: Reconciliation, differences: Sequence[Differen
         print_line(f"Fees by the records: {text} {name.rpartition(' ')[2]} by {name.rpartition(' ')[0]}.")
     for kind, count in sorted(counts.items()):
         print_line(f"{kind.value}: {count}")
-
-
-def _row(difference: Difference) -> dict[str, object]:
-    record, line = difference.record, difference.line
-    return {
-        "kind": difference.kind.value,
-        "line": line and line.number,
-        "receipt": line.receipt if line and line.receipt else record and record.receipt,
-        "gatewayReference": record and record.gateway_reference,
-        "merchantReference": record.merchant_reference if record else line and line.reference,
-        "records": record and _record_text(difference.kind, record),
-        "statement": line and _line_text(difference.kind, line),
-    }
-
-
-def _record_text(kind: DifferenceKind, record: RecordedPayment) -> str:
-    if kind is DifferenceKind.FEE_DIFFERS:
-        return str(record.fee)
-    return f"{record.type.value} {record.amount} {record.status.value}"
-
-
-def _line_text(kind: DifferenceKind, line: StatementLine) -> str:
-    if kind is DifferenceKind.FEE_DIFFERS:
-        return str(line.amount if line.is_fee else line.fee)
-    direction = {True: "in ", False: "out ", None: ""}[line.is_incoming]
-    return f"{direction}{line.amount} {line.status.value}"

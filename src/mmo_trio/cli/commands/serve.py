@@ -16,8 +16,8 @@ import trio
 
 from mmo_trio.cli.support.errors import UsageProblem, run_reporting_errors
 from mmo_trio.cli.support.options import Command, file_type, json_option
-from mmo_trio.cli.support.output import print_json, print_table, report_readable_secrets
-from mmo_trio.cli.support.target import default_data_directory, find_target
+from mmo_trio.cli.support.output import print_json, print_table
+from mmo_trio.cli.support.target import default_data_directory, find_target, report_readable_secrets
 from mmo_trio.settings import Settings, effective_settings, load_settings
 from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import (

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
 from mmo_merchant.reconciliation.comparison import RecordedPayment
 from mmo_merchant.reconciliation.daily_digest import DailyDigest, digest_day
@@ -26,6 +26,7 @@ from mmo_sansio.messages.queries import ListRecords
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import DAY, Instant, Span, earlier, later
 from mmo_sansio.values.model import Status, Type
+from mmo_sansio.values.strict_json import JsonNumber
 from mmo_trio.cli.commands.brands import find_brand
 from mmo_trio.cli.support.options import datetime_type, file_type, json_option, to_instant
 from mmo_trio.cli.support.output import format_sums, print_rows, print_status, progress_bar
@@ -159,16 +160,10 @@ COLUMNS: tuple[str, ...] = ("brand", *_column_paths("", TRANSACTION_MEMBERS))
 """The columns of a row: the members of the transaction object by dotted path, after the brand."""
 
 
-@frozen
-class CsvNumber:
-    """A JSON number as text: money is never a binary float (G6)."""
-
-    text: str
-
-
 def row_cells(brand: str, transaction_json: bytes) -> list[str]:
-    """Return the cells of a transaction object; null is empty, labels and partyData are JSON."""
-    members = json.loads(transaction_json, parse_float=CsvNumber, parse_int=CsvNumber)
+    """Return the cells of a transaction object; null is empty, labels and partyData are JSON. Numbers keep their text:
+    money is never a binary float (G6)."""
+    members = json.loads(transaction_json, parse_float=JsonNumber, parse_int=JsonNumber)
     found = dict(_flatten("", members))
     return [brand, *(found.get(column, "") for column in COLUMNS[1:])]
 
@@ -184,7 +179,7 @@ def _flatten(path: str, members: Mapping[str, Any]) -> Iterator[tuple[str, str]]
 
 def _json_text(value: Any) -> str:
     match value:
-        case CsvNumber(text):
+        case JsonNumber(text):
             return text
         case dict():
             return "{" + ",".join(f"{_json_text(k)}:{_json_text(v)}" for k, v in value.items()) + "}"

@@ -6,7 +6,6 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 import click
 from rich.console import Console
@@ -18,8 +17,6 @@ from mmo_sansio.api.outgoing import transaction_object
 from mmo_sansio.values.clock import Instant, format_with_microseconds
 from mmo_sansio.values.model import Status, Transaction
 from mmo_sansio.values.money import Money
-from mmo_trio.settings import Settings
-from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.system.display_text import ascii_json, visible_text
 
 UNBROKEN_COLUMNS = frozenset({"gatewayReference", "created", "when", "at"})
@@ -37,12 +34,6 @@ PROGRESS_STEP = 500
 def print_status(text: str) -> None:
     """Print a remark to standard error."""
     click.echo(text, err=True)
-
-
-def report_readable_secrets(config: Path | None, brands: Path | None, settings: Settings) -> None:
-    """Print a remark for each of these files that holds secrets and that everybody can read."""
-    for file in readable_secret_files(config, brands, settings.provider_kinds):
-        print_status(f"Everybody on this machine can read {file}, which holds secrets. Run: chmod 600 {file}")
 
 
 def print_json(value: object) -> None:

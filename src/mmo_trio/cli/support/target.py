@@ -23,6 +23,7 @@ from mmo_trio.cli.support.errors import NegativeAnswer, NotYetInForce
 from mmo_trio.cli.support.options import Command, config_option, data_option
 from mmo_trio.cli.support.output import print_status
 from mmo_trio.settings import Settings, load_settings
+from mmo_trio.settings.secret_files import readable_secret_files
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, RUNNING_FILE, provider_titles, sandbox_presets
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.open_store import open_store
@@ -197,3 +198,9 @@ def _user_name(id: int) -> str:
         return pwd.getpwuid(id).pw_name
     except KeyError:
         return str(id)
+
+
+def report_readable_secrets(config: Path | None, brands: Path | None, settings: Settings) -> None:
+    """Print a remark for each of these files that holds secrets and that everybody can read."""
+    for file in readable_secret_files(config, brands, settings.provider_kinds):
+        print_status(f"Everybody on this machine can read {file}, which holds secrets. Run: chmod 600 {file}")

@@ -294,7 +294,7 @@ class _Exchange:
         self.step = "Looking up the name"
         addresses = await self._resolve()
         self.step = "Connecting"
-        tcp = await connect(addresses, target.port, connect_one=self.network.connect)
+        tcp = await connect(self.network, addresses, target.port)
         try:
             self._check_peer(tcp, addresses)
             stream: SecuredStream = tcp

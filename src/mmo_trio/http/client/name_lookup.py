@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import socket
 from collections import Counter, defaultdict
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
 
 import trio
 from attrs import define, field
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+"""Returns the addresses of a host name, which is asked for because of a port, best first and as text; raises OSError
+when there are none."""
 
 LOOKUPS_MAX: Final = 256
 """Name look-ups that run at a time, each in a thread."""
 SHARE_DIVISOR: Final = 8
 """One owner may hold an eighth of the places that are free. So places stay free for others, however many owners have
 names that hang: with one of them 28 of 256 are taken, with twenty 183."""
-
-
-class Resolver(Protocol):
-    """Looks up the addresses of hosts."""
-
-    async def __call__(self, host: str, port: int) -> list[str]:
-        """Return the addresses of this host name, best first, as text; raises OSError when there are none."""
-        ...
 
 
 class SystemResolver:

@@ -2,7 +2,8 @@
 
 Of several addresses it takes the first that answers (Happy Eyeballs, RFC 8305). TLS runs in memory: bytes to send wait
 for those that follow, so that the end of a handshake and the request leave in one write. Most requests have a
-connection of their own: without the cache of sessions each would cost both sides a full handshake."""
+connection of their own, so TLS sessions are kept: otherwise each request would cost both sides a full handshake (RFC
+8446 section 2.2)."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv6Address
 from itertools import chain, zip_longest
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import trio
 from attrs import Factory, define
@@ -29,8 +30,6 @@ SESSION_LIFETIME_S = 300.0
 """How long a verified certificate is trusted; then the server has to show it again."""
 SESSIONS_MAX = 1_024
 """Servers that are cached; the one verified first is dropped first."""
-ConnectOne: TypeAlias = Callable[[Address, int], Awaitable[TransportStream]]
-"""Returns a connection to this address and port; raises OSError."""
 
 
 class SecuredStream(Protocol):
@@ -63,47 +62,19 @@ class OutsideNetwork(Protocol):
         ...
 
 
-async def connect_system(address: Address, port: int) -> TransportStream:
-    """Return a connection over the system's network. Raises OSError when it is refused."""
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    stream = PlainStream(connecting := socket.socket(family, socket.SOCK_STREAM))
-    try:
-        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        code = connecting.connect_ex(_socket_address(address, port))
-        if code == errno.EINPROGRESS:
-            await trio.lowlevel.wait_writable(connecting)
-            code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            raise OSError(code, os.strerror(code))
-        return stream
-    except BaseException:
-        stream.close()
-        raise
-
-
-def _socket_address(address: Address, port: int) -> tuple[object, ...]:
-    """Return the system's form of an address; only the resolver reads a zone (RFC 4007)."""
-    if isinstance(address, IPv6Address) and address.scope_id is not None:
-        (resolved, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
-        return resolved[4]
-    return str(address), port
-
-
-async def connect(
-    addresses: Sequence[Address], port: int, *, connect_one: ConnectOne = connect_system
-) -> TransportStream:
+async def connect(network: OutsideNetwork, addresses: Sequence[Address], port: int) -> TransportStream:
     """Return a connection to one of these addresses, tried in turn with alternating families.
 
     Raises OSError when none answers, with the reason of the first. Never ends by itself when an address stays silent:
     the caller has the deadline."""
     if len(addresses) == 1:
-        return await connect_one(addresses[0], port)
+        return await network.connect(addresses[0], port)
     connected: list[TransportStream] = []
     errors: list[OSError] = []
 
     async def attempt(address: Address, ended: trio.Event) -> None:
         try:
-            stream = await connect_one(address, port)
+            stream = await network.connect(address, port)
         except OSError as error:
             errors.append(error)
             ended.set()
@@ -192,60 +163,61 @@ class TlsStream:
 
 
 @define(eq=False)
-class TlsSessionCache:
-    """Remembers the sessions of servers with a verified certificate, for one TLS context."""
-
-    _cached: dict[tuple[str, int], tuple[ssl.SSLSession, float]] = Factory(dict)
-    """By host and port: the session, and Trio's time when to verify the certificate again."""
-
-    def resume(self, tls: ssl.SSLObject, host: str, port: int) -> None:
-        """Offer the last session before the handshake. A server that cannot resume it makes a full handshake."""
-        session, expires_at = self._cached.get((host, port), (None, 0.0))
-        if session is not None and trio.current_time() < expires_at:
-            tls.session = session
-
-    def store(self, tls: ssl.SSLObject, host: str, port: int) -> None:
-        """Store the session of a full handshake after a response was read, as TLS 1.3 sends the session late. One
-        session serves any number of connections."""
-        if tls.session_reused:
-            return
-        session = tls.session
-        if session is None or not session.has_ticket:
-            return
-        self._cached.pop((host, port), None)
-        self._cached[host, port] = session, trio.current_time() + SESSION_LIFETIME_S
-        if len(self._cached) > SESSIONS_MAX:
-            del self._cached[next(iter(self._cached))]
-
-    def discard(self, host: str, port: int) -> None:
-        """Remove the session, so that the next handshake is a full one."""
-        self._cached.pop((host, port), None)
-
-
-@define(eq=False)
 class SystemNetwork:
     """Connects by the system's sockets and secures by its TLS library."""
 
     _context: ssl.SSLContext
-    _session_cache: TlsSessionCache = Factory(TlsSessionCache)
+    _sessions: dict[tuple[str, int], tuple[ssl.SSLSession, float]] = Factory(dict)
+    """By host and port of a server with a verified certificate: the session, and Trio's time when to verify the
+    certificate again."""
 
     async def connect(self, address: Address, port: int) -> TransportStream:
-        """Return a connection to this address. Raises OSError."""
-        return await connect_system(address, port)
+        """Return a connection to this address. Raises OSError when it is refused."""
+        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+        stream = PlainStream(connecting := socket.socket(family, socket.SOCK_STREAM))
+        try:
+            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            code = connecting.connect_ex(_socket_address(address, port))
+            if code == errno.EINPROGRESS:
+                await trio.lowlevel.wait_writable(connecting)
+                code = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, os.strerror(code))
+            return stream
+        except BaseException:
+            stream.close()
+            raise
 
     async def start_tls(self, transport: TransportStream, host: str, port: int) -> TlsStream:
         """Return the connection under TLS, with the certificate checked against the host's name, now or in the session
         that is resumed. Raises ssl.SSLError or BrokenResourceError."""
         stream = TlsStream(transport, self._context, host)
-        self._session_cache.resume(stream.tls, host, port)
+        session, expires_at = self._sessions.get((host, port), (None, 0.0))
+        if session is not None and trio.current_time() < expires_at:
+            stream.tls.session = session  # A server that cannot resume it makes a full handshake.
         try:
             await stream.do_handshake()
         except BaseException:
-            self._session_cache.discard(host, port)
+            self._sessions.pop((host, port), None)  # The next handshake is a full one.
             raise
         return stream
 
     def mark_answered(self, stream: SecuredStream, host: str, port: int) -> None:
-        """Keep the session for the next connection, as TLS 1.3 sends it after the handshake."""
-        if isinstance(stream, TlsStream):
-            self._session_cache.store(stream.tls, host, port)
+        """Keep the session of a full handshake for any number of further connections, now that TLS 1.3 has sent it."""
+        if not isinstance(stream, TlsStream) or stream.tls.session_reused:
+            return
+        session = stream.tls.session
+        if session is None or not session.has_ticket:
+            return
+        self._sessions.pop((host, port), None)
+        self._sessions[host, port] = session, trio.current_time() + SESSION_LIFETIME_S
+        if len(self._sessions) > SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+
+
+def _socket_address(address: Address, port: int) -> tuple[object, ...]:
+    """Return the system's form of an address; only the resolver reads a zone (RFC 4007)."""
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        (resolved, *_) = socket.getaddrinfo(str(address), port, flags=socket.AI_NUMERICHOST)
+        return resolved[4]
+    return str(address), port

@@ -32,6 +32,7 @@ from mmo_trio.storage.postgres.pipeline import (
     is_storable,
 )
 from mmo_trio.storage.postgres.statements import BrandStatement, KnownBrands
+from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction
 
@@ -123,12 +124,12 @@ class LoadedBatch:
 
 
 async def load_batch(
-    connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, *, is_distributed: bool = False
+    connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, tables: Tables
 ) -> LoadedBatch:
     """Return the working set for these reads, with the transactions of known deposits and of the newest uses of
     references; learn the brands of what was found."""
     deposits = {(provider, escape_text(reference)): (provider, reference) for provider, reference in reads.deposits}
-    results = await _fetch(connection, _batch_queries(reads, deposits, known_brands, is_distributed))
+    results = await _fetch(connection, _batch_queries(reads, deposits, known_brands, tables))
     ledger, uses = Ledger(), dict[ReferenceKey, int]()
     ((ledger.not_before, held_brands),) = results[_SELECT_HORIZON]
     ledger.held_brands = frozenset((held_brands or "").split())
@@ -154,9 +155,7 @@ async def load_batch(
         ledger.deposits[deposits[provider, reference]] = gateway_reference
     if missing := {(brand, reference) for _, _, brand, reference in received if reference not in ledger.transactions}:
         keys = sorted(missing)
-        found = await _fetch(
-            connection, [(_SELECT_TRANSACTIONS, _SELECT_TRANSACTIONS.bind_rows(keys, is_distributed=is_distributed))]
-        )
+        found = await _fetch(connection, [(_SELECT_TRANSACTIONS, tables.bind(_SELECT_TRANSACTIONS, keys))])
         _add_transactions(ledger, found[_SELECT_TRANSACTIONS])
     for (row,) in results.get(_SELECT_CLAIMS, ()):
         claim = parse_claim(row)
@@ -175,7 +174,7 @@ def _add_transactions(ledger: Ledger, rows: Sequence[Row]) -> None:
 
 
 def _batch_queries(
-    reads: Reads, deposits: Collection[tuple[str, str]], known_brands: KnownBrands, is_distributed: bool
+    reads: Reads, deposits: Collection[tuple[str, str]], known_brands: KnownBrands, tables: Tables
 ) -> Iterator[tuple[AnyStatement, Iterable[BoundStatement]]]:
     """Yield each statement for which there are keys, with its values."""
     yield _SELECT_HORIZON, [_SELECT_HORIZON.bind()]
@@ -199,13 +198,13 @@ def _batch_queries(
         (_SELECT_REFERENCE_USES, [key for key in reads.references if is_storable(key[1])]),
         (_SELECT_INTENTS, intents),
         (_SELECT_TRANSACTIONS, transactions),
-        (_SELECT_USAGE, reads.usage),
+        (_SELECT_USAGE, [*reads.usage]),
     ):
         if keys:
-            yield by_brand, by_brand.bind_rows(keys, is_distributed=is_distributed)
+            yield by_brand, tables.bind(by_brand, keys)
     for statement, others in (
         (_SELECT_DEPOSITS, deposits),
-        (_SELECT_CLAIMS, [(provider, escape_text(receipt)) for provider, receipt in reads.claims]),
+        (_SELECT_CLAIMS, reads.claims),
         (_FIND_INTENTS, unknown_intents),
         (_FIND_TRANSACTIONS, unknown),
     ):

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
+from mmo_sansio.messages.changes import JournalEntry
 from mmo_trio.storage.postgres.batch_load import LoadedBatch
-from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement, escape_optional_text, escape_text
+from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
 from mmo_trio.storage.postgres.shared_locks import CHECK_CREATION
-from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement, JoinableStatement, group_by_brand
-from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, suspense_identity
+from mmo_trio.storage.postgres.statements import BrandStatement, InsertStatement, JoinableStatement
+from mmo_trio.storage.postgres.tables import Tables
+from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts
 from mmo_trio.storage.sql.serialization import (
     UPSERT_USAGE,
     callback_body_rows,
+    callback_columns,
+    journal_columns,
     order_columns,
     progress_columns,
     provider_receipt_key,
     serialize_breaker,
     serialize_claim,
     serialize_order,
+    suspense_rows,
     usage_rows,
 )
 
@@ -192,8 +196,33 @@ _INSERT_BREAKER_CHANGES = PreparedStatement("""
 """)
 
 
+_INSERT_CLAIMS = PreparedStatement("""
+    INSERT INTO deposit_claims (provider, receipt, version, wake_at, claim)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bytea[])
+""")
+_UPDATE_CLAIMS = PreparedStatement("""
+    WITH moved AS (
+        UPDATE deposit_claims AS c SET version = new.version, wake_at = new.wake_at, claim = new.claim
+        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
+            AS new (provider, receipt, was, version, wake_at, claim)
+        WHERE c.provider = new.provider AND c.receipt = new.receipt AND c.version = new.was
+        RETURNING 1
+    )
+    SELECT still_so(count(*) = %s::bigint) FROM moved
+""")
+_DELETE_CLAIMS = PreparedStatement("""
+    WITH gone AS (
+        DELETE FROM deposit_claims AS c
+        USING unnest(%s::text[], %s::text[], %s::integer[]) AS old (provider, receipt, was)
+        WHERE c.provider = old.provider AND c.receipt = old.receipt AND c.version = old.was
+        RETURNING 1
+    )
+    SELECT still_so(count(*) = %s::bigint) FROM gone
+""")
+
+
 def batch_statements(
-    effect: NetEffect, loaded: LoadedBatch, *, holder: int, is_horizon_held: bool = False, is_distributed: bool = False
+    effect: NetEffect, loaded: LoadedBatch, tables: Tables, *, holder: int, is_horizon_held: bool = False
 ) -> Iterator[BoundStatement]:
     """Yield the statements that write each row of the batch, inside a transaction.
 
@@ -202,11 +231,11 @@ def batch_statements(
     """
     if effect.references:
         rows = _use_rows(effect, loaded)
-        yield from _INSERT_REFERENCE_USES.bind_rows(rows, is_distributed=is_distributed)
+        yield from tables.bind(_INSERT_REFERENCE_USES, rows)
     if effect.created:
         if not is_horizon_held:
             yield CHECK_CREATION.bind(min(each.order.created_at for each in effect.created.values()))
-        yield from _creation_statements(effect, is_distributed=is_distributed)
+        yield from _creation_statements(effect, tables)
     if submitted := effect.submitted_brands:
         yield _CHECK_SUBMISSION.bind(" ".join(sorted(submitted)))
     if effect.advanced:
@@ -214,25 +243,25 @@ def batch_statements(
             (now.order.brand, reference, was.progress.version, *progress_columns(now))
             for reference, (was, now) in sorted(effect.advanced.items())
         ]
-        yield from _UPDATE_TRANSACTIONS.bind_counted_rows(moved, is_distributed=is_distributed)
+        yield from tables.bind_counted(_UPDATE_TRANSACTIONS, moved)
     if effect.redated:
         redated = [
             (each.order.brand, reference, each.order.created_at, serialize_order(each.order))
             for reference, each in sorted(effect.redated.items())
         ]
-        yield from _REDATE_TRANSACTIONS.bind_rows(redated, is_distributed=is_distributed)
-    yield from _wake_statements(effect, is_distributed=is_distributed)
+        yield from tables.bind(_REDATE_TRANSACTIONS, redated)
+    yield from _wake_statements(effect, tables)
     if effect.claims:
-        yield from claim_statements(effect)
-    yield from _intent_statements(effect, loaded, holder, is_distributed=is_distributed)
+        yield from _claim_statements(effect)
+    yield from _intent_statements(effect, loaded, tables, holder)
     if effect.journal:
-        yield from _INSERT_JOURNAL.bind_rows(map(_journal_row, effect.journal), is_distributed=is_distributed)
+        yield from tables.bind(_INSERT_JOURNAL, [*map(_journal_row, effect.journal)])
     if effect.callbacks:
-        yield from _INSERT_CALLBACKS.bind_rows(map(_callback_row, effect.callbacks), is_distributed=is_distributed)
+        yield from tables.bind(_INSERT_CALLBACKS, [*map(callback_columns, effect.callbacks)])
         if bodies := callback_body_rows(effect):
-            yield from _INSERT_CALLBACK_BODIES.bind_rows(bodies, is_distributed=is_distributed)
+            yield from tables.bind(_INSERT_CALLBACK_BODIES, bodies)
     if effect.suspense:
-        yield _UPSERT_SUSPENSE.bind_rows(_suspense_rows(effect.suspense))
+        yield _UPSERT_SUSPENSE.bind_rows(sorted(suspense_rows(effect)))
     if effect.breakers:
         breakers = sorted(effect.breakers.items())
         yield _UPSERT_BREAKERS.bind_rows(
@@ -242,13 +271,13 @@ def batch_statements(
             (brand, effect.latest_stamp, each.breaker.state) for brand, each in breakers
         )
     if effect.usage:
-        yield from _UPSERT_USAGE.bind_rows(usage_rows(effect), is_distributed=is_distributed)
+        yield from tables.bind(_UPSERT_USAGE, usage_rows(effect))
         limits = [(*key, each.limit) for key, each in sorted(effect.usage.items()) if each.limit is not None]
         if limits:
-            yield from _CHECK_USAGE.bind_rows(limits, is_distributed=is_distributed)
+            yield from tables.bind(_CHECK_USAGE, limits)
     if figures := batch_counts(effect):
         counted = [(*key, times) for key, times in figures.items()]
-        yield from _INSERT_COUNTS.bind_rows(counted, is_distributed=is_distributed)
+        yield from tables.bind(_INSERT_COUNTS, counted)
 
 
 def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...]]:
@@ -260,14 +289,14 @@ def _use_rows(effect: NetEffect, loaded: LoadedBatch) -> Sequence[tuple[Any, ...
     return sorted(rows, key=lambda row: row[:3])
 
 
-def _creation_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator[BoundStatement]:
+def _creation_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStatement]:
     created = effect.created
     if effect.deposits:
         yield _INSERT_DEPOSITS.bind_rows(
             sorted(
                 (
                     each.provider,
-                    escape_text(each.provider_reference),
+                    each.provider_reference,
                     created[each.gateway_reference].order.brand,
                     each.gateway_reference,
                 )
@@ -275,10 +304,10 @@ def _creation_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator
             )
         )
     rows_created = [(*order_columns(each), *progress_columns(each)) for each in created.values()]
-    yield from _INSERT_TRANSACTIONS.bind_rows(rows_created, is_distributed=is_distributed)
+    yield from tables.bind(_INSERT_TRANSACTIONS, rows_created)
 
 
-def _wake_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator[BoundStatement]:
+def _wake_statements(effect: NetEffect, tables: Tables) -> Iterator[BoundStatement]:
     """Write when transactions wake, and the receipts of providers that are new. The row of a wake is found by the time
     that it has been decided from; the version of the transaction says that nobody has changed it since."""
     inserted: list[tuple[object, ...]] = []
@@ -310,117 +339,15 @@ def _wake_statements(effect: NetEffect, *, is_distributed: bool) -> Iterator[Bou
     )
     for statement, rows in statements:
         if rows:
-            yield from statement.bind_rows(rows, is_distributed=is_distributed)
+            yield from tables.bind(statement, rows)
 
 
-def _intent_statements(
-    effect: NetEffect, loaded: LoadedBatch, holder: int, *, is_distributed: bool
-) -> Iterator[BoundStatement]:
-    transactions = loaded.ledger.transactions
-    if effect.concluded:
-        fences = loaded.intent_fences
-        concluded = [
-            (brand, *key, fences.get(key, 0))
-            for key in sorted(effect.concluded)
-            if (brand := loaded.brand_of(key[0])) is not None
-        ]
-        groups = list(group_by_brand(concluded).values()) if is_distributed else [concluded]
-        for group in filter(None, groups):
-            counted = sum((reference, kind) in fences for _, reference, kind, _ in group)
-            seen = () if is_distributed else zip(*(row[:3] for row in group), strict=True)
-            yield from _DELETE_INTENTS.bind_rows(group, counted, *seen, is_distributed=is_distributed)
-    if effect.scheduled:
-        inserted: list[tuple[object, ...]] = []
-        upserted: list[tuple[object, ...]] = []
-        for reference, kind in effect.scheduled:
-            # Nobody has scheduled anything for a payment that is new.
-            rows = inserted if reference in effect.created else upserted
-            rows.append((transactions[reference].order.brand, reference, kind, holder))
-        for statement, rows in ((_INSERT_INTENTS, inserted), (_UPSERT_INTENTS, upserted)):
-            if rows:
-                yield from statement.bind_rows(rows, is_distributed=is_distributed)
-
-
-def _journal_row(entry: JournalEntry) -> tuple[object, ...]:
-    return (
-        entry.at,
-        entry.input_name,
-        escape_text(entry.actor),
-        escape_optional_text(entry.gateway_reference),
-        entry.brand or "",
-        entry.stage_before,
-        entry.stage_after,
-        escape_text(entry.detail),
-    )
-
-
-def _callback_row(callback: CallbackRecorded) -> tuple[object, ...]:
-    attempt = callback.attempt
-    return (
-        callback.gateway_reference,
-        callback.brand,
-        attempt.outcome.value,
-        escape_text(attempt.url),
-        attempt.status,
-        attempt.duration_ms,
-        escape_text(attempt.detail),
-        callback.at,
-    )
-
-
-def _suspense_rows(recorded: Iterable[SuspenseRecorded]) -> list[tuple[Any, ...]]:
-    """Return one row for all equal entries, in the order of their identities."""
-    book: dict[bytes, list[SuspenseRecorded]] = {}
-    for each in recorded:
-        book.setdefault(suspense_identity(each), []).append(each)
-    return [
-        (
-            identity,
-            same[0].reason.value,
-            escape_text(same[0].provider),
-            escape_text(same[0].content),
-            escape_optional_text(same[0].gateway_reference),
-            same[0].brand,
-            same[0].at,
-            same[-1].at,
-            len(same),
-        )
-        for identity, same in sorted(book.items())
-    ]
-
-
-_INSERT_CLAIMS = PreparedStatement("""
-    INSERT INTO deposit_claims (provider, receipt, version, wake_at, claim)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bytea[])
-""")
-_UPDATE_CLAIMS = PreparedStatement("""
-    WITH moved AS (
-        UPDATE deposit_claims AS c SET version = new.version, wake_at = new.wake_at, claim = new.claim
-        FROM unnest(%s::text[], %s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bytea[])
-            AS new (provider, receipt, was, version, wake_at, claim)
-        WHERE c.provider = new.provider AND c.receipt = new.receipt AND c.version = new.was
-        RETURNING 1
-    )
-    SELECT still_so(count(*) = %s::bigint) FROM moved
-""")
-_DELETE_CLAIMS = PreparedStatement("""
-    WITH gone AS (
-        DELETE FROM deposit_claims AS c
-        USING unnest(%s::text[], %s::text[], %s::integer[]) AS old (provider, receipt, was)
-        WHERE c.provider = old.provider AND c.receipt = old.receipt AND c.version = old.was
-        RETURNING 1
-    )
-    SELECT still_so(count(*) = %s::bigint) FROM gone
-""")
-
-
-def claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
-    """Yield the statements that write what a batch changes of claims."""
+def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
     inserted: list[tuple[object, ...]] = []
     updated: list[tuple[object, ...]] = []
     deleted: list[tuple[object, ...]] = []
     for (provider, receipt), (was, claim) in sorted(effect.claims.items(), key=lambda item: item[0]):
-        key = (provider, escape_text(receipt))
+        key = (provider, receipt)
         if claim is None:
             deleted += [(*key, was)] if was else []
             continue
@@ -435,3 +362,36 @@ def claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
         yield _UPDATE_CLAIMS.bind_rows(updated, len(updated))
     if deleted:
         yield _DELETE_CLAIMS.bind_rows(deleted, len(deleted))
+
+
+def _intent_statements(effect: NetEffect, loaded: LoadedBatch, tables: Tables, holder: int) -> Iterator[BoundStatement]:
+    transactions = loaded.ledger.transactions
+    if effect.concluded:
+        fences = loaded.intent_fences
+        concluded = [
+            (brand, *key, fences.get(key, 0))
+            for key in sorted(effect.concluded)
+            if (brand := loaded.brand_of(key[0])) is not None
+        ]
+        if concluded:
+            yield from tables.bind_counted(
+                _DELETE_INTENTS,
+                concluded,
+                lambda rows: sum((reference, kind) in fences for _, reference, kind, _ in rows),
+            )
+    if effect.scheduled:
+        inserted: list[tuple[object, ...]] = []
+        upserted: list[tuple[object, ...]] = []
+        for reference, kind in effect.scheduled:
+            # Nobody has scheduled anything for a payment that is new.
+            rows = inserted if reference in effect.created else upserted
+            rows.append((transactions[reference].order.brand, reference, kind, holder))
+        for statement, rows in ((_INSERT_INTENTS, inserted), (_UPSERT_INTENTS, upserted)):
+            if rows:
+                yield from tables.bind(statement, rows)
+
+
+def _journal_row(entry: JournalEntry) -> tuple[object, ...]:
+    """Return the columns of a line; each has a brand, which may be empty, so that it is in some shard."""
+    at, name, actor, reference, brand, *others = journal_columns(entry)
+    return (at, name, actor, reference, brand or "", *others)

@@ -128,6 +128,8 @@ class Commit(Generic[T]):
     id: UUID = field(factory=make_commit_id)
     brand: str | None = None
     """The brand in whose shard it leaves its row; None for the table that all commits share."""
+    may_join: bool = True
+    """Whether what can be joined to one statement is one."""
     results: list[T] = field(factory=list)
     """Its result if it takes place; empty until the server may have seen COMMIT."""
     has_begun: bool = False
@@ -158,22 +160,16 @@ class Commit(Generic[T]):
             self.raiser.confirm(connection, self._raised)
 
     async def run_whole_transaction(
-        self,
-        connection: PostgresConnection,
-        stamp: Instant,
-        statements: Iterable[BoundStatement],
-        result: T,
-        *,
-        may_join: bool = True,
+        self, connection: PostgresConnection, stamp: Instant, statements: Iterable[BoundStatement], result: T
     ) -> None:
         """Run everything from BEGIN, or what follows it, to COMMIT in one round trip, for this result.
 
-        What can be joined to one statement is one, if it `may_join`; unless it follows BEGIN, it is a transaction by
-        itself. The one commit of a second that raises the epoch isn't joined: so there aren't twice as many shapes.
+        What is joined to one statement is a transaction by itself, unless it follows BEGIN. The one commit of a second
+        that raises the epoch isn't joined: so there aren't twice as many shapes.
         """
         raises = self.raiser is not None and self.raiser.take_turn()
         every = [self._record(stamp), *statements]
-        joined = _joiner.join(every) if may_join and not raises else None
+        joined = _joiner.join(every) if self.may_join and not raises else None
         if raises:
             every.append(_RAISE_EPOCH.bind())
         if joined is not None:

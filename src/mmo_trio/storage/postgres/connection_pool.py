@@ -20,6 +20,7 @@ from attrs import Factory, define, field
 from mmo_sansio.resilience.reachability import Reachability, ServerState
 from mmo_trio.storage.interface.store import StoreLost, StoreUnavailable
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
+from mmo_trio.storage.postgres.pipeline import PreparedStatement, execute_pipeline
 from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, end_session, use_until
 
@@ -51,6 +52,7 @@ _CLOSE_TIMEOUT_S = 3.0
 """Seconds for sessions to end when the pool is closed."""
 
 _PROBE = "SELECT current_setting('transaction_read_only')"
+_ROLLBACK = PreparedStatement("ROLLBACK")
 
 
 @define(eq=False)
@@ -248,8 +250,8 @@ class ConnectionPool:
         """Keep the connection for the next call, or end its session; then its place is free."""
         if is_reusable and not connection.closed and not connection.is_idle:
             with suppress(psycopg.Error):
-                async with use_until(connection, deadline):
-                    await connection.rollback()
+                async with use_until(connection, deadline):  # psycopg's own would drop the prepared statements.
+                    await execute_pipeline(connection, [_ROLLBACK.bind()])
         if connection.closed:
             self._places.release()
         elif self._nursery is None:

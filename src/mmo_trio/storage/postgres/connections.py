@@ -71,9 +71,6 @@ WRITER_SETUP = f"""
 """Batches look up keys and nothing else, so one plan serves for all values. There is no statement deadline, which would
 cut a COMMIT's wait for the standby short; the call is given up at its deadline instead."""
 
-DISTRIBUTED_SETUP = "SET plan_cache_mode = force_custom_plan;"
-"""Where tables are distributed, a statement's shard is found by its values."""
-
 READER_SETUP = f"{_SESSION_SETUP} SET statement_timeout = '9s';"
 
 STARTUP_SETUP = f"{_SESSION_SETUP} SET statement_timeout = 0; SET lock_timeout = 0;"

@@ -5,16 +5,31 @@ the suspense book, deposits, the audit log and the console's tables. Each commit
 place. One that writes only rows of brands leaves it in `brand_batches`, in a shard of its rows: then one worker
 commits, in one phase. One that writes the coordinator's tables as well leaves it in `batches`, of which Citus knows:
 then it commits in two phases, and the coordinator's commit decides for all of them.
+
+What has to be claimed or found goes to all shards first, reads an index of few rows there, and locks nothing. Each
+claim or search is then a statement for one brand, so for one shard; what another process has claimed meanwhile doesn't
+match it any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import psycopg
+import trio
+from attrs import evolve, frozen
 
 from mmo_trio.storage.interface.store import StoreUnusable
-from mmo_trio.storage.postgres.queries import fetch_rows
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.commits import Commit
+from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
+from mmo_trio.storage.postgres.pipeline import BoundStatement, Row
+from mmo_trio.storage.postgres.statements import BrandStatement, CountRows, InsertStatement, Rows
+from mmo_trio.storage.postgres.tables import POSTGRES_SCHEMA, CallbackSearch, Tables
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.net_effect import NetEffect
+from mmo_trio.storage.sql.schema import SqlSchema
 
 CITUS_MAJOR_MIN = 12
 """The oldest version that this was made for; 13.0 is tested."""
@@ -56,14 +71,180 @@ _SELECT_UNDISTRIBUTED = """
 """
 _COUNT_SERVING = "SELECT count(*) FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()"
 
+_SELECT_GAPS = """
+    SELECT coalesce(lag(brand) OVER (ORDER BY brand), ''), brand FROM (
+        SELECT c.brand FROM channels AS c JOIN holders AS h ON h.id = c.holder AND h.id > 0 AND NOT h.is_over
+        WHERE c.holder <> %(me)s OR NOT %(is_known)s OR EXISTS (
+            SELECT FROM unnest(%(known)s::text[], %(fences)s::bigint[]) AS k (brand, fence)
+            WHERE k.brand = c.brand AND k.fence = c.fence
+        )
+        UNION SELECT unnest(%(excluding)s::text[])
+    ) AS settled ORDER BY brand
+"""
+"""The gaps between brands whose channels are not to be claimed, in the order of the index."""
 
-async def is_distributed(connection: PostgresConnection) -> bool:
+SELECT_WAITING_IN_GAPS = """
+    SELECT DISTINCT i.brand FROM intents AS i
+    JOIN unnest(%s::text[], %s::text[]) AS gap (after, before) ON i.brand > gap.after AND i.brand < gap.before
+    WHERE i.kind = 'callback'
+"""
+SELECT_WAITING_AFTER = "SELECT DISTINCT i.brand FROM intents AS i WHERE i.kind = 'callback' AND i.brand > %s"
+"""To all shards; each reads the index of its waiting callbacks, but not where a channel has an owner: a merchant who
+is down may have many."""
+
+SELECT_WAITING_BRANDS = """
+    SELECT DISTINCT i.brand FROM intents AS i
+    JOIN unnest(%s::text[]) AS owned (brand) ON i.brand = owned.brand
+    WHERE i.kind = 'callback' AND i.gateway_reference <> ALL (%s::text[])
+"""
+"""To all shards; each reads the index of its waiting callbacks. Without it each owned brand would cost a statement."""
+
+BRANDS_PER_SEARCH = 8
+"""Brands whose callbacks are searched for in one transaction."""
+
+SEARCH_FOR_S = 0.5
+"""Seconds after which no further brands' callbacks are searched for; the next search finds the others. A search that
+takes longer than its deadline would be in doubt, and with it every channel of this process."""
+
+_SELECT_FENCES = """
+    SELECT c.brand, c.fence FROM channels AS c JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
+    WHERE c.holder = %s AND c.brand = ANY (%s::text[])
+"""
+_SELECT_ENDED_HOLDERS = "SELECT id FROM holders WHERE is_over OR id = 0"
+SELECT_ABANDONED = """
+    SELECT brand, gateway_reference, kind FROM intents
+    WHERE holder = ANY (%s::bigint[]) AND kind <> 'callback' ORDER BY id LIMIT %s
+"""
+"""To all shards; each reads at most so many rows of an index."""
+
+CLAIM_ABANDONED = """
+    WITH taken AS (
+        UPDATE intents AS i SET holder = %(me)s
+        FROM unnest(%(references)s::text[], %(kinds)s::text[]) AS old (gateway_reference, kind)
+        WHERE i.brand = %(brand)s AND i.gateway_reference = old.gateway_reference AND i.kind = old.kind
+            AND i.holder = ANY (%(ended)s::bigint[])
+        RETURNING i.id, i.gateway_reference, i.kind
+    )
+    SELECT gateway_reference, kind, order_row, progress
+    FROM taken JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY taken.id
+"""
+FIND_CALLBACKS = """
+    WITH found AS MATERIALIZED (
+        SELECT id, gateway_reference FROM intents
+        WHERE brand = %(brand)s AND kind = 'callback' AND gateway_reference <> ALL (%(taken)s::text[])
+        ORDER BY id LIMIT %(room)s FOR UPDATE SKIP LOCKED
+    )
+    SELECT gateway_reference, %(fence)s::bigint, order_row, progress, t.brand, found.id
+    FROM found JOIN transactions AS t USING (gateway_reference) WHERE t.brand = %(brand)s ORDER BY found.id
+"""
+"""Without a look at the channel, which is on another server and would cost several times as much. If another process
+has claimed the channel since `_SELECT_FENCES`, this process sends nothing, as it does not own the channel any more."""
+
+
+@frozen
+class DistributedTables(Tables):
+    """Our tables where they are distributed by brand."""
+
+    schema: SqlSchema = evolve(
+        POSTGRES_SCHEMA, held_until=(*POSTGRES_SCHEMA.held_until, (BRAND_BATCHES, "stamp")), is_distributed=True
+    )
+    session_setup: str = "SET plan_cache_mode = force_custom_plan;"
+    """A statement's shard is found by its values."""
+    commit_tables: Sequence[str] = ("batches", BRAND_BATCHES)
+
+    def bind(self, statement: BrandStatement | InsertStatement, rows: Rows) -> Iterator[BoundStatement]:
+        return statement.bind_on_shards(rows)
+
+    def bind_counted(self, statement: BrandStatement, rows: Rows, count: CountRows = len) -> Iterator[BoundStatement]:
+        return statement.bind_on_shards(rows, count)
+
+    def guard(self, commit: Commit[Any], effect: NetEffect) -> None:
+        """Leave the epoch, which is in no shard: it would make a second phase of the commit."""
+        commit.brand, commit.raiser, commit.may_join = commit_brand(effect), None, False
+
+    async def waiting_brands(self, connection: PostgresConnection, values: Mapping[str, object]) -> Sequence[str]:
+        cursor = await connection.execute(_SELECT_GAPS.encode(), values)
+        gaps = await cursor.fetchall()
+        waiting = await fetch_rows(connection, SELECT_WAITING_AFTER, gaps[-1][1] if gaps else "")
+        if gaps:
+            after, before = map(list, zip(*gaps, strict=True))
+            waiting += await fetch_rows(connection, SELECT_WAITING_IN_GAPS, after, before)
+        return [brand for (brand,) in waiting]
+
+    async def find_callbacks(
+        self, connection: PostgresConnection, search: CallbackSearch
+    ) -> tuple[int | None, Sequence[Row]]:
+        """Search for those of as many brands as is possible in SEARCH_FOR_S, without their marks."""
+        began_at = trio.current_time()
+        stored = dict[str, int](await fetch_rows(connection, _SELECT_FENCES, search.holder, list(search.room)))
+        known = stored if search.known is None else search.known
+        owned = {brand: fence for brand, fence in stored.items() if known.get(brand) == fence}
+        taken = [each for brand in owned for each in search.taken.get(brand, ())]
+        brands = [brand for (brand,) in await fetch_rows(connection, SELECT_WAITING_BRANDS, list(owned), taken)]
+        random.shuffle(brands)  # No brand is always among those for which the time is not enough.
+        found: list[Row] = []
+        for first in range(0, len(brands), BRANDS_PER_SEARCH):
+            if first and trio.current_time() - began_at > SEARCH_FOR_S:
+                break
+            some = {brand: owned[brand] for brand in brands[first : first + BRANDS_PER_SEARCH]}
+            try:
+                found += await _find_of_brands(connection, some, search)
+            except psycopg.Error as error:
+                if not found or classify_error(error) is PostgresErrorKind.DISCONNECTED:
+                    raise
+                break  # What has been found is this process's to send.
+        return None, found
+
+    async def claim_abandoned(self, connection: PostgresConnection, holder: int, limit: int) -> Sequence[Row]:
+        """Claim the oldest of each brand first."""
+        ended = [id for (id,) in await fetch_rows(connection, _SELECT_ENDED_HOLDERS)]
+        by_brand: dict[str, list[tuple[str, str]]] = {}
+        for brand, reference, kind in await fetch_rows(connection, SELECT_ABANDONED, ended, limit):
+            by_brand.setdefault(brand, []).append((reference, kind))
+        claimed: list[Row] = []
+        for brand, keys in sorted(by_brand.items()):
+            references, kinds = map(list, zip(*keys, strict=True))
+            values = {"me": holder, "brand": brand, "references": references, "kinds": kinds, "ended": ended}
+            cursor = await connection.execute(CLAIM_ABANDONED.encode(), values, binary=True)
+            claimed += await cursor.fetchall()
+        return claimed
+
+    async def counted_groups(self, connection: PostgresConnection) -> Sequence[tuple[str, Sequence[object]]]:
+        brands = await fetch_rows(connection, "SELECT DISTINCT brand FROM figure_deltas")
+        return [("WHERE brand = %s", brand) for brand in brands]
+
+
+async def _find_of_brands(
+    connection: PostgresConnection, fences: Mapping[str, int], search: CallbackSearch
+) -> Sequence[Row]:
+    cursors = []
+    async with connection.pipeline():
+        for brand, fence in sorted(fences.items()):
+            taken = list(search.taken.get(brand, ()))
+            values = {"brand": brand, "fence": fence, "room": search.room[brand], "taken": taken}
+            cursors.append(await connection.execute(FIND_CALLBACKS.encode(), values, binary=True))
+    return [row for cursor in cursors for row in await cursor.fetchall()]
+
+
+async def find_tables(connection: PostgresConnection) -> Tables:
+    """Return how the tables of this database lie."""
+    return DistributedTables() if await _is_distributed(connection) else Tables()
+
+
+async def _is_distributed(connection: PostgresConnection) -> bool:
     """Return whether `distribute` has been completed in this database."""
     ((has_catalog,),) = await fetch_rows(connection, _HAS_CATALOG)
     if not has_catalog:
         return False
     ((found,),) = await fetch_rows(connection, _IS_DISTRIBUTED)
     return bool(found)
+
+
+def commit_brand(effect: NetEffect) -> str | None:
+    """Return the brand in whose shard a batch leaves its row; None when it writes the coordinator's tables, too."""
+    if effect.deposits or effect.claims or effect.suspense or effect.breakers:
+        return None
+    return next((each.brand for each in effect.journal if each.brand), None)
 
 
 async def distribute(connection: PostgresConnection) -> None:
@@ -74,7 +255,7 @@ async def distribute(connection: PostgresConnection) -> None:
     """
     await _require_citus(connection)
     ((serving,),) = await fetch_rows(connection, _COUNT_SERVING)
-    if serving and not await is_distributed(connection):
+    if serving and not await _is_distributed(connection):
         raise StoreUnusable(
             f"processes that serve this database: {serving}: stop them before its tables are distributed, as their"
             " statements are for one server"
@@ -116,10 +297,3 @@ async def _require_citus(connection: PostgresConnection) -> None:
         )
     if not workers:
         raise StoreUnusable("Citus has no workers: run SELECT citus_add_node('HOST', PORT) on its coordinator")
-
-
-def commit_brand(effect: NetEffect) -> str | None:
-    """Return the brand in whose shard a batch leaves its row; None when it writes the coordinator's tables, too."""
-    if effect.deposits or effect.claims or effect.suspense or effect.breakers:
-        return None
-    return next((each.brand for each in effect.journal if each.brand), None)

@@ -12,12 +12,11 @@ from uuid import UUID
 
 import structlog
 
-from mmo_sansio.values.clock import HOUR, Instant, Span, earlier
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS
 from mmo_trio.storage.postgres.commits import first_commit_id
-from mmo_trio.storage.postgres.distribution import BRAND_BATCHES
-from mmo_trio.storage.postgres.queries import fetch_rows
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.tables import Tables
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 
 COMMIT_RECORDS_KEPT_FOR = HOUR
 """Longer than any process asks for the outcome of a commit: until the lease has ended under which it was made."""
@@ -30,22 +29,13 @@ _ROLL_UP_LOCK = (0x4D4D4F, 4)
 _LATEST_STAMP_ID = UUID(int=0)
 """The id of the row that holds the latest stamp of the deleted ones."""
 
-_SELECT_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-
-_PURGE_COMMIT_RECORDS = """
-    WITH gone AS (
-        DELETE FROM batches
-        WHERE id > %(kept)s AND id < %(before)s AND touched_at < clock_timestamp() - make_interval(secs => %(age_s)s)
-        RETURNING stamp
-    )
-    INSERT INTO batches (id, stamp) SELECT %(kept)s, max(stamp) FROM gone HAVING count(*) > 0
-    ON CONFLICT (id) DO UPDATE SET stamp = greatest(batches.stamp, excluded.stamp)
+_SELECT_NOW = """
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, clock_timestamp() - make_interval(secs => %s)
 """
-"""The id tells by the clock of the process that made it, `touched_at` by this server's."""
 
 _ROLL_UP_COUNTS = f"""
     WITH gone AS (
-        DELETE FROM figure_deltas {{brand}} RETURNING *
+        DELETE FROM figure_deltas {{condition}} RETURNING *
     )
     INSERT INTO figures (span, began_at, brand, method, provider, status, latency_s, holder, times)
     SELECT span, began_at - mod(began_at, span) AS at, brand, method, provider, status, latency_s, 0, sum(times)
@@ -67,32 +57,20 @@ def may_be_forgotten(commit: UUID) -> bool:
     return commit < first_commit_id(earlier(Instant(time.time_ns() // 1_000), _FORGOTTEN_AFTER))
 
 
-async def purge_commit_records(connection: PostgresConnection, *, is_distributed: bool = False) -> None:
-    """Delete the rows of commits that are no longer in doubt, and keep the latest stamp of them."""
-    ((now,),) = await fetch_rows(connection, _SELECT_NOW)
-    before = first_commit_id(earlier(Instant(now), COMMIT_RECORDS_KEPT_FOR))
-    if is_distributed:
-        await _purge_on_shards(connection, before)
-        return
-    values = {"kept": _LATEST_STAMP_ID, "before": before, "age_s": COMMIT_RECORDS_KEPT_FOR / 1_000_000}
-    await connection.execute(_PURGE_COMMIT_RECORDS.encode(), values)
-
-
-async def _purge_on_shards(connection: PostgresConnection, before: UUID) -> None:
-    """Do the same where tables are distributed, in small steps, in which Citus allows no look at the clock."""
-    ((untouched_since,),) = await fetch_rows(
-        connection, "SELECT clock_timestamp() - make_interval(secs => %s)", COMMIT_RECORDS_KEPT_FOR / 1_000_000
-    )
-    for table in ("batches", BRAND_BATCHES):
+async def purge_commit_records(connection: PostgresConnection, tables: Tables) -> None:
+    """Delete the rows of commits that are no longer in doubt, and keep the latest stamp of them, in small steps. The id
+    of a row tells its age by the clock of the process that made it, `touched_at` by this server's."""
+    ((now, untouched_since),) = await fetch_rows(connection, _SELECT_NOW, COMMIT_RECORDS_KEPT_FOR / SECOND)
+    values = (_LATEST_STAMP_ID, first_commit_id(earlier(Instant(now), COMMIT_RECORDS_KEPT_FOR)), untouched_since)
+    for table in tables.commit_tables:
         aged = f"FROM {table} WHERE id > %s AND id < %s AND touched_at < %s"
-        values = (_LATEST_STAMP_ID, before, untouched_since)
         ((latest,),) = await fetch_rows(connection, f"SELECT max(stamp) {aged}", *values)
         if latest is not None:
             await connection.execute(_KEEP_LATEST_STAMP.encode(), (_LATEST_STAMP_ID, latest))
             await connection.execute(f"DELETE {aged}".encode(), values)
 
 
-async def roll_up_counts(connection: PostgresConnection, *, is_distributed: bool = False) -> None:
+async def roll_up_counts(connection: PostgresConnection, tables: Tables) -> None:
     """Add what commits have counted to the figures of each span, unless another process is at it.
 
     Commits only insert rows of their own, so that none waits for another, and a row that a long snapshot keeps alive
@@ -100,13 +78,9 @@ async def roll_up_counts(connection: PostgresConnection, *, is_distributed: bool
     """
     async with connection.transaction():
         ((is_ours,),) = await fetch_rows(connection, "SELECT pg_try_advisory_xact_lock(%s, %s)", *_ROLL_UP_LOCK)
-        if not is_ours:
-            return
-        if not is_distributed:
-            await connection.execute(_ROLL_UP_COUNTS.format(brand="").encode())
-            return
-        for (brand,) in await fetch_rows(connection, "SELECT DISTINCT brand FROM figure_deltas"):
-            await connection.execute(_ROLL_UP_COUNTS.format(brand="WHERE brand = %s").encode(), (brand,))
+        if is_ours:
+            for condition, values in await tables.counted_groups(connection):
+                await connection.execute(_ROLL_UP_COUNTS.format(condition=condition).encode(), values)
 
 
 logger = structlog.get_logger(__name__)

@@ -19,8 +19,7 @@ import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.partitions import maintain_partitions
-from mmo_trio.storage.postgres.queries import fetch_rows
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.schema import ReportMigration, migration_scripts, report_nothing
 
 _MIGRATION_LOCK = (0x4D4D4F, 2)

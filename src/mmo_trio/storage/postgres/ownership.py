@@ -24,14 +24,12 @@ from mmo_sansio.resilience.ownership import LEASE_DURATION, LEASE_RENEWAL_INTERV
 from mmo_sansio.values.clock import SECOND
 from mmo_trio.storage.interface.admin_types import ServingProcess
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable, WorkItem
-from mmo_trio.storage.postgres import distributed_claims
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error, require_confirmation, translate_error
-from mmo_trio.storage.postgres.queries import fetch_rows, parse_work_item
 from mmo_trio.storage.postgres.repeated_scans import ScanMarks, WholeScans
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.tables import CallbackSearch, Tables
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.serialization import parse_breaker, parse_transaction, serialize_breaker
-from mmo_trio.storage.sql.statements import Row
 from mmo_trio.system.waiting import run_to_end
 
 T = TypeVar("T")
@@ -59,21 +57,6 @@ _RENEW_LEASE = """
 _END_LEASE = "UPDATE holders SET is_over = true, alive_until = clock_timestamp() WHERE id = %s"
 EXPIRE_LEASES = """
     UPDATE holders SET is_over = true WHERE NOT is_over AND id > 0 AND alive_until <= clock_timestamp()
-"""
-_CLAIM_ABANDONED = """
-    WITH free AS (
-        SELECT i.brand, i.gateway_reference, i.kind
-        FROM holders AS h JOIN intents AS i ON i.holder = h.id
-        WHERE (h.is_over OR h.id = 0) AND i.kind <> 'callback'
-        ORDER BY i.id LIMIT %s FOR UPDATE OF i SKIP LOCKED
-    ), taken AS (
-        UPDATE intents AS i SET holder = %s FROM free
-        WHERE i.brand = free.brand AND i.gateway_reference = free.gateway_reference
-            AND i.kind = free.kind
-        RETURNING i.id, i.brand, i.gateway_reference, i.kind
-    )
-    SELECT gateway_reference, kind, order_row, progress
-    FROM taken JOIN transactions USING (brand, gateway_reference) ORDER BY taken.id
 """
 _COUNT_OWNERSHIP = """
     SELECT count(DISTINCT h.id), count(c.brand)
@@ -114,35 +97,6 @@ _CLAIM_CHANNELS = """
 """
 """The fence detects a process that was quicker, and counts also what this process claims again."""
 
-_FIND_CALLBACKS = """
-    WITH found AS MATERIALIZED (
-        SELECT i.brand, i.id, i.gateway_reference
-        FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[]) AS wanted (brand, room, mark, taken)
-        CROSS JOIN LATERAL (
-            SELECT brand, id, gateway_reference FROM intents
-            WHERE kind = 'callback' AND (intents.brand, id) > (wanted.brand, wanted.mark)
-                AND (intents.brand, id) < (wanted.brand, 9223372036854775807)
-                AND gateway_reference <> ALL (string_to_array(wanted.taken, ' '))
-            ORDER BY brand, id LIMIT wanted.room FOR UPDATE SKIP LOCKED
-        ) AS i
-    )
-    SELECT gateway_reference, c.fence, order_row, progress, brand, found.id
-    FROM found JOIN channels AS c USING (brand) JOIN holders AS h ON h.id = c.holder AND NOT h.is_over
-        JOIN transactions USING (brand, gateway_reference)
-    WHERE c.holder = %s ORDER BY found.id
-"""
-"""The oldest callbacks come first: after all new ones they would never come. Only one index has the brand and the id in
-front, so the planner takes no other one, of which it would have to read every dead row that an old snapshot keeps.
-
-The rows are locked so that this transaction's end waits for the standby: what it has seen is durable."""
-
-_LAST_ID = """
-    SELECT pg_sequence_last_value(ids)
-    FROM (SELECT pg_get_serial_sequence('intents', 'id')::regclass AS ids) AS named
-    WHERE has_sequence_privilege(ids, 'USAGE') OR has_sequence_privilege(ids, 'SELECT')
-"""
-"""The latest id of an intent, whether it is committed or not; none where the role may not see it."""
-
 _RELEASE_CHANNELS = """
     WITH locked AS MATERIALIZED (
         SELECT c.brand, old.breaker
@@ -163,8 +117,7 @@ class PostgresChannelOwnership:
     pool: ConnectionPool
     lease_number: int
     """The number of this process's lease."""
-    is_distributed: bool = False
-    """Whether tables are distributed by brand."""
+    tables: Tables
     _has_ended_lease: bool = False
     _owner_renewed_at: float = -math.inf
     """When the channel owner renewed the lease last, by Trio's clock."""
@@ -210,7 +163,7 @@ class PostgresChannelOwnership:
         if named is not None and not named and not end_leases:
             return ()
         claim = partial(claim_channels, excluding=excluding, known=known, waiting=named, end_leases=end_leases)
-        claimed = await self._call_once(lambda c: claim(c, self.lease_number, is_distributed=self.is_distributed))
+        claimed = await self._call_once(lambda c: claim(c, self.tables, self.lease_number))
         if is_whole:
             self._channel_scans.record(began_at, trio.current_time())
         self._marks.forget(each.brand for each in claimed)
@@ -225,35 +178,12 @@ class PostgresChannelOwnership:
         afresh: Collection[str] = (),
     ) -> Sequence[WorkItem]:
         """Search from the marks on, and make the search's end the next mark of each brand of which nothing is left."""
-        if self.is_distributed:
-            find = partial(distributed_claims.find_callbacks, holder=self.lease_number, known=known)
-            rows = await self._call_once(lambda c: find(c, room, taken or {}))
-        else:
-            rows = await self._find_beyond_marks(room, taken or {}, afresh)
-        return [
-            WorkItem(durable_intent(IntentKind.CALLBACK, reference, fence), parse_transaction(order, progress))
-            for reference, fence, order, progress, brand, _ in rows
-            if known is None or known.get(brand) == fence
-        ]
-
-    async def _find_beyond_marks(
-        self, room: Mapping[str, int], taken: Mapping[str, Collection[str]], afresh: Collection[str]
-    ) -> Sequence[Row]:
         began_at = time.monotonic()
         self._marks.forget(afresh)
         is_whole = self._marks.whole_scans.is_due(began_at)
-        marks = [0 if is_whole else self._marks.begin(brand, began_at) for brand in room]
-        taken_of = [" ".join(taken.get(brand, ())) for brand in room]
-        values = (list(room), list(room.values()), marks, taken_of, self.lease_number)
-
-        async def find(connection: PostgresConnection) -> tuple[int | None, Sequence[Row]]:
-            async with connection.pipeline():
-                last = await connection.execute(_LAST_ID.encode())
-                found = await connection.execute(_FIND_CALLBACKS.encode(), values, binary=True)
-            ((last_id,),) = await last.fetchall() or ((None,),)
-            return last_id, await found.fetchall()
-
-        last_id, rows = await self._call_once(find)
+        marks = {brand: 0 if is_whole else self._marks.begin(brand, began_at) for brand in room}
+        search = CallbackSearch(self.lease_number, room, marks, taken or {}, known)
+        last_id, rows = await self._call_once(lambda c: self.tables.find_callbacks(c, search))
         now = time.monotonic()
         if is_whole:
             self._marks.whole_scans.record(began_at, now)
@@ -264,7 +194,11 @@ class PostgresChannelOwnership:
             for brand in room.keys() - set(afresh):
                 if found[brand] < room[brand]:
                     self._marks.set(brand, now, last_id)
-        return rows
+        return [
+            WorkItem(durable_intent(IntentKind.CALLBACK, reference, fence), parse_transaction(order, progress))
+            for reference, fence, order, progress, brand, _ in rows
+            if known is None or known.get(brand) == fence
+        ]
 
     async def release(self, fences: Mapping[str, int], breakers: Mapping[str, BreakerSnapshot]) -> None:
         brands, numbers = list(fences), list(fences.values())
@@ -320,13 +254,12 @@ async def end_lease(connection: PostgresConnection, number: int) -> None:
 
 async def claim_channels(
     connection: PostgresConnection,
+    tables: Tables,
     holder: int,
     excluding: Collection[str],
     known: Mapping[str, int] | None,
     waiting: Collection[str] | None,
     end_leases: bool,
-    *,
-    is_distributed: bool = False,
 ) -> Sequence[Channel]:
     """Claim the channels that have callbacks waiting and no owner, or this one under a fence that is not known. With
     `waiting`, claim only channels of these brands."""
@@ -339,8 +272,8 @@ async def claim_channels(
         "known": list(known or ()),
         "fences": list((known or {}).values()),
     }
-    if waiting is None and is_distributed:
-        waiting = await distributed_claims.waiting_brands(connection, values)
+    if waiting is None:
+        waiting = await tables.waiting_brands(connection, values)
     values["waiting"] = list(waiting or ())
     statement = _CLAIM_CHANNELS.format(waiting=_WAITING if waiting is None else _NAMED)
     cursor = await connection.execute(statement.encode(), values)
@@ -348,17 +281,6 @@ async def claim_channels(
         Channel(brand, fence, INITIAL_SNAPSHOT if breaker is None else parse_breaker(breaker))
         for brand, fence, breaker in await cursor.fetchall()
     ]
-
-
-async def claim_abandoned(
-    connection: PostgresConnection, holder: int, limit: int, *, is_distributed: bool = False
-) -> Sequence[WorkItem]:
-    """Claim the durable intents that no living process holds, oldest first."""
-    if is_distributed:
-        rows = await distributed_claims.claim_abandoned(connection, holder, limit)
-    else:
-        rows = await fetch_rows(connection, _CLAIM_ABANDONED, limit, holder)
-    return [parse_work_item(row) for row in rows]
 
 
 _USE_CONFIGURATION = "UPDATE holders SET process = %s, configuration = %s WHERE id = %s AND id > 0"

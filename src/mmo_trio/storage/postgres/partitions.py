@@ -24,8 +24,7 @@ from attrs import evolve, frozen
 from mmo_sansio.values.clock import Instant, from_datetime, to_datetime
 from mmo_trio.storage.interface.retention import RetentionDuty, RetentionStep
 from mmo_trio.storage.postgres.connection_pool import RunCall
-from mmo_trio.storage.postgres.queries import fetch_rows
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.retention import RetentionStore
 
 logger = structlog.get_logger(__name__)

@@ -60,22 +60,6 @@ def _array_encoder(oid: int, encode: Encode) -> Encode:
     return encode_all
 
 
-_ENCODERS: dict[str, Encode] = {
-    "text": str.encode,
-    "boolean": _boolean,
-    "integer": _integer,
-    "bigint": _bigint,
-    "uuid": lambda value: bytes(value.bytes),
-    "bytea": bytes,
-    "text[]": _array_encoder(25, str.encode),
-    "boolean[]": _array_encoder(16, _boolean),
-    "integer[]": _array_encoder(23, _integer),
-    "bigint[]": _array_encoder(20, _bigint),
-    "bytea[]": _array_encoder(17, bytes),
-}
-_PLACEHOLDER = re.compile(r"%s::(\w+(?:\[\])?)")
-
-
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -85,13 +69,29 @@ def is_storable(text: str) -> bool:
 
 
 def escape_text(text: str) -> str:
-    """Return the text with unstorable characters escaped as in JSON; providers' text may contain anything."""
-    return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Return the text with unstorable characters escaped as in JSON; providers' text may contain anything. So is all
+    text that is bound."""
+    return _encode_text(text).decode()
 
 
-def escape_optional_text(text: str | None) -> str | None:
-    """Return the same for text that may be absent."""
-    return None if text is None else escape_text(text)
+def _encode_text(text: str) -> bytes:
+    return text.encode(errors="backslashreplace").replace(b"\0", b"\\u0000")
+
+
+_ENCODERS: dict[str, Encode] = {
+    "text": _encode_text,
+    "boolean": _boolean,
+    "integer": _integer,
+    "bigint": _bigint,
+    "uuid": lambda value: bytes(value.bytes),
+    "bytea": bytes,
+    "text[]": _array_encoder(25, _encode_text),
+    "boolean[]": _array_encoder(16, _boolean),
+    "integer[]": _array_encoder(23, _integer),
+    "bigint[]": _array_encoder(20, _bigint),
+    "bytea[]": _array_encoder(17, bytes),
+}
+_PLACEHOLDER = re.compile(r"%s::(\w+(?:\[\])?)")
 
 
 @define(eq=False)

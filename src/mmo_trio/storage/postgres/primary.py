@@ -19,11 +19,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, StoreReplaced, classify_error
-from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.postgres.trio_connection import (
     PostgresConnection,
     Timeline,
     end_session,
+    fetch_rows,
     open_connection,
     use_until,
 )

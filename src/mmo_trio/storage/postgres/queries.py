@@ -12,18 +12,13 @@ from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.postgres.pipeline import BoundStatement, escape_text, execute_pipeline, is_storable
 from mmo_trio.storage.postgres.statements import BrandStatement
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.tables import Tables
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
 from mmo_trio.storage.sql.serialization import OBJECT_COLUMNS, parse_transaction
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 
 T = TypeVar("T")
-
-
-async def fetch_rows(connection: PostgresConnection, statement: str, *values: object) -> list[Row]:
-    """Return all rows of a statement."""
-    cursor = await connection.execute(statement.encode(), values, binary=True)
-    return await cursor.fetchall()
 
 
 async def open_intents(connection: PostgresConnection, holder: int, keys: Sequence[IntentKey]) -> Sequence[WorkItem]:
@@ -67,9 +62,7 @@ _BY_MERCHANT_REFERENCE = BrandStatement(f"""
 """)
 
 
-async def look_up(
-    connection: PostgresConnection, queries: Sequence[AnyLookUp], *, is_distributed: bool = False
-) -> Sequence[Row | None]:
+async def look_up(connection: PostgresConnection, queries: Sequence[AnyLookUp], tables: Tables) -> Sequence[Row | None]:
     """Return for each query a row of OBJECT_COLUMNS of the brand's transaction, in one round trip."""
     by_gateway, by_merchant = list[tuple[str, str, int]](), list[tuple[str, str, int]]()
     for place, query in enumerate(queries):
@@ -81,7 +74,7 @@ async def look_up(
     for statement, named in ((_BY_GATEWAY_REFERENCE, by_gateway), (_BY_MERCHANT_REFERENCE, by_merchant)):
         storable = [each for each in named if is_storable(each[1])]
         if storable:
-            statements += statement.bind_rows(storable, is_distributed=is_distributed)
+            statements += tables.bind(statement, storable)
     results = await execute_pipeline(connection, statements)
     found = {row[0]: row[1:] for rows in results for row in rows}
     return [found.get(place) for place in range(len(queries))]

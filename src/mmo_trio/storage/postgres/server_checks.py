@@ -11,15 +11,13 @@ from collections.abc import Sequence
 
 import psycopg
 import structlog
-from attrs import frozen
 from psycopg import sql
 
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, STARTUP_SETUP, WRITER_CONNECTIONS
 from mmo_trio.storage.postgres.migrations import scripts
 from mmo_trio.storage.postgres.primary import PrimaryFinder
-from mmo_trio.storage.postgres.queries import fetch_rows
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 
 logger = structlog.get_logger(__name__)
 
@@ -64,30 +62,14 @@ _SELECT_HIDDEN_ROWS = """
     SELECT name FROM unnest(%s::text[]) AS wanted (name) WHERE row_security_active(to_regclass(name)) ORDER BY name
 """
 
-_CREATED_OR_DROPPED = re.compile(r"^(CREATE|DROP) TABLE (?:IF (?:NOT )?EXISTS )?(\w+)", re.MULTILINE)
-_PARTITION = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\w+) PARTITION OF", re.MULTILINE)
+_CREATED = re.compile(r"^CREATE TABLE (\w+) \(", re.MULTILINE)
 _ONLY_ADDED_TO = frozenset({"audit", "journal"})
 """Tables whose rows nobody changes: a role that may not is not a mistake."""
 
 
-@frozen
-class OwnSchema:
-    """The schema that holds our tables, or will."""
-
-    name: str
-
-    @property
-    def session_setup(self) -> str:
-        """Return the statement that lets a session find our tables and functions before anybody else's."""
-        quoted = sql.Identifier(self.name).as_string()
-        return f"SET search_path = {quoted}, pg_temp;"
-
-
-async def prepare_session(primary: PrimaryFinder, connection: PostgresConnection) -> OwnSchema:
-    """Check what can be known before there are tables, and make the connection's session ours; return the schema.
-
-    Raises StoreUnusable.
-    """
+async def prepare_session(primary: PrimaryFinder, connection: PostgresConnection) -> str:
+    """Check what can be known before there are tables, and make the connection's session ours; return the statement
+    that lets each session find our tables and functions before anybody else's. Raises StoreUnusable."""
     version = connection.info.server_version
     if version < POSTGRES_VERSION_MIN:
         raise StoreUnusable(f"PostgreSQL {version // 10_000} is too old: 14 or later is needed")
@@ -111,9 +93,9 @@ async def prepare_session(primary: PrimaryFinder, connection: PostgresConnection
             f"no schema of the search_path exists: make one with CREATE SCHEMA mmo AUTHORIZATION {role}, and name it"
             f" with ALTER ROLE {role} SET search_path = mmo"
         )
-    own = OwnSchema(schema)
-    await connection.execute(f"{STARTUP_SETUP} {own.session_setup}".encode(), prepare=False)
-    return own
+    search_path = f"SET search_path = {sql.Identifier(schema).as_string()}, pg_temp;"
+    await connection.execute(f"{STARTUP_SETUP} {search_path}".encode(), prepare=False)
+    return search_path
 
 
 async def _check_pooling(primary: PrimaryFinder, connection: PostgresConnection) -> None:
@@ -188,12 +170,4 @@ async def find_missing_rights(connection: PostgresConnection) -> Sequence[str]:
 
 def table_names() -> list[str]:
     """Return the names of our tables without their partitions, which nobody needs rights in."""
-    names: dict[str, None] = {}
-    for script in scripts().values():
-        partitions = set(_PARTITION.findall(script))
-        for verb, name in _CREATED_OR_DROPPED.findall(script):
-            if verb == "DROP":
-                names.pop(name, None)
-            elif name not in partitions:
-                names[name] = None
-    return list(names)
+    return [name for script in scripts().values() for name in _CREATED.findall(script)]

@@ -24,9 +24,8 @@ from mmo_sansio.values.clock import Instant
 from mmo_trio.storage.postgres.connection_pool import RunCall
 from mmo_trio.storage.postgres.errors import require_confirmation
 from mmo_trio.storage.postgres.pipeline import PreparedStatement
-from mmo_trio.storage.postgres.queries import fetch_rows
 from mmo_trio.storage.postgres.statements import JoinableStatement
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 
 SharedLock: TypeAlias = tuple[int, int]
 

@@ -14,7 +14,6 @@ from mmo_trio.storage.interface.store import StoreUnavailable, StoreUnusable, lo
 from mmo_trio.storage.postgres import distribution, migrations, ownership
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, Outage
 from mmo_trio.storage.postgres.connections import (
-    DISTRIBUTED_SETUP,
     READER_CONNECTIONS,
     READER_SETUP,
     STORE_TIMEOUT_S,
@@ -26,8 +25,9 @@ from mmo_trio.storage.postgres.connections import (
 )
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
-from mmo_trio.storage.postgres.server_checks import OwnSchema, check_role, prepare_session
+from mmo_trio.storage.postgres.server_checks import check_role, prepare_session
 from mmo_trio.storage.postgres.store import PostgresStore
+from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, unwrap_single_exception
 from mmo_trio.storage.sql.schema import ReportMigration, report_nothing
 from mmo_trio.system.waiting import run_to_end
@@ -73,7 +73,7 @@ async def open_postgres(
     )
     with unwrap_single_exception():
         async with writers.serve(), readers.serve():
-            store = PostgresStore(writers, readers, database.holder, timeout_s, is_distributed=database.is_distributed)
+            store = PostgresStore(writers, readers, database.holder, timeout_s, database.tables)
             async with trio.open_nursery() as nursery:
                 if store.ownership is not None:
                     nursery.start_soon(_renew_lease, store.ownership)
@@ -93,15 +93,9 @@ class _PreparedDatabase:
 
     holder: int
     """The number of this process's lease, or NO_HOLDER."""
-    schema: OwnSchema
-    """Where our tables are."""
-    is_distributed: bool
-    """Whether they are distributed by brand."""
-
-    @property
-    def session_setup(self) -> str:
-        """Return the statements for each session besides those that all databases need."""
-        return self.schema.session_setup + (DISTRIBUTED_SETUP if self.is_distributed else "")
+    session_setup: str
+    """The statements for each session besides those that all databases need."""
+    tables: Tables
 
 
 async def _prepare_database(
@@ -109,19 +103,19 @@ async def _prepare_database(
 ) -> _PreparedDatabase:
     """Check the server, migrate the schema, and begin a lease to serve."""
 
-    async def begin(connection: PostgresConnection, schema: OwnSchema) -> _PreparedDatabase:
+    async def begin(connection: PostgresConnection, search_path: str) -> _PreparedDatabase:
         if serving:
             await check_role(connection)
             await maintain_partitions(connection)
-        is_distributed = await distribution.is_distributed(connection)
+        tables = await distribution.find_tables(connection)
         holder = await ownership.begin_lease(connection) if serving else ownership.NO_HOLDER
-        return _PreparedDatabase(holder, schema, is_distributed)
+        return _PreparedDatabase(holder, search_path + tables.session_setup, tables)
 
     async def check_version(connection: PostgresConnection) -> _PreparedDatabase | None:
-        schema = await prepare_session(primary, connection)
+        search_path = await prepare_session(primary, connection)
         version = await migrations.stored_version(connection)
         if version >= migrations.latest_version():
-            return await begin(connection, schema)
+            return await begin(connection, search_path)
         if not version and not (serving or create):
             raise StoreUnavailable("the database has none of our tables; `mmo db migrate` makes them")
         if version and not serving:
@@ -129,9 +123,9 @@ async def _prepare_database(
         return None
 
     async def migrate(connection: PostgresConnection) -> _PreparedDatabase:
-        schema = await prepare_session(primary, connection)
+        search_path = await prepare_session(primary, connection)
         await migrations.migrate(connection, report)
-        return await begin(connection, schema)
+        return await begin(connection, search_path)
 
     await primary.look_at_others()
     deadline = trio.current_time() + timeout_s

@@ -12,34 +12,15 @@ each part writes a table of its own, and no check reads what another part writes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 from attrs import Factory, define, field
 
 from mmo_trio.storage.postgres.pipeline import BoundStatement, PreparedStatement
-
-
-class KnownBrands:
-    """Remembers the brands of the latest transactions by gatewayReference, so that a batch reads and writes them by
-    their key. A transaction's brand never changes."""
-
-    def __init__(self, limit: int = 50_000) -> None:
-        self._limit = limit
-        self._brands: dict[str, str] = {}
-
-    def add(self, gateway_reference: str, brand: str) -> None:
-        """Remember the brand of a transaction, and forget one that was learnt long ago."""
-        known = self._brands
-        if gateway_reference not in known and len(known) >= self._limit:
-            del known[next(iter(known))]
-        known[gateway_reference] = brand
-
-    def get(self, gateway_reference: str) -> str | None:
-        """Return the brand of a transaction, or None when it is not known here."""
-        return self._brands.get(gateway_reference)
-
 
 SHAPES_MAX = 64
 """Statements that are prepared at most for batches of different shapes, as each takes memory in each session of the
@@ -47,6 +28,9 @@ server. A batch of another shape is not joined."""
 
 _TABLE = re.compile(r"\s*(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 _ROW_COUNT = "{rows}"
+
+Rows: TypeAlias = Sequence[Sequence[Any]]
+CountRows: TypeAlias = Callable[[Rows], int]
 
 _Shape: TypeAlias = tuple[PreparedStatement, ...]
 
@@ -116,8 +100,6 @@ def _join(shape: _Shape) -> PreparedStatement | None:
     return PreparedStatement(f"WITH {written} SELECT {', '.join(checks) or '1'}")
 
 
-R = TypeVar("R", bound=Sequence[Any])
-
 INSERTED_ROWS_MAX = 64
 """Rows that one INSERT adds to a distributed table."""
 
@@ -133,10 +115,10 @@ class BrandStatement:
     A condition in brackets, such as `[AND t.brand = ($1)[1]]`, is part of it only where tables are distributed: there
     all rows have one brand, and the planner finds the shard by it. `on_one_server` is a form that only one server plans
     well. With `check` it ends with RETURNING 1, and the expression, in which `{rows}` is the number of its rows, fails
-    if something has changed; `check_on_one_server` may be another one.
+    if something has changed; `check_on_one_server` may be another one, whose arrays are the first columns once more.
 
-    One that `is_joinable` has a form for a single row, in which each array is one value. A
-    condition such as `AND t.at = ANY ($3)`, which repeats another one for the planner, is not part of that.
+    One that `is_joinable` has a form for a single row, in which each array is one value. A condition such as
+    `AND t.at = ANY ($3)`, which repeats another one for the planner, is not part of that.
     """
 
     def __init__(
@@ -154,28 +136,24 @@ class BrandStatement:
         self.on_shards = _with_check(_FOR_SHARDS.sub(r"\1", sql), check)
         single = _ARRAYS.sub(_single_row, _REPEATED.sub("", whole))
         self._of_one_row = JoinableStatement.of(single, whole_check) if is_joinable else None
+        self._arrays_in_check = whole_check.count("[]")
 
-    def bind_rows(self, rows: Iterable[Sequence[Any]], *extra: Any, is_distributed: bool) -> Iterator[BoundStatement]:
-        """Yield the statement for these rows, or for each brand's."""
-        if not is_distributed:
-            yield self._bind_on_one_server(list(rows), *extra)
-            return
-        for same_brand in group_by_brand(rows).values():
-            yield self.on_shards.bind_rows(same_brand, *extra)
-
-    def bind_counted_rows(self, rows: Iterable[Sequence[Any]], *, is_distributed: bool) -> Iterator[BoundStatement]:
-        """Yield the same with the number of rows as the last value."""
-        if not is_distributed:
-            every = list(rows)
-            yield self._bind_on_one_server(every, len(every))
-            return
-        for group in group_by_brand(rows).values():
-            yield self.on_shards.bind_rows(group, len(group))
-
-    def _bind_on_one_server(self, rows: Sequence[Sequence[Any]], *extra: Any) -> BoundStatement:
+    def bind_on_one_server(self, rows: Rows, count: CountRows | None = None) -> Iterator[BoundStatement]:
+        """Yield the statement for these rows; `count` returns the number that its check needs."""
+        counted = () if count is None else (count(rows),)
+        values = *counted, *islice(zip(*rows, strict=True), self._arrays_in_check)
         if self._of_one_row is not None and len(rows) == 1:
-            return self._of_one_row.bind(*rows[0], *extra)
-        return self.on_one_server.bind_rows(rows, *extra)
+            yield self._of_one_row.bind(*rows[0], *values)
+        else:
+            yield self.on_one_server.bind_rows(rows, *values)
+
+    def bind_on_shards(self, rows: Rows, count: CountRows | None = None) -> Iterator[BoundStatement]:
+        """Yield the statement for the rows of each brand, in the order of the brands: no two batches wait for each
+        other."""
+        for _, group in groupby(sorted(rows, key=itemgetter(0)), key=itemgetter(0)):
+            same_brand = list(group)
+            counted = () if count is None else (count(same_brand),)
+            yield self.on_shards.bind_rows(same_brand, *counted)
 
 
 def _with_check(sql: str, check: str) -> PreparedStatement:
@@ -201,12 +179,16 @@ class InsertStatement:
         (arrays,) = _INSERTED_ROWS.findall(sql)
         self._row = f"({arrays.replace('[]', '')})"
 
-    def bind_rows(self, rows: Iterable[Sequence[Any]], *, is_distributed: bool) -> Iterator[BoundStatement]:
-        """Yield the statement for these rows, or several of numbers of rows that recur."""
+    def bind_on_one_server(self, rows: Rows) -> Iterator[BoundStatement]:
+        """Yield the statement for these rows."""
+        if len(rows) > 1:
+            yield self.on_one_server.bind_rows(rows)
+        else:
+            yield from self.bind_on_shards(rows)
+
+    def bind_on_shards(self, rows: Rows) -> Iterator[BoundStatement]:
+        """Yield the statement for these rows as VALUES, or several of numbers of rows that recur."""
         left = list(rows)
-        if not is_distributed and len(left) > 1:
-            yield self.on_one_server.bind_rows(left)
-            return
         while left:
             count = min(1 << (len(left).bit_length() - 1), INSERTED_ROWS_MAX)
             yield self._of_rows(count).bind(*(value for row in left[:count] for value in row))
@@ -225,9 +207,21 @@ def _prepare(sql: str, is_joinable: bool) -> PreparedStatement:
     return JoinableStatement.of(sql) if is_joinable else PreparedStatement(sql)
 
 
-def group_by_brand(rows: Iterable[R]) -> dict[str, list[R]]:
-    """Return rows by their first column, in their order."""
-    groups: dict[str, list[R]] = {}
-    for row in rows:
-        groups.setdefault(row[0], []).append(row)
-    return groups
+class KnownBrands:
+    """Remembers the brands of the latest transactions by gatewayReference, so that a batch reads and writes them by
+    their key. A transaction's brand never changes."""
+
+    def __init__(self, limit: int = 50_000) -> None:
+        self._limit = limit
+        self._brands: dict[str, str] = {}
+
+    def add(self, gateway_reference: str, brand: str) -> None:
+        """Remember the brand of a transaction, and forget one that was learnt long ago."""
+        known = self._brands
+        if gateway_reference not in known and len(known) >= self._limit:
+            del known[next(iter(known))]
+        known[gateway_reference] = brand
+
+    def get(self, gateway_reference: str) -> str | None:
+        """Return the brand of a transaction, or None when it is not known here."""
+        return self._brands.get(gateway_reference)

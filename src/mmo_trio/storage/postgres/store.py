@@ -16,18 +16,10 @@ from mmo_sansio.messages.intents import IntentKey, IntentKind, PollProvider
 from mmo_sansio.messages.queries import AnyLookUp, ListRecords, Records
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import Reads
-from mmo_sansio.resilience.clock_guard import DIFFERENCE_MAX
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
-from mmo_sansio.values.clock import FIRST_INSTANT, SECOND, Instant, Span, later
+from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, later
 from mmo_trio.storage.interface.admin_types import BrandHold, BrandRecord, ServingProcess
-from mmo_trio.storage.interface.store import (
-    CHECK_TIMEOUT_S,
-    CLOCK_RECORDS_RECENT_FOR,
-    DecideBatch,
-    OutcomeUnknown,
-    StoreUnavailable,
-    WorkItem,
-)
+from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, DecideBatch, OutcomeUnknown, StoreUnavailable, WorkItem
 from mmo_trio.storage.postgres import maintenance, ownership, partitions, queries
 from mmo_trio.storage.postgres.batch_load import LoadedBatch, NewReferences, load_batch
 from mmo_trio.storage.postgres.batch_statements import batch_statements
@@ -42,7 +34,6 @@ from mmo_trio.storage.postgres.commits import (
 )
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool, PostgresCall, RunCall
 from mmo_trio.storage.postgres.connections import call_with_retry
-from mmo_trio.storage.postgres.distribution import BRAND_BATCHES, commit_brand
 from mmo_trio.storage.postgres.maintenance import analyze_unknown_tables
 from mmo_trio.storage.postgres.ownership import PostgresChannelOwnership
 from mmo_trio.storage.postgres.partitions import PostgresRetentionStore
@@ -57,62 +48,17 @@ from mmo_trio.storage.postgres.shared_locks import (
     wait_for_holders,
 )
 from mmo_trio.storage.postgres.statements import KnownBrands
-from mmo_trio.storage.postgres.trio_connection import PostgresConnection
+from mmo_trio.storage.postgres.tables import Tables
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.admin_store import AdminStore
 from mmo_trio.storage.sql.integrity import integrity_errors
 from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sql.records_page import list_records
-from mmo_trio.storage.sql.schema import SqlSchema
 from mmo_trio.storage.sql.statements import Row, SqlQuery, SqlStatement, run_query_async
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.waiting import run_to_end
 
 T = TypeVar("T")
-
-_READ_CLOCK = f"""
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-        count(*) FILTER (WHERE abs(ahead) <= {DIFFERENCE_MAX}), count(*) FILTER (WHERE abs(ahead) > {DIFFERENCE_MAX})
-    FROM (
-        SELECT utc - extract(epoch FROM saved_at) * 1000000 AS ahead FROM clock_records
-        WHERE boot_id <> ? AND saved_at > clock_timestamp() - interval '{CLOCK_RECORDS_RECENT_FOR // SECOND} s'
-    ) AS recent
-"""
-
-POSTGRES_SCHEMA = SqlSchema(
-    transaction_key=("brand", "gateway_reference"),
-    held_until=(("clock_records", "served_until"), ("horizon", "at"), ("batches", "stamp")),
-    reference_suffix="right(gateway_reference, 12)",
-    breaker_table="channels",
-    clear_breaker="UPDATE channels SET breaker = NULL WHERE brand = ?",
-    clock_record_age="(extract(epoch FROM clock_timestamp() - saved_at) * 1000000)::bigint",
-    now=lambda: SqlStatement("(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"),
-    clock_query=_READ_CLOCK,
-    touch_clock_record=", saved_at = clock_timestamp()",
-    takes_arrays=True,
-    invariant_violations={
-        "holders of durable intents that are not there": (
-            "(SELECT DISTINCT holder FROM intents) AS held"
-            " WHERE NOT EXISTS (SELECT FROM holders WHERE holders.id = held.holder)"
-        ),
-        "pending transactions that never wake": (
-            "transactions AS t WHERE status = 'pending' AND NOT EXISTS (SELECT FROM wakes AS w"
-            " WHERE w.brand = t.brand AND w.gateway_reference = t.gateway_reference)"
-        ),
-        "wakes of transactions that are final or wake at another time": (
-            "wakes AS w LEFT JOIN transactions AS t USING (brand, gateway_reference)"
-            " WHERE t.status IS DISTINCT FROM 'pending' OR w.created_at <> t.created_at"
-            " OR split_part(encode(t.progress, 'escape'), ',', 3) <> w.wake_at::text"
-        ),
-        "transactions that wake twice": (
-            "(SELECT brand FROM wakes GROUP BY brand, gateway_reference HAVING count(*) > 1) AS twice"
-        ),
-    },
-)
-
-DISTRIBUTED_SCHEMA = evolve(
-    POSTGRES_SCHEMA, held_until=(*POSTGRES_SCHEMA.held_until, (BRAND_BATCHES, "stamp")), is_distributed=True
-)
-"""The same where tables are distributed by brand."""
 
 _CHECK = "SELECT at, current_setting('transaction_read_only') FROM horizon"
 _INTEGRITY_CHECK_TIMEOUT_S = 24 * 3600.0
@@ -144,15 +90,9 @@ class PostgresStore(Store):
     """None for a command, which owns nothing."""
 
     def __init__(
-        self,
-        writer_pool: ConnectionPool,
-        reader_pool: ConnectionPool,
-        holder: int,
-        timeout_s: float,
-        *,
-        is_distributed: bool = False,
+        self, writer_pool: ConnectionPool, reader_pool: ConnectionPool, holder: int, timeout_s: float, tables: Tables
     ) -> None:
-        schema = DISTRIBUTED_SCHEMA if is_distributed else POSTGRES_SCHEMA
+        schema = tables.schema
         super().__init__(schema, self._read_query, self._write_query)
         self.retention = PostgresRetentionStore(
             schema=schema, read=self._read_query, write=self._write_query, run=self._read
@@ -161,9 +101,9 @@ class PostgresStore(Store):
         self._writer_pool = writer_pool
         self._reader_pool = reader_pool
         serves = holder != ownership.NO_HOLDER
-        self.ownership = PostgresChannelOwnership(writer_pool, holder, is_distributed) if serves else None
+        self.ownership = PostgresChannelOwnership(writer_pool, holder, tables) if serves else None
         self._timeout_s = timeout_s
-        self._is_distributed = is_distributed
+        self._tables = tables
         self._known_brands = KnownBrands()
         self._is_closed = False
         self._primary = writer_pool.primary
@@ -198,7 +138,7 @@ class PostgresStore(Store):
                     if commit.results:  # Otherwise nothing has checked what was assumed.
                         return decisions
             is_repeated = True
-            loaded = await load_batch(connection, reads, self._known_brands, is_distributed=self._is_distributed)
+            loaded = await load_batch(connection, reads, self._known_brands, self._tables)
             decisions = decide(loaded.ledger)
             self._new_references.learn(reads, loaded)
             return await write(connection, commit, decisions, loaded, is_horizon_held)
@@ -215,18 +155,11 @@ class PostgresStore(Store):
             for created in batch.created.values():
                 self._known_brands.add(created.reference, created.order.brand)
             if not batch.is_empty:
-                if self._is_distributed:  # The epoch is in no shard: it would make a second phase of the commit.
-                    commit.brand, commit.raiser = commit_brand(batch), None
+                self._tables.guard(commit, batch)
                 statements = batch_statements(
-                    batch,
-                    loaded,
-                    holder=self._holder,
-                    is_horizon_held=is_horizon_held,
-                    is_distributed=self._is_distributed,
+                    batch, loaded, self._tables, holder=self._holder, is_horizon_held=is_horizon_held
                 )
-                await commit.run_whole_transaction(
-                    connection, batch.latest_stamp, statements, decisions, may_join=not self._is_distributed
-                )
+                await commit.run_whole_transaction(connection, batch.latest_stamp, statements, decisions)
             return decisions
 
         try:
@@ -251,9 +184,8 @@ class PostgresStore(Store):
         claimed: list[WorkItem] = []
 
         async def claim(connection: PostgresConnection) -> Sequence[WorkItem]:
-            claimed[:] = await ownership.claim_abandoned(
-                connection, self._holder, limit, is_distributed=self._is_distributed
-            )
+            rows = await self._tables.claim_abandoned(connection, self._holder, limit)
+            claimed[:] = map(queries.parse_work_item, rows)
             return tuple(claimed)
 
         try:
@@ -289,7 +221,7 @@ class PostgresStore(Store):
         return await is_committed(self._writer_pool, key, trio.current_time() + self._timeout_s)
 
     async def _look_up_all(self, look_ups: Sequence[AnyLookUp]) -> Sequence[Row | None]:
-        return await self._read(lambda c: queries.look_up(c, look_ups, is_distributed=self._is_distributed))
+        return await self._read(lambda c: queries.look_up(c, look_ups, self._tables))
 
     async def list_records(self, query: ListRecords) -> Records:
         """Read a page that ends with a payment of a clock that is ahead, beyond the horizon, once more behind it."""
@@ -343,7 +275,7 @@ class PostgresStore(Store):
         """Read a row, from a session that may write."""
 
         async def look(connection: PostgresConnection) -> None:
-            ((_, read_only),) = await queries.fetch_rows(connection, _CHECK)
+            ((_, read_only),) = await fetch_rows(connection, _CHECK)
             if read_only == "on":
                 raise psycopg.errors.ReadOnlySqlTransaction("the server is a standby, or takes no writes")
 
@@ -371,10 +303,9 @@ class PostgresStore(Store):
         """Return what is done now and then, each by itself: delete what no process needs any more, make the partitions
         that are needed soon, and have the server gather the statistics of tables that have none, such as those of a
         restored dump."""
-        purge_commit_records = partial(maintenance.purge_commit_records, is_distributed=self._is_distributed)
         steps: Sequence[PostgresCall[object]] = (
             ownership.purge,
-            purge_commit_records,
+            partial(maintenance.purge_commit_records, tables=self._tables),
             partitions.maintain_partitions,
             partial(partitions.maintain_partitions, of_past=True),
             analyze_unknown_tables,
@@ -388,7 +319,7 @@ class PostgresStore(Store):
 
     async def roll_up_counts(self) -> None:
         """Add what commits have counted of late to the figures."""
-        await self._read(partial(maintenance.roll_up_counts, is_distributed=self._is_distributed))
+        await self._read(partial(maintenance.roll_up_counts, tables=self._tables))
 
     async def aclose(self) -> None:
         """Let others claim at once what this process holds; later calls raise StoreUnavailable."""

@@ -242,6 +242,12 @@ async def use_until(connection: PostgresConnection, deadline: float) -> AsyncIte
         raise psycopg.OperationalError("PostgreSQL didn't answer in time")
 
 
+async def fetch_rows(connection: PostgresConnection, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """Return all rows of a statement."""
+    cursor = await connection.execute(statement.encode(), values, binary=True)
+    return await cursor.fetchall()
+
+
 async def end_session(connection: PostgresConnection, *, may_cancel: trio.Event | None = None) -> None:
     """End a connection in whatever state it is, and return when the server has ended its session, or is out of reach.
 

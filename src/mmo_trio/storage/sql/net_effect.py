@@ -16,8 +16,7 @@ from mmo_sansio.messages.intents import IntentKey, PollProvider
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import DepositKey, UsageKey
 from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.model import DepositClaim, Status, Transaction
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS, LATENCY_BOUNDS_S
 
 FineKey: TypeAlias = tuple[Instant, str, str, str, str, int]

@@ -27,17 +27,16 @@ from zlib import crc32
 from attrs import fields, has
 
 from mmo_sansio.api.outgoing import transaction_object
-from mmo_sansio.messages.changes import JournalEntry
+from mmo_sansio.messages.changes import CallbackRecorded, JournalEntry, SuspenseRecorded
 from mmo_sansio.payments.brand_changes import OPERATIONS, RecordedRequest
 from mmo_sansio.payments.personal_data import MASKED_PARTY
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot, BreakerState, Permit, SubWindow
 from mmo_sansio.values import model
-from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.store import StoreCorrupt
-from mmo_trio.storage.sql.net_effect import NetEffect
+from mmo_trio.storage.sql.net_effect import NetEffect, suspense_identity
 
 OBJECT_COLUMNS = (
     "object, CASE WHEN length(object) = 0 THEN order_row END, CASE WHEN length(object) = 0 THEN progress END"
@@ -108,6 +107,43 @@ def callback_body_rows(effect: NetEffect) -> list[tuple[str, str, int, bytes]]:
         (each.brand, each.gateway_reference, each.at, each.attempt.body)
         for each in effect.callbacks
         if each.attempt.body
+    ]
+
+
+def callback_columns(callback: CallbackRecorded) -> tuple[object, ...]:
+    """Return gateway_reference, brand, outcome, url, status, duration_ms, detail and at."""
+    attempt = callback.attempt
+    return (
+        callback.gateway_reference,
+        callback.brand,
+        attempt.outcome.value,
+        attempt.url,
+        attempt.status,
+        attempt.duration_ms,
+        attempt.detail,
+        callback.at,
+    )
+
+
+def suspense_rows(effect: NetEffect) -> list[tuple[Any, ...]]:
+    """Return identity, reason, provider, content, gateway_reference, brand, first_at, last_at and times of entries that
+    are not equal."""
+    book: dict[bytes, list[SuspenseRecorded]] = {}
+    for each in effect.suspense:
+        book.setdefault(suspense_identity(each), []).append(each)
+    return [
+        (
+            identity,
+            same[0].reason.value,
+            same[0].provider,
+            same[0].content,
+            same[0].gateway_reference,
+            same[0].brand,
+            same[0].at,
+            same[-1].at,
+            len(same),
+        )
+        for identity, same in book.items()
     ]
 
 

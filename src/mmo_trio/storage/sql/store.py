@@ -19,8 +19,7 @@ from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, earlier
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
 from mmo_trio.storage.interface.store import (
     CLOCK_RECORDS_KEPT_FOR,

@@ -11,21 +11,20 @@ from typing import Any, Final
 
 from attrs import Factory, define, evolve
 
-from mmo_sansio.messages.changes import CallbackRecorded, SuspenseRecorded
 from mmo_sansio.messages.intents import IntentKey, IntentKind, durable_intent
 from mmo_sansio.messages.queries import AnyLookUp, LookUp
 from mmo_sansio.payments.ledger import DepositKey, Ledger, Reads, ReferenceUse, UsageCount
 from mmo_sansio.values.clock import Instant
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Status, Transaction
+from mmo_sansio.values.model import DepositClaim, Status, Transaction
 from mmo_trio.storage.interface.admin_types import BrandRecord
 from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.brand_keys import SELECT_BRANDS, parse_brand_records
-from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, sum_by_span, suspense_identity
+from mmo_trio.storage.sql.net_effect import NetEffect, batch_counts, sum_by_span
 from mmo_trio.storage.sql.serialization import (
     OBJECT_COLUMNS,
     UPSERT_USAGE,
     callback_body_rows,
+    callback_columns,
     journal_columns,
     order_columns,
     parse_claim,
@@ -35,6 +34,7 @@ from mmo_trio.storage.sql.serialization import (
     serialize_breaker,
     serialize_claim,
     serialize_order,
+    suspense_rows,
     usage_rows,
 )
 from mmo_trio.storage.sql.statements import Row
@@ -265,37 +265,24 @@ def _write_history(connection: sqlite3.Connection, effect: NetEffect) -> None:
             "INSERT INTO journal (at, what, actor, gateway_reference, brand, stage_before, stage_after, detail) {rows}",
             [*map(journal_columns, effect.journal)],
         )
-    for entry in effect.suspense:
-        _write_suspense(connection, entry)
+    if effect.suspense:
+        connection.executemany(
+            "INSERT INTO suspense"
+            " (identity, reason, provider, told, gateway_reference, brand, first_at, last_at, times)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (identity) DO UPDATE SET times = times + excluded.times,"
+            " first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)",
+            suspense_rows(effect),
+        )
     if effect.callbacks:
         _run_for_rows(
             connection,
             "INSERT INTO callbacks (gateway_reference, brand, outcome, url, status, duration_ms, detail, at) {rows}",
-            [*map(_callback_columns, effect.callbacks)],
+            [*map(callback_columns, effect.callbacks)],
         )
     if bodies := callback_body_rows(effect):
         connection.executemany(
             "INSERT INTO callback_bodies (brand, gateway_reference, at, body) VALUES (?, ?, ?, ?)", bodies
         )
-
-
-def _write_suspense(connection: sqlite3.Connection, entry: SuspenseRecorded) -> None:
-    connection.execute(
-        "INSERT INTO suspense (identity, reason, provider, told, gateway_reference, brand,"
-        " first_at, last_at, times) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)"
-        " ON CONFLICT (identity) DO UPDATE SET times = times + 1,"
-        " first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)",
-        (
-            suspense_identity(entry),
-            entry.reason.value,
-            entry.provider,
-            entry.content,
-            entry.gateway_reference,
-            entry.brand,
-            entry.at,
-            entry.at,
-        ),
-    )
 
 
 def _write_claim(connection: sqlite3.Connection, key: DepositKey, claim: DepositClaim | None) -> None:
@@ -306,21 +293,6 @@ def _write_claim(connection: sqlite3.Connection, key: DepositKey, claim: Deposit
             "INSERT OR REPLACE INTO deposit_claims (provider, receipt, version, wake_at, claim) VALUES (?, ?, ?, ?, ?)",
             (*key, claim.version, claim.wake_at, serialize_claim(claim)),
         )
-
-
-def _callback_columns(callback: CallbackRecorded) -> tuple[object, ...]:
-    """Return gateway_reference, brand, outcome, url, status, duration_ms, detail and at."""
-    attempt = callback.attempt
-    return (
-        callback.gateway_reference,
-        callback.brand,
-        attempt.outcome.value,
-        attempt.url,
-        attempt.status,
-        attempt.duration_ms,
-        attempt.detail,
-        callback.at,
-    )
 
 
 def _write_counts(connection: sqlite3.Connection, effect: NetEffect) -> None:

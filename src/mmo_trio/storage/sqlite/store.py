@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,14 +55,14 @@ class SqliteStore(Store):
         serving_lock: ServingLock | None,
         timeout_s: float,
     ) -> None:
-        super().__init__(sqlite_schema(system.clock), self._read_query, self._write_query, self._forget_payments)
+        self._writer = SqliteWriter(system, path, files, writer, timeout_s, serves=serving_lock is not None)
+        super().__init__(sqlite_schema(system.clock), self._read_query, self._write_query, self._writer.recent.discard)
         self._system = system
         self._path = path
         self._files = files
         self._timeout_s = timeout_s
         self._serving_lock = serving_lock
         self._serving_probe = ServingProbe(path)
-        self._writer = SqliteWriter(system, path, files, writer, timeout_s, serves=serving_lock is not None)
         self._idle_readers: list[sqlite3.Connection] = []
         self._readers = system.make_readers()
         self._is_closed = False
@@ -164,10 +164,6 @@ class SqliteStore(Store):
 
     async def _fetch(self, parse: Callable[[Sequence[Row]], T], statement: str, *values: Any) -> T:
         return await self._read(lambda c: parse(c.execute(statement, values).fetchall()))
-
-    def _forget_payments(self, references: Iterable[str]) -> None:
-        """Drop payments from the cache that a conversation has changed, in the writer's thread."""
-        self._writer.recent.discard(references)
 
     async def _read_query(self, make_query: Callable[[], SqlQuery[T]], /) -> T:
         return await self._read(lambda c: run_query(make_query(), partial(run_statement, c)))

@@ -1,8 +1,8 @@
 """Checks the accounts with providers, stops questions that would lock a credential, and records for a while that a
 person has asked for what goes to and comes from an operator.
 
-What is learnt and recorded are notes in the store, so that all processes and commands know what one has noted. The
-lines of a recording are redacted before they go anywhere.
+What is learnt and recorded are notes in the store: all processes know what one has learnt, one of them asks for all,
+and a command finds what all have recorded. The lines of a recording are redacted before they go anywhere.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from mmo_trio.workers.providers.account import ProviderAccount, drive_async
 logger = structlog.get_logger(__name__)
 
 ROUND_S: Final = 2.0
-"""Seconds between two looks at what other processes and people have noted."""
+"""Seconds between two looks at what other processes and people have noted; what was recorded in between is written
+together."""
 
 FIRST_CHECK_AFTER_S: Final = 30.0
 """Seconds after the start before the first check: payments that wait go first."""

@@ -37,8 +37,7 @@ from mmo_sansio.providers.common.interface import (
 )
 from mmo_sansio.providers.common.operations import operation_key
 from mmo_sansio.values.clock import FIRST_INSTANT, HOUR, MINUTE, Instant, Span, earlier, elapsed, later
-from mmo_sansio.values.deposit_claim import DepositClaim
-from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_trio.engine.engine import Submit
 from mmo_trio.storage.interface.store import log_store_failure
 from mmo_trio.storage.sql.store import Store
@@ -68,10 +67,10 @@ LIST_INTERVAL: Final = Span(5 * MINUTE)
 LISTED_AFTER: Final = Span(2 * MINUTE)
 """How old a payment is when it is listed: mostly it was notified before."""
 
-OVERLAP: Final = Span(HOUR)
+LISTING_OVERLAP: Final = Span(HOUR)
 """How much of the time that was listed is listed again: a provider may list a payment late."""
 
-KEPT_FOR: Final = Span(48 * HOUR)
+LISTED_FOR: Final = Span(48 * HOUR)
 """How long a provider lists a payment."""
 
 
@@ -193,7 +192,7 @@ class DepositLister:
         begin = await self.store.begin_listing(provider.name, now, interval=LIST_INTERVAL)
         if begin is None or begin >= end:
             return
-        begin = max(begin, earlier(now, KEPT_FOR))
+        begin = max(begin, earlier(now, LISTED_FOR))
         assert isinstance(provider, ListsDeposits)
         ahead = elapsed(self.now(), self.utc())
         listing = provider.list_deposits(later(begin, ahead), later(end, ahead))
@@ -203,7 +202,7 @@ class DepositLister:
                     await self.submit(input_)
             else:
                 await self.submit(each)
-        await self.store.save_listed(provider.name, max(begin, earlier(end, OVERLAP)))
+        await self.store.save_listed(provider.name, max(begin, earlier(end, LISTING_OVERLAP)))
 
 
 async def deposit_inputs(

@@ -144,29 +144,21 @@ class EndedPolls:
 
     _polled_at: dict[str, float] = Factory(dict)
     """In the order of the times, so that the earliest are forgotten first."""
-    _waiting: dict[str, WorkItem] = Factory(dict)
+    waiting: dict[str, WorkItem] = Factory(dict)
     """The latest poll of each payment that has to wait."""
 
     def delay_s(self, work: WorkItem, now: float) -> float:
-        """Return 0 when the payment may be polled now, and remember that it is; otherwise the seconds after which
-        `take_waiting` gives the poll back, or -1 when the poll only takes the place of one that waits already."""
+        """Return 0 when the payment may be polled now, and remember that it is; otherwise the seconds for which it
+        stays in `waiting`, or -1 when it only takes the place of one that waits already."""
         reference = work.intent.gateway_reference
         while self._polled_at and next(iter(self._polled_at.values())) + ENDED_POLL_INTERVAL_S <= now:
             del self._polled_at[next(iter(self._polled_at))]
         if reference not in self._polled_at:
             self._polled_at[reference] = now
             return 0.0
-        is_first = reference not in self._waiting
-        self._waiting[reference] = work
+        is_first = reference not in self.waiting
+        self.waiting[reference] = work
         return self._polled_at[reference] + ENDED_POLL_INTERVAL_S - now if is_first else -1.0
-
-    def waits(self, reference: str) -> bool:
-        """Tell whether a poll of this payment has to wait."""
-        return reference in self._waiting
-
-    def take_waiting(self, reference: str) -> WorkItem:
-        """Return the poll that waits. Raises KeyError when none does."""
-        return self._waiting.pop(reference)
 
 
 @define(eq=False)
@@ -343,7 +335,7 @@ class ProviderWorker:
 
     async def _poll_ended_later(self, reference: str, delay_s: float) -> None:
         await trio.sleep(delay_s)
-        work = self._ended_polls.take_waiting(reference)
+        work = self._ended_polls.waiting.pop(reference)
         self._take(self._queues[work.transaction.order.provider], work)
 
     def _claim(self, queue: _ProviderQueue, work: WorkItem) -> None:
@@ -479,7 +471,7 @@ class ProviderWorker:
         """Record the report about a payment that has ended, and that it was asked about unless it is asked again."""
         reference, waiting = report().gateway_reference, self._queues[report().provider].ended
         await self._record_input(report, tries_max=tries_max)
-        if reference not in waiting and not self._claimed.get(reference) and not self._ended_polls.waits(reference):
+        if reference not in waiting and not self._claimed.get(reference) and reference not in self._ended_polls.waiting:
             await self._record_input(lambda: EndedPollConcluded(reference), tries_max=tries_max)
 
     async def _record_input(

@@ -8,7 +8,8 @@ from ipaddress import IPv4Address, ip_address
 import pytest
 import trio
 
-from mmo_trio.http.client.outside_network import connect, interleave_families
+from mmo_trio.http.client.client import tls_context
+from mmo_trio.http.client.outside_network import SystemNetwork, connect, interleave_families
 from tests.support.time_limits import HANGS_AFTER_S
 
 
@@ -21,4 +22,4 @@ async def test_dialling_nobody_says_the_first_reason() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         with trio.fail_after(HANGS_AFTER_S), pytest.raises(ConnectionRefusedError):
-            await connect([IPv4Address("127.0.0.1")], unused.getsockname()[1])
+            await connect(SystemNetwork(tls_context()), [IPv4Address("127.0.0.1")], unused.getsockname()[1])

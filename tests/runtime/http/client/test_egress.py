@@ -16,7 +16,7 @@ from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_trio.http.client import client
 from mmo_trio.http.client.client import USER_AGENT, HttpClient
 from mmo_trio.http.client.name_lookup import Resolver
-from mmo_trio.http.client.outside_network import connect
+from mmo_trio.http.client.outside_network import OutsideNetwork, connect
 from mmo_trio.http.streams import TransportStream
 from tests.support.hostile_receivers import (
     HOST,
@@ -180,8 +180,8 @@ async def test_row_51_a_name_is_looked_up_once_and_the_checked_address_dialled()
 async def test_the_peer_is_checked_after_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_receiver(answers(OK), server_context()) as receiver:
 
-        async def elsewhere(_addresses: object, port: int, **_: object) -> TransportStream:
-            return await connect([IPv4Address("127.0.0.1")], port)
+        async def elsewhere(network: OutsideNetwork, _addresses: object, port: int) -> TransportStream:
+            return await connect(network, [IPv4Address("127.0.0.1")], port)
 
         monkeypatch.setattr(client, "connect", elsewhere)
         with trio.fail_after(HANGS_AFTER_S):

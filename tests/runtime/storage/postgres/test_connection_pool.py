@@ -19,8 +19,10 @@ from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.postgres.connection_pool import ConnectionPool
 from mmo_trio.storage.postgres.connections import READER_CONNECTIONS, WRITER_CONNECTIONS, WRITER_SETUP, build_conninfo
+from mmo_trio.storage.postgres.pipeline import PreparedStatement, execute_pipeline
 from mmo_trio.storage.postgres.primary import PrimaryFinder, split_servers
 from mmo_trio.storage.postgres.queries import run_statement
+from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import SqlStatement
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.clock import GatewayClock
@@ -227,3 +229,25 @@ async def test_a_server_that_is_down_refuses_at_once_and_serves_as_soon_as_it_is
     events = Counter(each["event"] for each in logged)
     assert (events["store_lost"], events["store_recovered"]) == (1, 1)
     assert events["batch_commit_failed"] < 20, "no line for each request that is refused"
+
+
+@pytest.mark.spec("S2")
+async def test_a_transaction_that_a_call_leaves_open_costs_no_prepared_statement(migrated_database: str) -> None:
+    """As that of a batch which was decided again, and then changes nothing."""
+    begin, select = PreparedStatement("BEGIN"), PreparedStatement("SELECT 1")
+    pool = ConnectionPool(PrimaryFinder(split_servers(build_conninfo(migrated_database))), 1, WRITER_SETUP, 5.0)
+
+    async def leave_open(connection: PostgresConnection) -> int:
+        await execute_pipeline(connection, [begin.bind(), select.bind()])
+        return connection.info.backend_pid
+
+    async def read(connection: PostgresConnection) -> tuple[int, bool]:
+        was_idle = connection.is_idle
+        assert await execute_pipeline(connection, [select.bind()]) == [[(1,)]]
+        return connection.info.backend_pid, was_idle
+
+    with trio.fail_after(HANGS_AFTER_S):
+        async with pool.serve():
+            deadline = trio.current_time() + HANGS_AFTER_S
+            pid = await pool.call(leave_open, deadline)
+            assert await pool.call(read, deadline) == (pid, True)

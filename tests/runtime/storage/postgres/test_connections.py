@@ -16,6 +16,7 @@ from mmo_trio.storage.postgres.connections import READER_SETUP, WRITER_SETUP, bu
 from mmo_trio.storage.postgres.primary import PrimaryFinder
 from mmo_trio.storage.postgres.queries import run_statement
 from mmo_trio.storage.postgres.statements import KnownBrands
+from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from mmo_trio.storage.sql.statements import Row, SqlStatement
 from tests.support.configured_database import operating_row
@@ -63,7 +64,7 @@ async def test_plans_that_were_made_for_empty_tables_are_not_kept(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def load(connection: PostgresConnection) -> None:
-        await load_batch(connection, Reads(references=frozenset([("acme", "order-1")])), KnownBrands())
+        await load_batch(connection, Reads(references=frozenset([("acme", "order-1")])), KnownBrands(), Tables())
 
     async def load_and_explain(connections: ConnectionPool) -> str:
         """The plans of all statements that the connection has prepared for batches."""

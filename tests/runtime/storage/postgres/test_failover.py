@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from mmo_sansio.messages.replies import Accepted
-from mmo_trio.api.readiness import ANSWER_TTL_S
+from mmo_trio.api.merchant_api import READINESS_TTL_S
 from mmo_trio.brands.master_key import create_master_key
 from mmo_trio.engine.engine import Engine, Outbox
 from mmo_trio.storage.interface.store import CHECK_TIMEOUT_S, OutcomeUnknown, StoreUnavailable
@@ -124,7 +124,7 @@ async def test_a_gateway_says_that_its_database_is_gone_and_does_not_fill_the_lo
             with trio.fail_after(HANGS_AFTER_S):
                 while (await ask(readyz)).status != 200:  # noqa: ASYNC110
                     await trio.sleep(0.1)
-    assert ANSWER_TTL_S + CHECK_TIMEOUT_S < 2, "an answer holds a second, and the next takes less than another"
+    assert READINESS_TTL_S + CHECK_TIMEOUT_S < 2, "an answer holds a second, and the next takes less than another"
     events = Counter[tuple[str, str]]()
     for line in map(json.loads, log.read_text(encoding="utf-8").splitlines()):
         event = line["event"] if line["logger"].startswith("mmo_trio") else line["logger"]

@@ -15,8 +15,7 @@ from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded, Input
 from mmo_sansio.messages.replies import Applied, Ignored, Reply
 from mmo_sansio.resilience.circuit_breaker import INITIAL_SNAPSHOT
 from mmo_sansio.values.clock import Span
-from mmo_sansio.values.deposit_claim import DepositTrust
-from mmo_sansio.values.model import Source, Stage
+from mmo_sansio.values.model import DepositTrust, Source, Stage
 from mmo_trio.engine.engine import Engine, Outbox, submit_once
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.postgres import open_postgres, startup

@@ -9,7 +9,7 @@ import pytest
 
 from mmo_sansio.messages.inputs import BeginSubmission, CallbackConcluded
 from mmo_sansio.values.clock import Span, later
-from mmo_trio.storage.postgres import batch_load, batch_statements, open_postgres, ownership
+from mmo_trio.storage.postgres import batch_load, batch_statements, open_postgres, tables
 from mmo_trio.storage.postgres.pipeline import PreparedStatement
 from mmo_trio.storage.postgres.repeated_scans import (
     SETTLED_AFTER_S,
@@ -153,7 +153,7 @@ def blocks_read(staff: psycopg.Connection[Any], brands: list[str], mark: int, ho
     values = (brands, [64] * many, [mark] * many, [""] * many, holder)
     with staff.transaction(force_rollback=True):
         staff.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-        explain = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + ownership._FIND_CALLBACKS
+        explain = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + tables._FIND_CALLBACKS
         row = staff.execute(explain.encode(), values).fetchone()
     assert row is not None
     plan = row[0][0]["Plan"]

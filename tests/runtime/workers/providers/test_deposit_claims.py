@@ -18,7 +18,7 @@ from mmo_sansio.messages.replies import Reply
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositConversation, ExchangeFailed
 from mmo_sansio.testing import KES, a_brand, a_deposit, numbered_reference
 from mmo_sansio.values.clock import HOUR, Instant, Span, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
+from mmo_sansio.values.model import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_trio.engine.engine import DecisionFailed
 from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.storage.sqlite import SqliteStore

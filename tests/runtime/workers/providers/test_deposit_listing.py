@@ -19,7 +19,7 @@ from mmo_sansio.providers.common.interface import DepositListing, DepositReport,
 from mmo_sansio.testing import KES, a_brand, a_party, numbered_reference
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, elapsed, later
 from mmo_trio.storage.interface.store import StoreUnavailable
-from mmo_trio.workers.providers.deposits import KEPT_FOR, LIST_INTERVAL, LISTED_AFTER, OVERLAP, DepositLister
+from mmo_trio.workers.providers.deposits import LIST_INTERVAL, LISTED_AFTER, LISTED_FOR, LISTING_OVERLAP, DepositLister
 from mmo_trio.workers.providers.open_accounts import OpenAccount
 from tests.simulation.stores.shared_server import SimulatedServer
 from tests.simulation.stores.shared_store import open_shared_store
@@ -116,7 +116,7 @@ async def test_each_list_begins_a_while_before_the_end_of_the_last_one(autojump_
         await trio.sleep(30 * INTERVAL_S + 2)
     last_begin, last_end = listings.provider.asked[-1]
     assert {begin for begin, _ in listings.provider.asked[:12]} == {later(began, AHEAD)}
-    assert elapsed(last_begin, last_end) == OVERLAP + LIST_INTERVAL
+    assert elapsed(last_begin, last_end) == LISTING_OVERLAP + LIST_INTERVAL
     assert elapsed(last_end, later(now(), AHEAD)) - LISTED_AFTER < Span(MINUTE)
 
 
@@ -144,7 +144,7 @@ async def test_no_more_is_asked_for_than_the_provider_keeps(autojump_clock: Mock
     async with listings.process():
         await trio.sleep(60 * 3600)
     begin, end = listings.provider.asked[-1]
-    assert elapsed(begin, end) == Span(KEPT_FOR - LISTED_AFTER)
+    assert elapsed(begin, end) == Span(LISTED_FOR - LISTED_AFTER)
 
 
 async def test_of_several_processes_one_lists(autojump_clock: MockClock) -> None:

@@ -25,9 +25,8 @@ from mmo_sansio.providers.mpesa_daraja import requests as daraja_requests
 from mmo_sansio.providers.mtn_momo import adapter as mtn_adapter
 from mmo_sansio.providers.mtn_momo.adapter import reference_id
 from mmo_sansio.values.clock import Moment
-from mmo_sansio.values.deposit_claim import DepositClaim
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Operation, Transaction
+from mmo_sansio.values.model import DepositClaim, Operation, Transaction
 from tests.support.operator_forger import FORGERIES
 from tests.support.operator_kinds import OPERATORS
 from tests.support.operator_statement import check

@@ -34,9 +34,18 @@ from mmo_sansio.testing import (
     unreachable,
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, earlier, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Evidence, Flow, Operation, Stage, Status, Transaction
+from mmo_sansio.values.model import (
+    DepositAnswerOutcome,
+    DepositClaim,
+    DepositTrust,
+    Evidence,
+    Flow,
+    Operation,
+    Stage,
+    Status,
+    Transaction,
+)
 from mmo_sansio.values.money import Money
 
 RECEIPT = "RKL51ZDR4F"

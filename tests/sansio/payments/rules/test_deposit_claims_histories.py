@@ -29,9 +29,8 @@ from mmo_sansio.testing import (
     unreachable,
 )
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Flow, Operation, Stage
+from mmo_sansio.values.model import DepositAnswerOutcome, DepositClaim, DepositTrust, Flow, Operation, Stage
 from mmo_sansio.values.money import Money
 
 HISTORIES = 120

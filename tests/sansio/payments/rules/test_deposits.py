@@ -35,8 +35,18 @@ from mmo_sansio.testing import (
     numbered_reference,
 )
 from mmo_sansio.values.clock import DAY, Span, later
-from mmo_sansio.values.deposit_claim import DepositTrust
-from mmo_sansio.values.model import Flow, Order, Party, Progress, ProviderData, Source, Stage, Transaction, Type
+from mmo_sansio.values.model import (
+    DepositTrust,
+    Flow,
+    Order,
+    Party,
+    Progress,
+    ProviderData,
+    Source,
+    Stage,
+    Transaction,
+    Type,
+)
 from mmo_sansio.values.money import Money
 
 

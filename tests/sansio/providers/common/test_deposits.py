@@ -9,8 +9,7 @@ import pytest
 from mmo_sansio.providers.common.deposits import deposit_input, find_owner, may_be_reference_suffix
 from mmo_sansio.providers.common.interface import DepositReport
 from mmo_sansio.testing import KES, REFERENCE, a_brand, a_method, a_party
-from mmo_sansio.values.deposit_claim import DepositTrust
-from mmo_sansio.values.model import Brand
+from mmo_sansio.values.model import Brand, DepositTrust
 
 
 def told(**members: Any) -> DepositReport:

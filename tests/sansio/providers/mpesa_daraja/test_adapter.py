@@ -43,9 +43,8 @@ from mmo_sansio.providers.registry import PROVIDER_KINDS, AdapterContext
 from mmo_sansio.testing.builders import KES, REFERENCE, START, a_begin_submission, a_party, a_transaction, ledger_with
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span, earlier, later
-from mmo_sansio.values.deposit_claim import DepositAnswerOutcome, DepositClaim, DepositTrust
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import Flow, Stage, Transaction, Type
+from mmo_sansio.values.model import DepositAnswerOutcome, DepositClaim, DepositTrust, Flow, Stage, Transaction, Type
 
 CONSUMER_SECRET = "canary-consumer-secret"
 PASSKEY = "bfb279f9aa9bdbcf158e97dd71a467cd2e0c893059b10f78e6b72ada1ed2c919"

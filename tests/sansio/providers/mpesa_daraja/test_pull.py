@@ -14,8 +14,7 @@ from mmo_sansio.providers.common.interface import DepositReport, ExchangeFailed,
 from mmo_sansio.providers.mpesa_daraja.adapter import PAGES_MAX
 from mmo_sansio.testing.builders import KES, START
 from mmo_sansio.values.clock import HOUR, Span, later
-from mmo_sansio.values.deposit_claim import DepositTrust
-from mmo_sansio.values.model import Party
+from mmo_sansio.values.model import DepositTrust, Party
 from tests.sansio.providers.mpesa_daraja.test_adapter import adapter
 
 ROW = {

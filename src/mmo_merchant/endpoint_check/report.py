@@ -1,4 +1,4 @@
-"""Writes verdicts as JUnit XML, which CI systems show."""
+"""Reports situations and verdicts: as members of JSON, and as JUnit XML, which CI systems show."""
 
 from __future__ import annotations
 
@@ -7,10 +7,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from mmo_merchant.endpoint_check.situations.situation import Situation
 from mmo_merchant.endpoint_check.situations.verdict import Verdict, VerdictKind
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not have (section 2.2)."""
+
+
+def situation_members(situation: Situation) -> dict[str, object]:
+    """Return what JSON says of a situation."""
+    return {
+        "name": situation.name,
+        "level": "required" if situation.is_required else "advised",
+        "title": situation.title,
+        "duty": situation.duty,
+        "clauses": situation.clauses,
+    }
+
+
+def verdict_members(verdict: Verdict) -> dict[str, object]:
+    """Return what JSON says of a verdict, with its situation."""
+    name = verdict.situation.name
+    judged = {"name": name, "verdict": verdict.kind.value, "reasons": verdict.reasons, "question": verdict.question}
+    return judged | situation_members(verdict.situation)
 
 
 def write_junit(file: Path, verdicts: Sequence[Verdict], *, suite: str) -> None:

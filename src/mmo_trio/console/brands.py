@@ -1,16 +1,19 @@
-"""The pages about changes of configuration: one user proposes, another one applies, and one click goes back."""
+"""The pages about brands: their methods, limits with what is used of them, keys and holds; and changes of their
+configuration, which one user proposes and another one applies, and which one click takes back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 
-from quart import Blueprint, Response, render_template, request
+from attrs import frozen
+from quart import Blueprint, Response, current_app, render_template, request
+from quart.typing import ResponseTypes
 from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
+from mmo_sansio.payments.brand_usage import PENDING_COUNTER, daily_counter
 from mmo_sansio.values.clock import DAY, Instant
-from mmo_sansio.values.model import Brand, Operation
+from mmo_sansio.values.model import Brand, Operation, Transaction
 from mmo_sansio.values.money import Money
 from mmo_trio.admin.change_control import (
     BackTestPair,
@@ -29,7 +32,22 @@ from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import CurrentUser, current_user, require
 from mmo_trio.console.views import format_money
-from mmo_trio.storage.interface.admin_types import ChangeState, ConfigurationChange
+from mmo_trio.storage.interface.admin_types import (
+    BrandHold,
+    BrandUsage,
+    ChangeState,
+    ConfigurationChange,
+    PaymentFilter,
+    StoredApiKey,
+)
+
+NEWEST_READ_MAX = 200
+"""The newest payments of a brand in which the latest use of its keys is looked for."""
+BRANDS_WITH_KEYS_MAX = 25
+"""Brands whose newest payments one page reads."""
+
+RECENT_MAX = 25
+"""Changes that were decided and that the list still shows."""
 
 _HTTP_ERRORS: Mapping[ChangeRefusal, type[HTTPException]] = {
     ChangeRefusal.NO_BRAND: NotFound,
@@ -42,10 +60,87 @@ shows."""
 INVALID_FIELD = "Nothing was proposed: one field needs another value."
 NO_REASON = "Nothing was proposed: it needs a reason."
 
-RECENT_MAX = 25
-"""Changes that were decided and that the list still shows."""
+pages = Blueprint("brands", __name__)
 
-pages = Blueprint("configuration", __name__)
+
+@frozen
+class LimitUse:
+    """Describes a limit and what is used of it."""
+
+    title: str
+    text: str
+    share: int | None
+    """What is used, in per cent; None where nothing is counted."""
+
+
+@frozen
+class BrandRow:
+    """Describes a brand."""
+
+    brand: Brand
+    hold: BrandHold | None
+    breaker: str | None
+    """The state of the breaker of its callbacks; None before the first callback."""
+    usage: Sequence[LimitUse]
+    keys: Sequence[tuple[StoredApiKey, Instant | None]]
+    """Each with when the newest payment with it was created; None when none of the newest has it."""
+
+
+@pages.get("/brands")
+async def list_brands() -> str:
+    """List the brands with their methods, limits, keys and holds."""
+    store, today = console().store, console().now() // DAY
+    holds = {each.brand: each for each in await store.admin.brand_holds()}
+    used = {(each.brand, each.counter): each for each in await store.admin.brand_usage()}
+    breakers = await store.breakers()
+    rows = []
+    for number, record in enumerate(await store.admin.brands()):
+        newest: Sequence[Transaction] = ()
+        if record.keys and number < BRANDS_WITH_KEYS_MAX:
+            selection = PaymentFilter(brand=record.brand.id, limit=NEWEST_READ_MAX)
+            newest = (await store.admin.list_payments(selection)).transactions
+        breaker = breakers.get(record.brand.id)
+        rows.append(
+            BrandRow(
+                record.brand,
+                holds.get(record.brand.id),
+                None if breaker is None else breaker.state.value,
+                list(_limit_uses(record.brand, used, today)),
+                [(each, _last_use(each, newest)) for each in record.keys],
+            )
+        )
+    return await render_template("brands.html", rows=rows)
+
+
+def _last_use(key: StoredApiKey, newest: Sequence[Transaction]) -> Instant | None:
+    return next((each.order.created_at for each in newest if each.order.api_key_id == str(key.id)), None)
+
+
+def _limit_uses(brand: Brand, used: Mapping[tuple[str, str], BrandUsage], today: int) -> Iterator[LimitUse]:
+    """Yield each limit of a brand with what is used of it."""
+
+    def amount(counter: str, day: int) -> int:
+        found = used.get((brand.id, counter))
+        return 0 if found is None else found.on_day(day).amount
+
+    if (rate := brand.limits.requests_per_second) is not None:
+        yield LimitUse("requests a second", f"at most {rate:,}", None)
+    if (pending_max := brand.limits.pending_payments) is not None:
+        pending = amount(PENDING_COUNTER, 0)
+        yield LimitUse("pending payments", f"{pending:,} of {pending_max:,}", _share(pending, pending_max))
+    for method in brand.methods:
+        for currency, limits in method.limits.items():
+            for type, most in limits.daily.items():
+                spent = Money(amount(daily_counter(method, type, currency), today), currency)
+                yield LimitUse(
+                    f"{type.value} by {method_name(method)} today",
+                    f"{format_money(spent)} of {format_money(most)}",
+                    _share(spent.minor, most.minor),
+                )
+
+
+def _share(used: int, most: int) -> int:
+    return min(100, round(used / most * 100)) if most else 100
 
 
 @pages.get("/configuration")
@@ -62,8 +157,7 @@ async def list_changes() -> str:
 async def edit(brand: str) -> str:
     """Show the limits and flows of a brand to edit."""
     await require(Permission.CHANGE_CONFIGURATION)
-    with _http_errors():
-        found = await _changes().brand(brand)
+    found = await _changes().brand(brand)
     return await _edit_form(found, brand_form(found))
 
 
@@ -72,8 +166,7 @@ async def propose(brand: str) -> Response | tuple[str, int]:
     """Store the proposal of a change of a brand; show the form again with what was wrong next to its field."""
     user = await require(Permission.CHANGE_CONFIGURATION)
     reason, version = await form_field("reason", is_required=False), await form_field("version", length_max=64)
-    with _http_errors():
-        before = await _changes().brand(brand)
+    before = await _changes().brand(brand)
     form = await request.form
     if not reason:
         return await _edit_form(before, form, fault=NO_REASON), 400
@@ -83,9 +176,9 @@ async def propose(brand: str) -> Response | tuple[str, int]:
         return await _edit_form(before, form, reason, INVALID_FIELD, invalid), 400
     except ChangeRefused as refused:
         if refused.refusal is not ChangeRefusal.NOTHING_CHANGES:
-            raise _http_error(refused) from None
+            raise
         return await _edit_form(before, form, reason, str(refused)), 400
-    return redirect_to("configuration.show", id=change.id)
+    return redirect_to("brands.show_change", id=change.id)
 
 
 async def _edit_form(
@@ -102,13 +195,12 @@ async def _edit_form(
         methods=[(each, method_name(each)) for each in brand.methods],
         brand_limits=BRAND_LIMITS,
         method_limits=METHOD_LIMITS,
-        words=_words,
         flows=list(Operation),
     )
 
 
 @pages.get("/configuration/<int:id>")
-async def show(id: int, *, lacks_remark: bool = False) -> str:
+async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     """Show a change: its difference, its back-test, and what can be done."""
     context = console()
     change = await context.store.admin.configuration_change(id) if id < 2**63 else None
@@ -138,9 +230,8 @@ async def show(id: int, *, lacks_remark: bool = False) -> str:
 async def approve(id: int) -> Response:
     """Bring a change into force that another user has proposed."""
     user = await require(Permission.CHANGE_CONFIGURATION)
-    with _http_errors():
-        await _changes().apply(_change_user(user), id)
-    return redirect_to("configuration.show", id=id)
+    await _changes().apply(_change_user(user), id)
+    return redirect_to("brands.show_change", id=id)
 
 
 @pages.post("/configuration/<int:id>/reject")
@@ -149,10 +240,9 @@ async def reject(id: int) -> Response | tuple[str, int]:
     user = await require(Permission.CHANGE_CONFIGURATION)
     remark = await form_field("remark", is_required=False)
     if not remark:
-        return await show(id, lacks_remark=True), 400
-    with _http_errors():
-        await _changes().reject(_change_user(user), id, remark)
-    return redirect_to("configuration.show", id=id)
+        return await show_change(id, lacks_remark=True), 400
+    await _changes().reject(_change_user(user), id, remark)
+    return redirect_to("brands.show_change", id=id)
 
 
 @pages.post("/configuration/<int:id>/revert")
@@ -162,10 +252,9 @@ async def revert(id: int) -> Response | tuple[str, int]:
     user = await require(Permission.CHANGE_CONFIGURATION)
     remark = await form_field("remark", is_required=False)
     if not remark:
-        return await show(id, lacks_remark=True), 400
-    with _http_errors():
-        change = await _changes().revert(_change_user(user), id, remark)
-    return redirect_to("configuration.show", id=change.id)
+        return await show_change(id, lacks_remark=True), 400
+    change = await _changes().revert(_change_user(user), id, remark)
+    return redirect_to("brands.show_change", id=change.id)
 
 
 def _changes() -> ConfigurationChanges:
@@ -203,17 +292,7 @@ def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:
     ]
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-@contextmanager
-def _http_errors() -> Iterator[None]:
-    try:
-        yield
-    except ChangeRefused as refused:
-        raise _http_error(refused) from None
-
-
-def _http_error(refused: ChangeRefused) -> HTTPException:
-    return _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused))
+@pages.errorhandler(ChangeRefused)
+async def _show_refusal(refused: ChangeRefused) -> ResponseTypes:
+    error = _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused))
+    return await current_app.make_response(await current_app.handle_user_exception(error))
