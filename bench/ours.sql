@@ -14,8 +14,8 @@ BEGIN;
 INSERT INTO batches (id, stamp) VALUES (gen_random_uuid(), :number);
 SELECT pg_advisory_xact_lock_shared(5066063, 1);
 SELECT still_so(at <= :number) FROM horizon;
-INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference)
-    VALUES ('acme', 'p-' || :number, 1, :number, 'MMO-p-' || :number);
+INSERT INTO reference_uses (brand, merchant_reference, nth, at, gateway_reference, earlier, is_lost)
+    VALUES ('acme', 'p-' || :number, 1, :number, 'MMO-p-' || :number, 'failed', false);
 INSERT INTO transactions (brand, gateway_reference, type, method, created_at, page_token, order_row, status, version,
     progress, object)
     VALUES ('acme', 'MMO-p-' || :number, 'payin', 'mpesa_ke', :number, NULL, repeat('o', :order_bytes)::bytea,

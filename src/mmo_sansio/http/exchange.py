@@ -81,12 +81,12 @@ class ResponseReceived:
 
 
 class ExchangeFailure(Enum):
-    """Says why no response arrived."""
+    """Says why no response arrived; the value is the outcome of a delivery that ends so."""
 
-    FORBIDDEN = "refused"
+    FORBIDDEN = DeliveryOutcome.EGRESS_REFUSED
     """The egress rules forbid the URL, or an address behind its name."""
-    TIMEOUT = "timeout"
-    TRANSPORT = "transport"
+    TIMEOUT = DeliveryOutcome.TIMEOUT
+    TRANSPORT = DeliveryOutcome.TRANSPORT_ERROR
 
 
 @frozen
@@ -114,18 +114,6 @@ def to_attempt(result: ExchangeResult, *, url: str) -> DeliveryAttempt:
             detail = f"The receiver answered {status}."
             return DeliveryAttempt(outcome, url, status, duration_ms, detail, body)
         case NoResponseReceived(failure=failure, duration_ms=duration_ms, detail=detail):
-            return DeliveryAttempt(_failure_outcome(failure), url, None, duration_ms, detail)
+            return DeliveryAttempt(failure.value, url, None, duration_ms, detail)
         case _:
             assert_never(result)
-
-
-def _failure_outcome(failure: ExchangeFailure) -> DeliveryOutcome:
-    match failure:
-        case ExchangeFailure.FORBIDDEN:
-            return DeliveryOutcome.EGRESS_REFUSED
-        case ExchangeFailure.TIMEOUT:
-            return DeliveryOutcome.TIMEOUT
-        case ExchangeFailure.TRANSPORT:
-            return DeliveryOutcome.TRANSPORT_ERROR
-        case _:
-            assert_never(failure)

@@ -30,6 +30,7 @@ from mmo_sansio.messages.changes import (
     JournalEntry,
     QrRecorded,
     ReferenceConsumed,
+    SuspenseReason,
     SuspenseRecorded,
     TransactionAdvanced,
     TransactionCreated,
@@ -42,6 +43,7 @@ from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.personal_data import is_masked, mask_members
 from mmo_sansio.payments.rules import creation, deliveries, deposits, polling, results, submission, timers
+from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import Stage, Transaction
 
@@ -193,7 +195,7 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
         case inputs.DepositAnswered():
             return deposits.apply_answer(ledger, input_, now=now)
         case inputs.UnmatchedNotified():
-            return deposits.record_unmatched(input_, now=now)
+            return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
         case inputs.ResolveManually():
             return results.resolve(ledger, input_, now=now)
         case inputs.CorrectTimes():

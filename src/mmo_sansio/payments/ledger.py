@@ -202,7 +202,10 @@ class Ledger:
             case ReferenceConsumed(brand, merchant_reference, gateway_reference, at, earlier):
                 self.references[brand, merchant_reference] = ReferenceUse(gateway_reference, at, earlier)
             case UsageChanged(brand, share):
-                self._change_usage((brand, share.counter), share)
+                key = (brand, share.counter)
+                known = self.usage.get(key)
+                if known is not None or self.prefetched is None or key in self.prefetched.usage:
+                    self.usage[key] = (known or UsageCount(share.day, 0)).plus(share)
             case DepositRecorded(provider, provider_reference, gateway_reference):
                 assert (provider, provider_reference) not in self.deposits
                 self.deposits[provider, provider_reference] = gateway_reference
@@ -219,14 +222,9 @@ class Ledger:
                 assert self.transactions[before.reference].progress.version == before.progress.version
                 assert now.progress.version == before.progress.version + 1
                 self.transactions[now.reference] = now
-            case IntentConcluded(key):
-                self.intents.pop(key, None)
+            case IntentConcluded(intent):
+                self.intents.pop(intent, None)
             case CallbackRecorded() | QrRecorded() | BreakerSaved() | SuspenseRecorded() | JournalEntry():
                 pass  # Kept by stores for people and for workers; no decision looks at them.
             case _:
                 assert_never(change)
-
-    def _change_usage(self, key: UsageKey, share: UsageShare) -> None:
-        found = self.usage.get(key)
-        if found is not None or self.prefetched is None or key in self.prefetched.usage:
-            self.usage[key] = (found or UsageCount(share.day, 0)).plus(share)

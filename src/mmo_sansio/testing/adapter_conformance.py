@@ -85,10 +85,6 @@ class TransparentCiphers:
         return plain[::-1]
 
 
-def _no_preparation(request: HttpRequest) -> HttpResponse | None:
-    return None
-
-
 @frozen
 class AdapterCase:
     """Describes an adapter under test, and a payment in its market."""
@@ -100,7 +96,7 @@ class AdapterCase:
     currency: str = "KES"
     msisdn: str = "+254708374149"
     ciphers: Ciphers = Factory(TransparentCiphers)
-    prepare: Callable[[HttpRequest], HttpResponse | None] = _no_preparation
+    prepare: Callable[[HttpRequest], HttpResponse | None] = lambda _: None
     """The operator's response to a request that prepares a submission, such as one for a key; None for any other
     request."""
 

@@ -47,7 +47,9 @@ class _DerivedKeys:
         self.cursor_key = _derive_key(master_key, b"mmo-gateway records: cursor")
         self.webhook_key = _derive_key(master_key, b"mmo-gateway hooks: token")
         self.secrets_cipher = AESGCM(_derive_key(master_key, b"mmo-gateway secrets: seal"))
-        self.audit_key = _audit_key(master_key)
+        secret = _derive_key(master_key, b"mmo-gateway audit log: authenticate")
+        id = hashlib.blake2b(secret, digest_size=4, person=b"audit key id").hexdigest()
+        self.audit_key = AuditKey(id, secret)
 
     def __repr__(self) -> str:
         return f"<derived keys of {self.id}>"
@@ -167,11 +169,6 @@ def _unseal(name: str, ciphers: Iterable[AESGCM], owner: str, sealed: bytes) -> 
 def _webhook_token(keys: _DerivedKeys, provider: str, generation: int) -> str:
     subject = provider if generation == FIRST_WEBHOOK_GENERATION else f"{provider}\0{generation}"
     return hashlib.blake2b(subject.encode(), key=keys.webhook_key, digest_size=16).hexdigest()
-
-
-def _audit_key(master_key: bytes) -> AuditKey:
-    secret = _derive_key(master_key, b"mmo-gateway audit log: authenticate")
-    return AuditKey(hashlib.blake2b(secret, digest_size=4, person=b"audit key id").hexdigest(), secret)
 
 
 def _derive_key(master_key: bytes, purpose: bytes, length: int = 32) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 import structlog
@@ -48,6 +49,59 @@ OVERDUE_METRIC_AFTER: Final = clock.MINUTE
 ROUTES: Final = (*ROUTE_NAMES, UNROUTED)
 BACKLOG_TTL_S: Final = 10.0
 """The store is queried at most once in this time."""
+
+HELP: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "mmo_build_info": "Version of the gateway; always 1.",
+        "mmo_log_lines_dropped": "Log lines that could not be written.",
+        "mmo_qr_codes": "Concluded QR code deliveries, by outcome.",
+        "mmo_provider_conversations": "Active conversations with providers.",
+        "mmo_provider_waiting": "Submissions and polls waiting for a conversation.",
+        "mmo_provider_breaker_state": "1 for the current state of this process's circuit breaker for the provider.",
+        "mmo_provider_closed": "1 while the provider is closed by hand for new payments.",
+        "mmo_provider_account_state": "1 for what is known of a part of the account with a provider, on all nodes.",
+        "mmo_provider_submissions": "Submissions sent to a provider.",
+        "mmo_provider_questions": "Polls of a provider for the status of a payment.",
+        "mmo_provider_reports": "Outcomes of conversations with a provider: a payment's result, or none.",
+        "mmo_provider_exchange_failures": "Requests to a provider without a usable response.",
+        "mmo_provider_exchange_seconds": "Time from a request to a provider to its response or its failure.",
+        "mmo_http_requests": "Responses of the merchant API, by route and status class.",
+        "mmo_http_problems": "Rejected requests, by the problem type of the response.",
+        "mmo_http_request_seconds": "Time from the first byte of a request to its response.",
+        "mmo_wall_clock_trusted": "1 while the machine's wall clock is trusted; 0 for a minute after it has stepped.",
+        "mmo_wall_clock_seconds_ahead": "Seconds by which the trusted wall time is ahead of the gateway's own time.",
+        "mmo_store_clock_seconds_ahead": "Seconds by which recorded wall time is ahead of the clock of the database's"
+        " server.",
+        "mmo_engine_batches": "Committed batches.",
+        "mmo_engine_batch_failures": "Batches whose commit failed or is in doubt.",
+        "mmo_engine_inputs": "Inputs decided.",
+        "mmo_engine_waiting": "Inputs waiting for a batch.",
+        "mmo_engine_turned_away": "Inputs rejected because the queue was full; merchants get 503.",
+        "mmo_store_commit_seconds": "Time from loading a batch's reads to its commit.",
+        "mmo_store_up": "1 if the store could be queried, else 0.",
+        "mmo_transactions_pending": "Pending transactions, on all nodes.",
+        "mmo_transactions_stuck": "Transactions whose outcome has been unknown for an hour, counted up to 1,000.",
+        "mmo_transactions_overdue": "Transactions whose poll or expiry is overdue by more than a minute.",
+        "mmo_callbacks_open": "Callbacks without an outcome, on all nodes.",
+        "mmo_store_restorations": "How often the store was restored from a backup, or a failover has lost commits.",
+        "mmo_brands_on_hold": "Brands of which nothing more is submitted.",
+        "mmo_brand_usage": "What a brand with limits uses: pending payments, or an amount of today in minor units.",
+        "mmo_suspense_open": "Open entries of the suspense book.",
+        "mmo_deposit_claims_open": "Reported deposits that wait for the operator's confirmation or for the end of the"
+        " payment that they name.",
+        "mmo_retention_rows": "Old rows that this process has masked or removed, by what they are.",
+        "mmo_retention_running": "1 while this process removes old rows.",
+        "mmo_retention_failures": "Removals of old rows that ended early.",
+        "mmo_callbacks_waiting": "Callbacks waiting for a delivery slot.",
+        "mmo_callbacks_under_way": "Callbacks being delivered.",
+        "mmo_callbacks_unrecorded": "Callbacks that wait for another attempt after a fault of ours; nothing of them was"
+        " sent.",
+        "mmo_callback_breakers_open": "Brands whose callback breaker is not closed.",
+        "mmo_callbacks": "Concluded callbacks, by outcome.",
+        "mmo_callback_seconds": "Duration of callbacks for which a request was sent.",
+    }
+)
+"""What each metric counts or shows, by its name."""
 
 Labels = Mapping[str, str]
 ValueT = TypeVar("ValueT")
@@ -131,8 +185,8 @@ class PrometheusExporter:
 
     def _own_families(self, backlog: Backlog | None) -> Iterator[Metric]:
         build = {"version": __version__, "python": platform.python_version()}
-        yield _gauge("mmo_build_info", "Version of the gateway; always 1.", (build, 1))
-        yield _counter("mmo_log_lines_dropped", "Log lines that could not be written.", ({}, OUTPUT.dropped))
+        yield _gauge("mmo_build_info", (build, 1))
+        yield _counter("mmo_log_lines_dropped", ({}, OUTPUT.dropped))
         yield from _clock_metrics(self.clock, self.ahead_of_store())
         yield from _http_request_metrics(self.http_metrics)
         yield from _engine_metrics(self.engine)
@@ -140,33 +194,26 @@ class PrometheusExporter:
         yield from _retention_metrics(self.retention)
         yield from self._provider_metrics()
         yield from _callback_metrics(self.callbacks())
-        yield _outcome_counter("mmo_qr_codes", "Concluded QR code deliveries, by outcome.", self.qr_codes)
+        yield _outcome_counter("mmo_qr_codes", self.qr_codes)
 
     def _provider_metrics(self) -> Iterator[Metric]:
         statistics = self.providers()
-        yield _gauge("mmo_provider_conversations", "Active conversations with providers.", ({}, statistics.active))
-        yield _gauge(
-            "mmo_provider_waiting", "Submissions and polls waiting for a conversation.", ({}, statistics.waiting)
-        )
+        yield _gauge("mmo_provider_conversations", ({}, statistics.active))
+        yield _gauge("mmo_provider_waiting", ({}, statistics.waiting))
         counts = {name: statistics.by_provider[name] for name in sorted(statistics.by_provider)}
         yield from _provider_counters(counts)
         yield _gauge(
             "mmo_provider_breaker_state",
-            "1 for the current state of this process's circuit breaker for the provider.",
             *(
                 ({"provider": name, "state": state.value}, int(account.breaker.state is state))
                 for name, account in sorted(self.accounts.items())
                 for state in BreakerState
             ),
         )
-        yield _gauge(
-            "mmo_provider_closed",
-            "1 while the provider is closed by hand for new payments.",
-            *(({"provider": name}, int(self.is_provider_closed(name))) for name in counts),
-        )
+        closed = (({"provider": name}, int(self.is_provider_closed(name))) for name in counts)
+        yield _gauge("mmo_provider_closed", *closed)
         yield _gauge(
             "mmo_provider_account_state",
-            "1 for what is known of a part of the account with a provider, on all nodes.",
             *(
                 ({"provider": each.provider, "part": each.part, "state": state.value}, int(each.state is state))
                 for each in self.account_findings()
@@ -179,161 +226,86 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
     def by_provider(value: Callable[[ProviderCounts], ValueT]) -> list[tuple[Labels, ValueT]]:
         return [({"provider": name}, value(each)) for name, each in counts.items()]
 
-    yield _counter(
-        "mmo_provider_submissions", "Submissions sent to a provider.", *by_provider(lambda each: each.submissions)
-    )
-    yield _counter(
-        "mmo_provider_questions",
-        "Polls of a provider for the status of a payment.",
-        *by_provider(lambda each: each.polls),
-    )
+    yield _counter("mmo_provider_submissions", *by_provider(lambda each: each.submissions))
+    yield _counter("mmo_provider_questions", *by_provider(lambda each: each.polls))
     yield _counter(
         "mmo_provider_reports",
-        "Outcomes of conversations with a provider: a payment's result, or none.",
         *(
             ({"provider": name, "report": report}, each.reports[report])
             for name, each in counts.items()
             for report in REPORT_LABELS.values()
         ),
     )
-    yield _counter(
-        "mmo_provider_exchange_failures",
-        "Requests to a provider without a usable response.",
-        *by_provider(lambda each: each.failed_exchanges),
-    )
-    yield _histogram(
-        "mmo_provider_exchange_seconds",
-        "Time from a request to a provider to its response or its failure.",
-        *by_provider(lambda each: each.exchange_durations),
-    )
+    yield _counter("mmo_provider_exchange_failures", *by_provider(lambda each: each.failed_exchanges))
+    yield _histogram("mmo_provider_exchange_seconds", *by_provider(lambda each: each.exchange_durations))
 
 
 def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:
     yield _counter(
         "mmo_http_requests",
-        "Responses of the merchant API, by route and status class.",
         *(
             ({"route": route, "status": f"{digit}xx"}, http_metrics.requests.get((route, digit), 0))
             for route in ROUTES
             for digit in (2, 4, 5)
         ),
     )
-    yield _counter(
-        "mmo_http_problems",
-        "Rejected requests, by the problem type of the response.",
-        *(({"problem": each.segment}, http_metrics.problems.get(each.segment, 0)) for each in PROBLEM_TYPES),
-    )
-    yield _histogram(
-        "mmo_http_request_seconds",
-        "Time from the first byte of a request to its response.",
-        *(({"route": route}, each) for route, each in sorted(http_metrics.durations.items())),
-    )
+    problems = (({"problem": each.segment}, http_metrics.problems.get(each.segment, 0)) for each in PROBLEM_TYPES)
+    yield _counter("mmo_http_problems", *problems)
+    durations = (({"route": route}, each) for route, each in sorted(http_metrics.durations.items()))
+    yield _histogram("mmo_http_request_seconds", *durations)
 
 
 def _clock_metrics(gateway_clock: GatewayClock, ahead_of_store: Span | None) -> Iterator[Metric]:
-    yield _gauge(
-        "mmo_wall_clock_trusted",
-        "1 while the machine's wall clock is trusted; 0 for a minute after it has stepped.",
-        ({}, int(gateway_clock.guard.is_trusted)),
-    )
-    yield _gauge(
-        "mmo_wall_clock_seconds_ahead",
-        "Seconds by which the trusted wall time is ahead of the gateway's own time.",
-        ({}, round(gateway_clock.guard.utc_offset / SECOND)),
-    )
+    yield _gauge("mmo_wall_clock_trusted", ({}, int(gateway_clock.guard.is_trusted)))
+    yield _gauge("mmo_wall_clock_seconds_ahead", ({}, round(gateway_clock.guard.utc_offset / SECOND)))
     ahead: list[tuple[Labels, float]] = [] if ahead_of_store is None else [({}, round(ahead_of_store / SECOND, 3))]
-    yield _gauge(
-        "mmo_store_clock_seconds_ahead",
-        "Seconds by which recorded wall time is ahead of the clock of the database's server.",
-        *ahead,
-    )
+    yield _gauge("mmo_store_clock_seconds_ahead", *ahead)
 
 
 def _engine_metrics(engine: Engine) -> Iterator[Metric]:
     statistics = engine.statistics
-    yield _counter("mmo_engine_batches", "Committed batches.", ({}, statistics.batches))
-    yield _counter(
-        "mmo_engine_batch_failures", "Batches whose commit failed or is in doubt.", ({}, statistics.failed_batches)
-    )
-    yield _counter("mmo_engine_inputs", "Inputs decided.", ({}, statistics.inputs))
-    yield _gauge("mmo_engine_waiting", "Inputs waiting for a batch.", ({}, engine.queued))
-    yield _counter(
-        "mmo_engine_turned_away",
-        "Inputs rejected because the queue was full; merchants get 503.",
-        ({}, statistics.rejected),
-    )
-    yield _histogram(
-        "mmo_store_commit_seconds",
-        "Time from loading a batch's reads to its commit.",
-        ({}, statistics.commit_durations),
-    )
+    yield _counter("mmo_engine_batches", ({}, statistics.batches))
+    yield _counter("mmo_engine_batch_failures", ({}, statistics.failed_batches))
+    yield _counter("mmo_engine_inputs", ({}, statistics.inputs))
+    yield _gauge("mmo_engine_waiting", ({}, engine.queued))
+    yield _counter("mmo_engine_turned_away", ({}, statistics.rejected))
+    yield _histogram("mmo_store_commit_seconds", ({}, statistics.commit_durations))
 
 
 def _store_metrics(backlog: Backlog | None) -> Iterator[Metric]:
-    yield _gauge("mmo_store_up", "1 if the store could be queried, else 0.", ({}, int(backlog is not None)))
+    yield _gauge("mmo_store_up", ({}, int(backlog is not None)))
     if backlog is None:
         return
-    yield _gauge("mmo_transactions_pending", "Pending transactions, on all nodes.", ({}, backlog.pending))
-    yield _gauge(
-        "mmo_transactions_stuck",
-        "Transactions whose outcome has been unknown for an hour, counted up to 1,000.",
-        ({}, backlog.stuck),
-    )
-    yield _gauge(
-        "mmo_transactions_overdue",
-        "Transactions whose poll or expiry is overdue by more than a minute.",
-        ({}, backlog.overdue),
-    )
-    yield _gauge("mmo_callbacks_open", "Callbacks without an outcome, on all nodes.", ({}, backlog.callbacks))
-    yield _gauge(
-        "mmo_store_restorations",
-        "How often the store was restored from a backup, or a failover has lost commits.",
-        ({}, backlog.restorations),
-    )
-    yield _gauge("mmo_brands_on_hold", "Brands of which nothing more is submitted.", ({}, backlog.held_brands))
-    yield _gauge(
-        "mmo_brand_usage",
-        "What a brand with limits uses: pending payments, or an amount of today in minor units.",
-        *(({"brand": each.brand, "counter": each.counter}, each.amount) for each in backlog.usage),
-    )
-    yield _gauge("mmo_suspense_open", "Open entries of the suspense book.", ({}, backlog.suspense))
-    yield _gauge(
-        "mmo_deposit_claims_open",
-        "Reported deposits that wait for the operator's confirmation or for the end of the payment that they name.",
-        ({}, backlog.deposit_claims),
-    )
+    yield _gauge("mmo_transactions_pending", ({}, backlog.pending))
+    yield _gauge("mmo_transactions_stuck", ({}, backlog.stuck))
+    yield _gauge("mmo_transactions_overdue", ({}, backlog.overdue))
+    yield _gauge("mmo_callbacks_open", ({}, backlog.callbacks))
+    yield _gauge("mmo_store_restorations", ({}, backlog.restorations))
+    yield _gauge("mmo_brands_on_hold", ({}, backlog.held_brands))
+    usage = (({"brand": each.brand, "counter": each.counter}, each.amount) for each in backlog.usage)
+    yield _gauge("mmo_brand_usage", *usage)
+    yield _gauge("mmo_suspense_open", ({}, backlog.suspense))
+    yield _gauge("mmo_deposit_claims_open", ({}, backlog.deposit_claims))
 
 
 def _retention_metrics(retention: RetentionStatistics) -> Iterator[Metric]:
-    yield _counter(
-        "mmo_retention_rows",
-        "Old rows that this process has masked or removed, by what they are.",
-        *(({"duty": duty.value}, count) for duty, count in retention.changed.items()),
-    )
-    yield _gauge("mmo_retention_running", "1 while this process removes old rows.", ({}, int(retention.is_running)))
-    yield _counter("mmo_retention_failures", "Removals of old rows that ended early.", ({}, retention.failed_runs))
+    rows = (({"duty": duty.value}, count) for duty, count in retention.changed.items())
+    yield _counter("mmo_retention_rows", *rows)
+    yield _gauge("mmo_retention_running", ({}, int(retention.is_running)))
+    yield _counter("mmo_retention_failures", ({}, retention.failed_runs))
 
 
 def _callback_metrics(callbacks: CallbackStatistics) -> Iterator[Metric]:
-    yield _gauge("mmo_callbacks_waiting", "Callbacks waiting for a delivery slot.", ({}, callbacks.waiting))
-    yield _gauge("mmo_callbacks_under_way", "Callbacks being delivered.", ({}, callbacks.active))
-    yield _gauge(
-        "mmo_callbacks_unrecorded",
-        "Callbacks that wait for another attempt after a fault of ours; nothing of them was sent.",
-        ({}, callbacks.unrecorded),
-    )
-    yield _gauge(
-        "mmo_callback_breakers_open", "Brands whose callback breaker is not closed.", ({}, len(callbacks.open_breakers))
-    )
-    yield _outcome_counter("mmo_callbacks", "Concluded callbacks, by outcome.", callbacks.outcomes)
-    yield _histogram(
-        "mmo_callback_seconds", "Duration of callbacks for which a request was sent.", ({}, callbacks.durations)
-    )
+    yield _gauge("mmo_callbacks_waiting", ({}, callbacks.waiting))
+    yield _gauge("mmo_callbacks_under_way", ({}, callbacks.active))
+    yield _gauge("mmo_callbacks_unrecorded", ({}, callbacks.unrecorded))
+    yield _gauge("mmo_callback_breakers_open", ({}, len(callbacks.open_breakers)))
+    yield _outcome_counter("mmo_callbacks", callbacks.outcomes)
+    yield _histogram("mmo_callback_seconds", ({}, callbacks.durations))
 
 
-def _outcome_counter(name: str, help_text: str, outcomes: Mapping[DeliveryOutcome, int]) -> Metric:
-    samples = (({"outcome": each.value}, outcomes.get(each, 0)) for each in DeliveryOutcome)
-    return _counter(name, help_text, *samples)
+def _outcome_counter(name: str, outcomes: Mapping[DeliveryOutcome, int]) -> Metric:
+    return _counter(name, *(({"outcome": each.value}, outcomes.get(each, 0)) for each in DeliveryOutcome))
 
 
 def _merge_families(families: Iterable[Metric]) -> list[Metric]:
@@ -357,12 +329,12 @@ class _StaticCollector(Collector):
         return iter(self.families)
 
 
-def _counter(name: str, help_text: str, *samples: tuple[Labels, int]) -> Metric:
-    return _add_samples(CounterMetricFamily(name, help_text, labels=_label_names(samples)), samples)
+def _counter(name: str, *samples: tuple[Labels, int]) -> Metric:
+    return _add_samples(CounterMetricFamily(name, HELP[name], labels=_label_names(samples)), samples)
 
 
-def _gauge(name: str, help_text: str, *samples: tuple[Labels, float]) -> Metric:
-    return _add_samples(GaugeMetricFamily(name, help_text, labels=_label_names(samples)), samples)
+def _gauge(name: str, *samples: tuple[Labels, float]) -> Metric:
+    return _add_samples(GaugeMetricFamily(name, HELP[name], labels=_label_names(samples)), samples)
 
 
 def _add_samples(family: CounterMetricFamily | GaugeMetricFamily, samples: Sequence[tuple[Labels, float]]) -> Metric:
@@ -371,8 +343,8 @@ def _add_samples(family: CounterMetricFamily | GaugeMetricFamily, samples: Seque
     return family
 
 
-def _histogram(name: str, help_text: str, *samples: tuple[Labels, LatencyHistogram]) -> Metric:
-    family = HistogramMetricFamily(name, help_text, labels=_label_names(samples))
+def _histogram(name: str, *samples: tuple[Labels, LatencyHistogram]) -> Metric:
+    family = HistogramMetricFamily(name, HELP[name], labels=_label_names(samples))
     for labels, durations in samples:
         family.add_metric(list(labels.values()), durations.cumulative_buckets(), durations.total_s)
     return family

@@ -235,7 +235,8 @@ class Supervisor:
         read_end, write_end = os.pipe()
         for end in (read_end, write_end):
             os.set_blocking(end, False)
-        before = {number: signal.signal(number, _ignore_signal) for number in SIGNAL_EVENTS}
+        # A handler must exist for the pipe to be written.
+        before = {number: signal.signal(number, lambda *_: None) for number in SIGNAL_EVENTS}
         signal.set_wakeup_fd(write_end)
         try:
             yield read_end
@@ -382,7 +383,3 @@ def _run_and_exit(job: Callable[[], int]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def _ignore_signal(number: int, frame: object) -> None:
-    """Do nothing: a handler must exist for the signal pipe to be written."""

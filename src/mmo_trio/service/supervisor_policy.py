@@ -308,7 +308,7 @@ def _schedule_restart(
     serving = state.worker_pids(ProcessPhase.SERVING)
     is_hopeless = failures >= START_FAILURES_MAX and not serving and not state.is_announced
     if is_hopeless and process.slot in state.workers:
-        last = _describe_exit(exit_code)
+        last = f"was ended by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
         reason = f"{failures} workers in a row couldn't start; the last one {last}."
         failed = evolve(state, exit_code=exit_code if exit_code > 0 else 1, reason=reason)
         return _begin_stop(failed, now)
@@ -398,9 +398,3 @@ def _phase_deadline(state: SupervisorState, process: Process) -> float | None:
             return None
         case _:
             assert_never(process.phase)
-
-
-def _describe_exit(exit_code: int) -> str:
-    if exit_code < 0:
-        return f"was ended by signal {-exit_code}"
-    return f"ended with exit code {exit_code}"

@@ -73,7 +73,7 @@ class LogOutput:
             self._changed.notify()
 
     @contextmanager
-    def in_background(self, report_dropped: Callable[[int], None]) -> Iterator[None]:
+    def in_background(self, report_dropped: Callable[[int], object]) -> Iterator[None]:
         """Write in a thread while the block lasts; then wait a limited time for the last lines.
 
         `report_dropped` is called in that thread, with the number of lines that were dropped, once lines are written
@@ -91,7 +91,7 @@ class LogOutput:
             thread.join(FLUSH_TIMEOUT_S)
             self._thread = None
 
-    def _run(self, report_dropped: Callable[[int], None]) -> None:
+    def _run(self, report_dropped: Callable[[int], object]) -> None:
         while (lines := self._next_lines()) is not None:
             if not self._write_all(b"".join(lines)):
                 self._drop(len(lines))
@@ -172,7 +172,7 @@ def configure_logs(*, log_format: str, level: str) -> None:
 @contextmanager
 def logs_in_background() -> Iterator[None]:
     """Let nothing wait for who reads the log while the block lasts; a process that forks must not be in it."""
-    with OUTPUT.in_background(_report_dropped):
+    with OUTPUT.in_background(lambda lines: logger.warning("log_lines_dropped", lines=lines)):
         yield
 
 
@@ -191,10 +191,6 @@ def name_process(name: str) -> None:
     """Name one of several processes of a service: in its lines of the log, and in what `ps` shows."""
     setproctitle(f"mmo: {name}")
     structlog.contextvars.bind_contextvars(process=name)
-
-
-def _report_dropped(lines: int) -> None:
-    logger.warning("log_lines_dropped", lines=lines)
 
 
 class _OutputHandler(logging.Handler):

@@ -25,10 +25,6 @@ TRUSTED_FOR = Span(5 * SECOND)
 so that it has nothing of before in use when commands no longer wait for it."""
 
 
-def _process_name() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}"
-
-
 @define(eq=False)
 class ConfigurationWatch:
     """Keeps what this process knows of the configuration in step with the store."""
@@ -36,7 +32,7 @@ class ConfigurationWatch:
     store: Store
     known: KnownConfiguration
     monotonic: Callable[[], MonotonicInstant]
-    _process: str = field(factory=_process_name, init=False)
+    _process: str = field(factory=lambda: f"process {os.getpid()} on {socket.gethostname()}", init=False)
     """The name under which staff see this process."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -52,14 +48,11 @@ class ConfigurationWatch:
         began_at = self.monotonic()
         try:
             found = await self.store.configuration()
-            self._log_changes(found.closed_providers)
+            for name in found.closed_providers ^ self.known.closed_providers:
+                logger.info("provider_closed" if name in found.closed_providers else "provider_opened", provider=name)
             self.known.closed_providers, self.known.restored_brands = found.closed_providers, found.restored_brands
             self.known.generation = found.generation
             self.known.trusted_until = later(began_at, TRUSTED_FOR)
             await self.store.use_configuration(found.generation, process=self._process)
         except Exception as error:
             log_store_failure(logger, "configuration_stale", error)
-
-    def _log_changes(self, closed: frozenset[str]) -> None:
-        for name in closed ^ self.known.closed_providers:
-            logger.info("provider_closed" if name in closed else "provider_opened", provider=name)

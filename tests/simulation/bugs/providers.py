@@ -53,9 +53,9 @@ def retry_doubles_a_submission() -> AbstractContextManager[object]:
     async def converse_twice(
         self: ProviderWorker, conversation: Any, exchange: Any, about: Transaction, at: float
     ) -> ProviderReport:
-        provider, failures = self.providers[about.order.provider], self.statistics().unreachable
+        provider = self.providers[about.order.provider]
         report = await converse(self, conversation, exchange, about, at)
-        if self.statistics().unreachable > failures:
+        if isinstance(report, ProviderUnreachable):
             another = f"{about.reference[:-1]}{'0' if about.reference[-1] != '0' else '1'}"
             order = evolve(about.order, gateway_reference=another)
             again = provider.submit(evolve(about, order=order), now=self.now())

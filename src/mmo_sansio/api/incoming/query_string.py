@@ -106,7 +106,8 @@ def _canonical(name: str, text: str, errors: FieldErrors) -> str:
     """Return the text in the form that is compared when filters are resent (R5); unchanged if invalid."""
     match name:
         case "from" | "to":
-            return _check_timestamp(name, _restore_plus(text), errors)
+            # The `+` of an offset arrives as a space when it was not encoded (R1).
+            return _check_timestamp(name, _SPACE_FOR_PLUS.sub("+", text), errors)
         case "type":
             return _one_of(name, text, _TYPES, errors)
         case "status":
@@ -115,11 +116,6 @@ def _canonical(name: str, text: str, errors: FieldErrors) -> str:
             return _page_size(text, errors)
         case _:
             return text
-
-
-def _restore_plus(text: str) -> str:
-    """Return the text with the `+` of its offset, which arrives as a space when it was not encoded (R1)."""
-    return _SPACE_FOR_PLUS.sub("+", text)
 
 
 def _meaning(name: str, text: str | None) -> object:

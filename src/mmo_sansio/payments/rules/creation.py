@@ -128,7 +128,8 @@ def _build_order(
         provider=method.provider,
         provider_title=method.provider_title,
         requested=selected.amount,
-        party=draft.party or _tax_authority(method),
+        # The recipient of a tax payout is implied by method and country (M5).
+        party=draft.party or Party(method.tax_authority_id or method.key, method.tax_authority_account),
         merchant_reference=draft.merchant_reference,
         reconciliation_reference=draft.reconciliation_reference or draft.merchant_reference,
         labels=draft.labels,
@@ -142,11 +143,6 @@ def _build_order(
         usage=usage,
         api_key_id=input_.api_key_id,
     )
-
-
-def _tax_authority(method: Method) -> Party:
-    """Return the recipient of a tax payout, implied by method and country (M5)."""
-    return Party(method.tax_authority_id or method.key, method.tax_authority_account)
 
 
 def _build_page(input_: CreatePayment, terms: Terms, *, now: Moment) -> Page:

@@ -170,11 +170,6 @@ def _bounded(text: str | None) -> str:
     return _CONTROL_CHARACTER.sub(" ", text or "").strip()[:_TEXT_CHARACTERS_MAX].rstrip()
 
 
-def record_unmatched(input_: inputs.UnmatchedNotified, *, now: Moment) -> Decision:
-    """Put a notification that names nothing of ours into the suspense book."""
-    return record_in_suspense(input_, SuspenseReason.UNREADABLE, None, now=now)
-
-
 def _is_same_party(before: Transaction, input_: inputs.DepositNotified) -> bool:
     """Tell whether a repeated report names the party on record; one that was masked may have been any. Of a deposit
     that was listed, now or at first, the account or reference counts."""

@@ -16,33 +16,24 @@ from mmo_sansio.values.clock import SECOND, Span
 from mmo_sansio.values.dialling_codes import DIALLING_CODES
 from mmo_sansio.values.money import CURRENCIES
 
-
-@frozen
-class AirtelCountry:
-    currency: str
-    dialling_code: str
-
-
-_CURRENCIES = {
-    "CD": "CDF",
-    "CG": "XAF",
-    "GA": "XAF",
-    "KE": "KES",
-    "MG": "MGA",
-    "MW": "MWK",
-    "NE": "XOF",
-    "NG": "NGN",
-    "RW": "RWF",
-    "TD": "XAF",
-    "TZ": "TZS",
-    "UG": "UGX",
-    "ZM": "ZMW",
-}
-
-MARKETS: Mapping[str, AirtelCountry] = MappingProxyType(
-    {country: AirtelCountry(currency, DIALLING_CODES[country]) for country, currency in _CURRENCIES.items()}
+MARKETS: Mapping[str, str] = MappingProxyType(
+    {
+        "CD": "CDF",
+        "CG": "XAF",
+        "GA": "XAF",
+        "KE": "KES",
+        "MG": "MGA",
+        "MW": "MWK",
+        "NE": "XOF",
+        "NG": "NGN",
+        "RW": "RWF",
+        "TD": "XAF",
+        "TZ": "TZS",
+        "UG": "UGX",
+        "ZM": "ZMW",
+    }
 )
-"""The countries by ISO 3166-1 alpha-2 code, with their usual currency."""
+"""The usual currency of each country, by its ISO 3166-1 alpha-2 code."""
 
 
 @frozen
@@ -88,14 +79,14 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
     unusable."""
     reader = Options(options)
     country = reader.text("country").upper()
-    market = MARKETS.get(country)
+    dialling_code = DIALLING_CODES[country] if country in MARKETS else None
     collection_version = int(reader.choice("collection_version", ("1", "2"), "1"))
     disbursement_version = int(reader.choice("disbursement_version", ("1", "2", "3"), "2"))
     account = AirtelAccount(
         base_url=reader.url("base_url"),
         country=_check_country(country),
-        currency=_check_currency(reader.text("currency", market.currency if market else None)),
-        dialling_code=_check_dialling_code(reader.text("dialling_code", market.dialling_code if market else None)),
+        currency=_check_currency(reader.text("currency", MARKETS.get(country))),
+        dialling_code=_check_dialling_code(reader.text("dialling_code", dialling_code)),
         client_id=reader.text("client_id"),
         client_secret=reader.text("client_secret"),
         pin=reader.optional_text("pin"),
@@ -104,8 +95,8 @@ def read_account(options: Mapping[str, Any]) -> AirtelAccount:
         signs_collections=reader.boolean("sign_collections", collection_version == 2),
         signs_disbursements=reader.boolean("sign_disbursements", disbursement_version == 3),
         public_key=_parse_public_key(reader.optional_text("public_key")),
-        pin_padding=_read_padding(reader, "pin_padding", RsaPadding.OAEP_SHA256),
-        key_padding=_read_padding(reader, "key_padding", RsaPadding.PKCS1V15),
+        pin_padding=RsaPadding(reader.choice("pin_padding", tuple(RsaPadding), RsaPadding.OAEP_SHA256)),
+        key_padding=RsaPadding(reader.choice("key_padding", tuple(RsaPadding), RsaPadding.PKCS1V15)),
         pin_member=reader.choice("pin_member", ("pin", "pinstring"), "pin"),
         wallet_type=reader.choice("wallet_type", ("NORMAL", "SALARY"), "NORMAL"),
         disbursement_type=reader.choice("disbursement_type", ("B2C", "B2B"), "B2C"),
@@ -136,10 +127,6 @@ def _check_dialling_code(digits: str) -> str:
     if not (digits.isascii() and digits.isdigit()) or not 1 <= len(digits) <= 3:
         raise OptionError("dialling_code", "has 1 to 3 digits.", 'Write dialling_code = "256".')
     return digits
-
-
-def _read_padding(options: Options, key: str, default: RsaPadding) -> RsaPadding:
-    return RsaPadding(options.choice(key, tuple(RsaPadding), default))
 
 
 def _parse_public_key(text: str | None) -> bytes | None:

@@ -311,6 +311,10 @@ class PaymentReports:
         """Report that the submission has certainly never arrived."""
         return ProviderNeverReceived(self.transaction.reference, self.provider, self.transaction.progress.version)
 
+    def unanswered(self, failure: ExchangeFailed) -> ProviderReport:
+        """Report what is known of a submission that had no usable response."""
+        return self.unreachable(failure.reason) if failure.may_have_arrived else self.never_received()
+
 
 @frozen
 class Finished(Generic[ResultT]):

@@ -279,9 +279,7 @@ class DarajaProvider:
         try:
             answer = yield request
         except ExchangeFailed as failure:
-            if failure.may_have_arrived:
-                return about.unreachable(failure.reason)
-            return about.never_received()
+            return about.unanswered(failure)
         try:
             document = parse_json(answer.body)
             if answer.status == 200:

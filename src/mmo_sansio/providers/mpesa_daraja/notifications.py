@@ -145,15 +145,7 @@ def _receipt_report(
     state = result.parameters.get("TransactionStatus", "").lower()
     is_answered = result.code in codes.NOT_FOUND_CODES or (result.code == codes.SUCCESS and state != "")
     if state == codes.TRANSACTION_COMPLETED and _is_about(account, callback, result):
-        return inputs.ProviderSucceeded(
-            callback.reference,
-            provider,
-            Source.POLL,
-            callback.receipt,
-            final=result.amount,
-            fee=result.fee,
-            party_data=_party_data(result),
-        )
+        return _succeeded(provider, callback, result, callback.receipt)
     return inputs.ProviderUnreachable(
         callback.reference,
         provider,
@@ -199,16 +191,7 @@ def _status_report(provider: str, callback: CallbackContext, result: MpesaResult
             poll_after=codes.REFUSAL_FINAL_AFTER if callback.reported_code else HOUR,
         )
     if state == codes.TRANSACTION_COMPLETED:
-        receipt = result.parameters.get("ReceiptNo") or None
-        return inputs.ProviderSucceeded(
-            reference,
-            provider,
-            Source.POLL,
-            receipt,
-            final=result.amount,
-            fee=result.fee,
-            party_data=_party_data(result),
-        )
+        return _succeeded(provider, callback, result, result.parameters.get("ReceiptNo") or None)
     if state in codes.TRANSACTION_FAILURES:
         code, error_code = callback.reported_code, codes.TRANSACTION_FAILURES[state]
         if code not in ("", codes.SUCCESS):
@@ -219,9 +202,19 @@ def _status_report(provider: str, callback: CallbackContext, result: MpesaResult
     return inputs.ProviderAccepted(reference, provider, Source.POLL)
 
 
-def _party_data(result: MpesaResult) -> str | None:
+def _succeeded(
+    provider: str, callback: CallbackContext, result: MpesaResult, receipt: str | None
+) -> inputs.ProviderSucceeded:
     name = result.parameters.get("CreditPartyName")
-    return json.dumps({"creditPartyName": name}, ensure_ascii=False) if name else None
+    return inputs.ProviderSucceeded(
+        callback.reference,
+        provider,
+        Source.POLL,
+        receipt,
+        final=result.amount,
+        fee=result.fee,
+        party_data=json.dumps({"creditPartyName": name}, ensure_ascii=False) if name else None,
+    )
 
 
 def _unmatched(provider: str, request: HttpRequest) -> inputs.UnmatchedNotified:

@@ -170,9 +170,7 @@ class MtnMomoProvider:
         try:
             answer = yield HttpRequest("POST", target, headers, self._submission_body(transaction))
         except ExchangeFailed as failure:
-            if failure.may_have_arrived:
-                return about.unreachable(failure.reason)
-            return about.never_received()
+            return about.unanswered(failure)
         return self._read_submission_response(about, answer)
 
     def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:

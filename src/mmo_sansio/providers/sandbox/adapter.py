@@ -90,9 +90,7 @@ class SandboxProvider:
         try:
             answer = yield request
         except ExchangeFailed as failure:
-            if failure.may_have_arrived:
-                return about.unreachable(failure.reason)
-            return about.never_received()
+            return about.unanswered(failure)
         if answer.status != 202:
             return about.unreachable(f"The sandbox operator answered {answer.status} to a submission.")
         return self._read_response(about, answer)

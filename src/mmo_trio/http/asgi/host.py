@@ -142,10 +142,6 @@ class Turn:
             self._pacer.release(self.client)
 
 
-def _connection_client(head: RequestHead, context: RequestContext) -> str:
-    return context.client
-
-
 @frozen
 class AsgiHost:
     """Handles every request of a listener by an ASGI application."""
@@ -156,7 +152,7 @@ class AsgiHost:
     """Bytes that the body of a request may have."""
     pacer: Pacer = field(factory=lambda: Pacer(1.0))
     """Limits the share of this process's time that the application takes."""
-    find_client: Callable[[RequestHead, RequestContext], str] = _connection_client
+    find_client: Callable[[RequestHead, RequestContext], str] = lambda _, context: context.client
     """Returns the address by which clients take turns."""
 
     async def admit(self, head: RequestHead, context: RequestContext) -> AdmittedStream:

@@ -40,7 +40,13 @@ from mmo_sansio.http.request_head import check_head, to_origin_form
 from mmo_sansio.values.problems import Problem, ProblemError
 from mmo_trio.http.handler import Admitted, AdmittedStream, RequestContext
 from mmo_trio.http.responses import response_fields
-from mmo_trio.http.server.connection import BODY_TIMEOUT, ListenerContext, ServerConnection, body_too_large
+from mmo_trio.http.server.connection import (
+    BODY_TIMEOUT,
+    ClientDisconnected,
+    ListenerContext,
+    ServerConnection,
+    body_too_large,
+)
 from mmo_trio.http.server.connection_limits import SMALL_RESPONSE_BYTES, ConnectionTable
 from mmo_trio.http.streams import TransportStream, unmap_ipv4
 
@@ -236,10 +242,6 @@ class Http2Connection(ServerConnection):
             self._waiting_bytes -= size_bytes
 
 
-class _AsgiClientDisconnected(Exception):
-    """The client closed or broke the connection in the middle of its own request."""
-
-
 @define
 class _AsgiExchange:
     """Has the listener's handler answer one request, within the limits of head and body.
@@ -260,7 +262,7 @@ class _AsgiExchange:
         try:
             response = await self._call_handler(context)
             fields = response_fields(response, request_id=context.request_id)
-        except _AsgiClientDisconnected:
+        except ClientDisconnected:
             return
         except Exception as error:
             response = self.listener_context.error_response(error, context)
@@ -300,7 +302,7 @@ class _AsgiExchange:
     async def _receive(self) -> bytes:
         event = await self.receive()
         if event["type"] != "http.request":
-            raise _AsgiClientDisconnected
+            raise ClientDisconnected
         self.is_body_read = not event["more_body"]
         return event["body"]
 
@@ -324,7 +326,7 @@ class _AsgiExchange:
         try:
             while not self.is_body_read:
                 await self._receive()
-        except _AsgiClientDisconnected:
+        except ClientDisconnected:
             pass
         body_read.set()
 

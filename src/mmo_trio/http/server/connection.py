@@ -33,7 +33,13 @@ from mmo_sansio.values.problems import BODY_TOO_LARGE, INTERNAL, MALFORMED, REQU
 from mmo_trio.http.handler import Admitted, AdmittedStream, Handler, RequestContext
 from mmo_trio.http.request_metrics import HttpMetrics
 from mmo_trio.http.responses import CONTINUE_RESPONSE, PieceWriter, response_bytes
-from mmo_trio.http.server.connection_limits import SMALL_RESPONSE_BYTES, ConnectionTable, DeadlineTimer, WriteBudget
+from mmo_trio.http.server.connection_limits import (
+    SMALL_RESPONSE_BYTES,
+    ConnectionTable,
+    DeadlineTimer,
+    MovableDeadline,
+    WriteBudget,
+)
 from mmo_trio.http.streams import SendBuffer, TransportStream
 from mmo_trio.system.fault_report import describe_fault
 
@@ -115,7 +121,7 @@ class ListenerContext:
         return self.reject(INTERNAL_ERROR, context, describe_fault(error))
 
 
-class _ClientDisconnected(Exception):
+class ClientDisconnected(Exception):
     """The client closed or broke the connection in the middle of its own request."""
 
 
@@ -133,7 +139,7 @@ class ServerConnection:
         self._stream: trio.abc.Stream = transport
         self._reader = RequestReader(listener_context.limits.head)
         self._cancel_scope = trio.CancelScope()
-        self._deadline = listener_context.deadline_timer.new_deadline(self._expire)
+        self._deadline = MovableDeadline(listener_context.deadline_timer, self._expire)
         self._timeout_problem: Problem | None = None
         self._request_context = RequestContext("", client, listener_context.tls is not None)
         self._started_at = 0.0
@@ -157,7 +163,7 @@ class ServerConnection:
                 await self._serve()
             if self._cancel_scope.cancelled_caught and self._timeout_problem is not None:
                 await self._send_timeout_problem(self._timeout_problem)
-        except (_ClientDisconnected, trio.BrokenResourceError, ssl.SSLError):
+        except (ClientDisconnected, trio.BrokenResourceError, ssl.SSLError):
             pass  # The connection is lost: no response can reach the client.
         except Exception as error:
             logger.error("connection_failed", fault=describe_fault(error))
@@ -224,7 +230,7 @@ class ServerConnection:
                 response = self._listener_context.reject(response, context)
             may_follow = is_read and parsed_head.keep_alive and not self._listener_context.drain.is_set()
             data = self._response_bytes(response, parsed_head, may_follow)
-        except _ClientDisconnected:
+        except ClientDisconnected:
             raise
         except Exception as error:
             response = self._listener_context.error_response(error, context)
@@ -342,15 +348,15 @@ class ServerConnection:
         try:
             await self._stream.send_all(CONTINUE_RESPONSE)
         except trio.BrokenResourceError as error:
-            raise _ClientDisconnected from error
+            raise ClientDisconnected from error
 
     async def _receive_data(self) -> None:
         try:
             data = await self._stream.receive_some()
         except trio.BrokenResourceError as error:
-            raise _ClientDisconnected from error
+            raise ClientDisconnected from error
         if not data:
-            raise _ClientDisconnected
+            raise ClientDisconnected
         self._reader.receive(data)
 
     async def _send_timeout_problem(self, problem: Problem) -> None:

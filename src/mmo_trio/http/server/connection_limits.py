@@ -153,10 +153,6 @@ class DeadlineTimer:
                 else:
                     self._outdated -= 1
 
-    def new_deadline(self, expire: Callable[[], None]) -> MovableDeadline:
-        """Return a deadline that never passes until it is moved; `expire` is called once it has passed."""
-        return MovableDeadline(self, expire)
-
     def enter(self, deadline: MovableDeadline) -> None:
         """Look at this deadline when it passes as it is now, instead of at another moment."""
         self.forget(deadline)
@@ -179,10 +175,11 @@ class DeadlineTimer:
 
 @define(eq=False)
 class MovableDeadline:
-    """The deadline of one connection, which it keeps for its whole life."""
+    """The deadline of one connection, which it keeps for its whole life. It never passes until it is moved."""
 
     _timer: DeadlineTimer
     _expire: Callable[[], None]
+    """Called once it has passed."""
     at: float = math.inf
     """Trio's time at which it passes; infinity for never."""
     entry_at: float = field(default=math.inf, init=False)

@@ -48,15 +48,11 @@ OpenConnection: TypeAlias = Callable[[ListenerContext, TransportStream, str], Se
 """Returns what serves a connection from this client, which is not in the connection table yet."""
 
 
-def _no_proxy(client: str) -> bool:
-    return False
-
-
 @frozen
 class AcceptRules:
     """Says whose connections a listener takes, and while how many descriptors are open."""
 
-    is_proxy: Callable[[str], bool] = _no_proxy
+    is_proxy: Callable[[str], bool] = lambda _: False
     """Tells whether an address is that of a trusted proxy, whose connections are limited only in all."""
     only_from_proxies: bool = False
     """Whether only this machine and trusted proxies may connect: over clear HTTP nobody else can keep a secret."""

@@ -238,7 +238,7 @@ async def _make_partition(connection: PostgresConnection, wanted: Partition, res
         await connection.execute(f"CREATE TABLE {made.name} (LIKE {made.table} INCLUDING DEFAULTS)".encode())
         await connection.execute(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_MS}ms'".encode())
         await connection.execute(f"LOCK TABLE {rest.name}".encode())
-        ((has_rows,),) = await fetch_rows(connection, f"SELECT EXISTS (SELECT FROM {rows} %s)", made.begin)
+        ((has_rows,),) = await fetch_rows(connection, f"SELECT EXISTS (SELECT 1 FROM {rows} %s)", made.begin)
         if has_rows:
             move = f"WITH moved AS (DELETE FROM {rows} {made.begin} RETURNING *) INSERT INTO {made.name} TABLE moved"
             await connection.execute(move.encode())

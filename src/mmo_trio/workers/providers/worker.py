@@ -117,11 +117,6 @@ class ProviderStatistics:
     """Active conversations."""
     waiting: int
     """Submissions and polls that wait, with those of payments that have ended."""
-    submissions: int
-    """Submissions that were started."""
-    polls: int
-    unreachable: int
-    """Conversations without a usable answer."""
     dropped_polls: int
     """Polls without room in the queue; each payment is polled again at its next time."""
     by_provider: Mapping[str, ProviderCounts]
@@ -283,13 +278,9 @@ class ProviderWorker:
 
     def statistics(self) -> ProviderStatistics:
         """Return the present figures."""
-        queues, counts = self._queues.values(), self._counts.values()
         return ProviderStatistics(
-            active=sum(queue.active for queue in queues),
+            active=sum(queue.active for queue in self._queues.values()),
             waiting=self.waiting,
-            submissions=sum(count.submissions for count in counts),
-            polls=sum(count.polls for count in counts),
-            unreachable=sum(count.reports[REPORT_LABELS[ProviderUnreachable]] for count in counts),
             dropped_polls=self._dropped_polls,
             by_provider=self._counts,
         )

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mmo_trio.http.server.connection_limits import OUTDATED_MAX, DeadlineTimer
+from mmo_trio.http.server.connection_limits import OUTDATED_MAX, DeadlineTimer, MovableDeadline
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ class Expiries(list[tuple[str, float]]):
 
 async def test_a_deadline_expires_once_at_its_moment(autojump_clock: MockClock, timer: DeadlineTimer) -> None:
     seen = Expiries()
-    timer.new_deadline(lambda: seen.note("late")).move(9.0)
-    timer.new_deadline(lambda: seen.note("early")).move(2.5)
-    timer.new_deadline(lambda: seen.note("never"))
+    MovableDeadline(timer, lambda: seen.note("late")).move(9.0)
+    MovableDeadline(timer, lambda: seen.note("early")).move(2.5)
+    MovableDeadline(timer, lambda: seen.note("never"))
     await trio.sleep(100)
     assert seen == [("early", 2.5), ("late", 9.0)]
 
@@ -39,7 +39,7 @@ async def test_a_deadline_that_was_moved_on_expires_at_its_last_moment_only(
     autojump_clock: MockClock, timer: DeadlineTimer
 ) -> None:
     seen = Expiries()
-    deadline = timer.new_deadline(lambda: seen.note("it"))
+    deadline = MovableDeadline(timer, lambda: seen.note("it"))
     for number in range(10):
         deadline.move(trio.current_time() + 5)
         await trio.sleep(number % 4)
@@ -53,7 +53,7 @@ async def test_a_deadline_that_was_moved_on_expires_at_its_last_moment_only(
 
 async def test_a_deadline_can_be_set_again_after_it_has_passed(autojump_clock: MockClock, timer: DeadlineTimer) -> None:
     seen = Expiries()
-    deadline = timer.new_deadline(lambda: seen.note("it"))
+    deadline = MovableDeadline(timer, lambda: seen.note("it"))
     deadline.move(1.0)
     await trio.sleep(2)
     deadline.move(1.5)
@@ -65,7 +65,7 @@ async def test_a_deadline_can_be_set_again_after_it_has_passed(autojump_clock: M
 
 async def test_a_closed_deadline_never_passes(autojump_clock: MockClock, timer: DeadlineTimer) -> None:
     seen = Expiries()
-    deadline = timer.new_deadline(lambda: seen.note("it"))
+    deadline = MovableDeadline(timer, lambda: seen.note("it"))
     deadline.move(1.0)
     deadline.close()
     deadline.close()
@@ -75,10 +75,10 @@ async def test_a_closed_deadline_never_passes(autojump_clock: MockClock, timer: 
 
 async def test_closed_deadlines_take_no_memory_for_long(autojump_clock: MockClock, timer: DeadlineTimer) -> None:
     seen = Expiries()
-    kept = timer.new_deadline(lambda: seen.note("kept"))
+    kept = MovableDeadline(timer, lambda: seen.note("kept"))
     kept.move(50.0)
     for _ in range(10 * OUTDATED_MAX):
-        deadline = timer.new_deadline(lambda: seen.note("closed"))
+        deadline = MovableDeadline(timer, lambda: seen.note("closed"))
         deadline.move(75.0)
         deadline.close()
     assert timer.entries <= 2 * OUTDATED_MAX + 2

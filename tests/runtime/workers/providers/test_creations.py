@@ -62,7 +62,7 @@ async def test_a_payment_is_sent_after_one_commit(autojump_clock: MockClock) -> 
         assert (harness.methods, harness.stages, harness.stage) == (["POST"], [Stage.SUBMITTING], Stage.SUCCEEDED)
         assert steps(harness) == ["CreatePayment", "ProviderSucceeded"]
         figures = harness.worker.statistics()
-        assert (figures.submissions, figures.active) == (1, 0)
+        assert (figures.by_provider["test"].submissions, figures.active) == (1, 0)
 
 
 @pytest.mark.spec("S6")

@@ -220,7 +220,7 @@ async def test_a_submission_that_was_handed_over_twice_is_sent_once(autojump_clo
         harness.worker.try_enqueue(work)
         await harness.worker.wait_idle()
         assert harness.methods == ["POST"]
-        assert harness.worker.statistics().submissions == 1
+        assert harness.worker.statistics().by_provider["test"].submissions == 1
 
 
 @pytest.mark.spec("S6")
@@ -254,7 +254,7 @@ async def test_without_an_answer_in_time_it_is_asked_about_and_not_sent_again(au
         await harness.engine.submit(a_wake())
         await harness.worker.wait_idle()
         assert (harness.methods, harness.stage) == (["POST", "GET"], Stage.SUCCEEDED)
-        assert harness.worker.statistics().unreachable == 1
+        assert harness.worker.statistics().by_provider["test"].reports["unreachable"] == 1
 
 
 @pytest.mark.spec("S6", "E1")

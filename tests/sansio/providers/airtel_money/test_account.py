@@ -32,7 +32,7 @@ def test_signing_follows_the_version_unless_it_is_set() -> None:
 
 @pytest.mark.parametrize("country", MARKETS)
 def test_every_market_has_its_currency(country: str) -> None:
-    assert read_account({**OPTIONS, "country": country}).currency == MARKETS[country].currency
+    assert read_account({**OPTIONS, "country": country}).currency == MARKETS[country]
 
 
 def test_a_market_that_nobody_listed_can_be_described() -> None:
