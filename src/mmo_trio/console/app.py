@@ -253,14 +253,10 @@ async def stream_events() -> Response:
 
 async def _fingerprint(context: ConsoleContext) -> object:
     """Return what differs after a payment was created or ended, and after a user has acted."""
-    known = context.fingerprint
-    if trio.current_time() >= known.at_s + CHECK_INTERVAL_S:
-        known.at_s, known.found = trio.current_time(), await _look(context)
+    known, at_s = context.fingerprint, trio.current_time()
+    if at_s >= known.at_s + CHECK_INTERVAL_S:
+        admin, now = context.store.admin, context.now()
+        begin = Instant(now - now % HOUR)
+        counts = await admin.count_payments(CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None)
+        known.at_s, known.found = at_s, (frozenset(counts), (await admin.audit_head()).number)
     return known.found
-
-
-async def _look(context: ConsoleContext) -> object:
-    admin, now = context.store.admin, context.now()
-    begin = Instant(now - now % HOUR)
-    counts = await admin.count_payments(CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None)
-    return frozenset(counts), (await admin.audit_head()).number

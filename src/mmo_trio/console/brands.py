@@ -207,7 +207,6 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
         day=day,
         begin=Instant(number * DAY),
         tested=tested,
-        refused=_refused(tested),
         sums=_sums(tested),
         is_overtaken=_is_overtaken(change, None if record is None else record.brand),
         is_expired=is_expired(change, context.now()),
@@ -261,12 +260,6 @@ def _is_overtaken(change: ConfigurationChange, in_force: Brand | None) -> bool:
             return in_force != change.after
         case ChangeState.REJECTED | ChangeState.REVERTED:
             return False
-
-
-def _refused(tested: BackTestPair) -> Sequence[tuple[str, int, int]]:
-    """Return each cause with how many payments it refuses under both versions."""
-    before, after = tested.before.refused, tested.after.refused
-    return [(each, before.get(each, 0), after.get(each, 0)) for each in sorted({*before, *after})]
 
 
 def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:

@@ -377,8 +377,8 @@ def judge_health(
 
 def worst_first(found: Iterable[Health]) -> list[Health]:
     """Return what fails before what is weak and what does well, the busiest first."""
-    order = [HealthLevel.FAILING, HealthLevel.WEAK, HealthLevel.WELL, HealthLevel.QUIET]
-    return sorted(found, key=lambda each: (order.index(each.level), -each.created, each.title))
+    levels = list(HealthLevel)
+    return sorted(found, key=lambda each: (-levels.index(each.level), -each.created, each.title))
 
 
 def build_charts(statistics: Sequence[PaymentStatistics], labels: Sequence[str]) -> tuple[DrawnChart, ...]:

@@ -60,11 +60,10 @@ async def stuck() -> str:
 @pages.get("/resolutions")
 async def list_proposals() -> str:
     """List the proposals that are not finished."""
-    admin = console().store.admin
-    proposals = [each for state in UNFINISHED_STATES for each in await admin.proposals(state=state)]
+    store = console().store
+    proposals = [each for state in UNFINISHED_STATES for each in await store.admin.proposals(state=state)]
     if proposals:
         await record_view("resolutions", [each.id for each in proposals])
-    store = console().store
     shown = [(each, await store.transaction(each.gateway_reference)) for each in proposals]
     return await render_template("resolutions.html", proposals=shown)
 

@@ -23,6 +23,7 @@ from mmo_trio.cli.support.errors import NegativeAnswer
 from mmo_trio.cli.support.http_client import API_PATH, CliResponse, least_amount, send_request
 from mmo_trio.cli.support.output import terminal
 from mmo_trio.cli.support.target import find_target
+from mmo_trio.sandbox.operator_process import json_lines
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 
 STEP_TIMEOUT_S = 30.0
@@ -81,7 +82,7 @@ async def _start_receiver(directory: Path) -> AsyncIterator[tuple[str, AsyncIter
     )
     assert process.stdout is not None
     try:
-        lines = _read_json_lines(process.stdout)
+        lines = json_lines(process.stdout)
         with trio.fail_after(STEP_TIMEOUT_S):
             first: dict[str, Any] = await anext(lines, {})
         if "listening" not in first:
@@ -91,14 +92,6 @@ async def _start_receiver(directory: Path) -> AsyncIterator[tuple[str, AsyncIter
         process.terminate()
         with trio.CancelScope(shield=True):
             await process.wait()
-
-
-async def _read_json_lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[dict[str, Any]]:
-    partial_line = b""
-    async for chunk in stream:
-        *lines, partial_line = (partial_line + chunk).split(b"\n")
-        for line in lines:
-            yield json.loads(line)
 
 
 @frozen
