@@ -19,7 +19,7 @@ from mmo_trio.console import brands, overview, payments, providers, second_facto
 from mmo_trio.console.context import EXTENSION, ConsoleContext, console
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
-from mmo_trio.console.sessions import LIVE_PATH, CurrentUser, NotSignedIn, authenticate, current_user, is_own_host
+from mmo_trio.console.sessions import LIVE_PATH, CurrentUser, authenticate, current_user, is_own_host
 from mmo_trio.console.views import (
     format_json,
     format_money,
@@ -72,8 +72,6 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.register_blueprint(create_design_blueprint())
     for module in PAGES:
         app.register_blueprint(module.pages)
-    app.register_error_handler(NotSignedIn, lambda _: redirect_to("sign_in.show_form"))
-    app.register_error_handler(second_factor.EnrolmentRequired, lambda _: redirect_to("second_factor.show"))
     app.show_http_errors("fault.html")
     app.register_error_handler(ChangeRefused, _show_refusal)
     app.register_error_handler(ResolutionRefused, _show_refusal)
@@ -92,8 +90,10 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         if not is_own_host():
             return _unknown_host_response()
         if request.endpoint not in PUBLIC_ENDPOINTS:
-            await authenticate()
-            await second_factor.check_enrolment()
+            if not await authenticate():
+                return redirect_to("sign_in.show_form")
+            if await second_factor.is_enrolment_due():
+                return redirect_to("second_factor.show")
         return None
 
     @app.context_processor

@@ -64,17 +64,13 @@ class CurrentUser:
         return is_permitted(self.account.role, permission)
 
 
-class NotSignedIn(Exception):
-    """The request has no session, or one that has ended."""
-
-
-async def authenticate() -> None:
-    """Set `g.user` before a request is handled. Raises NotSignedIn, Forbidden."""
+async def authenticate() -> bool:
+    """Set `g.user` before a request is handled; return False where it has no session, or one that has ended. Raises
+    Forbidden."""
     g.user = user = await _load_user()
-    if user is None:
-        raise NotSignedIn
-    if request.method == "POST":
+    if user is not None and request.method == "POST":
         await check_form_token(user.form_token)
+    return user is not None
 
 
 def current_user() -> CurrentUser:
