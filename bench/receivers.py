@@ -40,7 +40,7 @@ class CallbackLog:
 
     def enter(self, received: ReceivedRequest) -> None:
         """Record a callback; a wrong key and a repeat do not count."""
-        results = received.transaction
+        results = received.content
         if not results or received.is_repeat:
             return
         late_s = time.time() - datetime.fromisoformat(results["completedAt"]).timestamp()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from heapq import merge
+from operator import attrgetter
 
 from attrs import evolve, frozen
 
@@ -55,15 +56,6 @@ class ChangeRefused(Exception):
 
 
 @frozen
-class ChangeUser:
-    """A user of the console who takes part in a change of configuration."""
-
-    name: str
-    actor: str
-    """The user's name in the audit log."""
-
-
-@frozen
 class BackTestPair:
     """Holds the results of one back-test: under the version before and under the one after."""
 
@@ -87,21 +79,21 @@ def is_expired(change: ConfigurationChange, now: Instant) -> bool:
     return change.state is ChangeState.OPEN and elapsed(change.proposed_at, now) > OPEN_FOR
 
 
-def may_revert_alone(user: ChangeUser, change: ConfigurationChange) -> bool:
+def may_revert_alone(user: str, change: ConfigurationChange) -> bool:
     """Return whether one user may bring the version before a change into force again without another one's consent:
     somebody else than its proposer, where nothing is allowed then that is not allowed now."""
-    return change.proposed_by != user.name and only_tightens(change.after, change.before)
+    return change.proposed_by != user and only_tightens(change.after, change.before)
 
 
 @frozen
 class ConfigurationChanges:
-    """Proposes, applies, rejects and reverts changes of brands."""
+    """Proposes, applies, rejects and reverts changes of brands, each for a user of the console, given by name."""
 
     store: AdminStore
     audit_log: AuditLog
 
     async def propose(
-        self, user: ChangeUser, brand: str, version: str, edit: Callable[[Brand], Brand], reason: str
+        self, user: str, brand: str, version: str, edit: Callable[[Brand], Brand], reason: str
     ) -> ConfigurationChange:
         """Store the proposal of an edit that a user made on this version of a brand. Raises ChangeRefused, and what the
         edit raises."""
@@ -111,9 +103,9 @@ class ConfigurationChanges:
         after = edit(before)
         if after == before:
             raise ChangeRefused(ChangeRefusal.NOTHING_CHANGES)
-        change = ConfigurationChange(0, before, after, reason, user.name, self.audit_log.now())
+        change = ConfigurationChange(0, before, after, reason, user, self.audit_log.now())
         event = self.audit_log.event(
-            user.actor,
+            f"user:{user}",
             "configuration_proposed",
             f"brand:{brand}",
             versionBefore=brand_version(before),
@@ -122,27 +114,27 @@ class ConfigurationChanges:
         )
         return evolve(change, id=await self.store.add_configuration_change(change, event))
 
-    async def apply(self, user: ChangeUser, id: int) -> ConfigurationChange:
+    async def apply(self, user: str, id: int) -> ConfigurationChange:
         """Bring another user's change into force. Raises ChangeRefused, which is recorded."""
         change = await self._find(id)
         now = self.audit_log.now()
-        decided = evolve(change, state=ChangeState.APPLIED, decided_by=user.name, decided_at=now)
+        decided = evolve(change, state=ChangeState.APPLIED, decided_by=user, decided_at=now)
         proposer = await self.store.user(change.proposed_by)
         if is_expired(change, now):
             await self._refuse(user, change, ChangeRefusal.EXPIRED)
-        if change.proposed_by != user.name and (proposer is None or proposer.disabled_at is not None):
+        if change.proposed_by != user and (proposer is None or proposer.disabled_at is not None):
             await self._refuse(user, change, ChangeRefusal.PROPOSER_DISABLED)
         return await self._decide(user, ChangeState.OPEN, decided, "configuration_applied")
 
-    async def reject(self, user: ChangeUser, id: int, remark: str) -> ConfigurationChange:
+    async def reject(self, user: str, id: int, remark: str) -> ConfigurationChange:
         """Reject a change, or withdraw one's own. Raises ChangeRefused."""
         change = await self._find(id)
         decided = evolve(
-            change, state=ChangeState.REJECTED, decided_by=user.name, decided_at=self.audit_log.now(), remark=remark
+            change, state=ChangeState.REJECTED, decided_by=user, decided_at=self.audit_log.now(), remark=remark
         )
         return await self._decide(user, ChangeState.OPEN, decided, "configuration_rejected", remark)
 
-    async def revert(self, user: ChangeUser, id: int, reason: str) -> ConfigurationChange:
+    async def revert(self, user: str, id: int, reason: str) -> ConfigurationChange:
         """Bring the version before a change into force again, exactly, or propose that where two users have to agree;
         return the change that was reverted or proposed. Raises ChangeRefused."""
         change = await self._find(id)
@@ -151,7 +143,7 @@ class ConfigurationChanges:
                 user, change.after.id, brand_version(change.after), lambda _: change.before, reason
             )
         now = self.audit_log.now()
-        reverted = evolve(change, state=ChangeState.REVERTED, reverted_by=user.name, reverted_at=now, remark=reason)
+        reverted = evolve(change, state=ChangeState.REVERTED, reverted_by=user, reverted_at=now, remark=reason)
         return await self._decide(user, ChangeState.APPLIED, reverted, "configuration_reverted", reason)
 
     async def back_test(self, change: ConfigurationChange, day: int) -> BackTestPair:
@@ -199,14 +191,14 @@ class ConfigurationChanges:
 
     async def _decide(
         self,
-        user: ChangeUser,
+        user: str,
         expected_state: ChangeState,
         decided: ConfigurationChange,
         action: str,
         remark: str | None = None,
     ) -> ConfigurationChange:
         event = self.audit_log.event(
-            user.actor,
+            f"user:{user}",
             action,
             f"brand:{decided.after.id}",
             change=decided.id,
@@ -217,26 +209,18 @@ class ConfigurationChanges:
         )
         result = await self.store.decide_configuration_change(expected_state, decided, event)
         if result is not ChangeDecision.DONE:
-            await self._refuse(user, decided, _REFUSALS[result])
+            await self._refuse(user, decided, ChangeRefusal[result.name])
         return decided
 
-    async def _refuse(self, user: ChangeUser, change: ConfigurationChange, refusal: ChangeRefusal) -> None:
+    async def _refuse(self, user: str, change: ConfigurationChange, refusal: ChangeRefusal) -> None:
         """Record an action that is refused, and raise ChangeRefused."""
         await self.audit_log.record(
-            user.actor, "refused", f"brand:{change.after.id}", change=change.id, remark=refusal.value
+            f"user:{user}", "refused", f"brand:{change.after.id}", change=change.id, remark=refusal.value
         )
         raise ChangeRefused(refusal)
 
 
-_REFUSALS = {
-    ChangeDecision.NOT_IN_STATE: ChangeRefusal.NOT_IN_STATE,
-    ChangeDecision.OWN_PROPOSAL: ChangeRefusal.OWN_PROPOSAL,
-    ChangeDecision.OVERTAKEN: ChangeRefusal.OVERTAKEN,
-}
-
-
-def _created_at(request: RecordedRequest) -> Instant:
-    return request.created_at
+_created_at = attrgetter("created_at")
 
 
 def _position(request: RecordedRequest) -> Position:

@@ -48,13 +48,12 @@ async def load_payment_history(store: Store, transaction: Transaction) -> Paymen
         same_reference = await store.admin.find_transactions(
             reference=order.merchant_reference, brand=order.brand, limit=SAME_REFERENCE_READ_MAX
         )
-    records = {each.brand.id: each for each in await store.admin.brands()}
     return PaymentHistory(
         transaction,
         await store.admin.timeline(reference),
         await store.admin.callbacks(gateway_reference=reference),
         await store.admin.suspense_of_payment(reference),
-        records.get(order.brand),
+        await store.brand_record(order.brand),
         await open_claims(store, reference),
         [
             each

@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from attrs import evolve, frozen
 
@@ -73,29 +73,13 @@ class ResolutionRefused(Exception):
         self.refusal = refusal
 
 
-_REFUSED_ACTORS: Mapping[tuple[ProposalAction, ProposalActor], ResolutionRefusal] = MappingProxyType(
+PERMITTED_ACTORS: Mapping[ProposalAction, frozenset[ProposalActor]] = MappingProxyType(
     {
-        (ProposalAction.PROPOSE, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
-        (ProposalAction.APPROVE, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
-        (ProposalAction.APPROVE, ProposalActor.COLLEAGUE): ResolutionRefusal.NOT_PERMITTED,
-        (ProposalAction.APPROVE, ProposalActor.PROPOSER): ResolutionRefusal.OWN_PROPOSAL,
-        (ProposalAction.REJECT, ProposalActor.VIEWER): ResolutionRefusal.NOT_PERMITTED,
-        (ProposalAction.REJECT, ProposalActor.COLLEAGUE): ResolutionRefusal.NOT_PERMITTED,
+        ProposalAction.PROPOSE: frozenset(ProposalActor) - {ProposalActor.VIEWER},
+        ProposalAction.APPROVE: frozenset({ProposalActor.APPROVER}),
+        ProposalAction.REJECT: frozenset({ProposalActor.APPROVER, ProposalActor.PROPOSER}),
     }
 )
-
-_NEXT_STATES: Mapping[tuple[ProposalState | None, ProposalAction], ProposalState] = MappingProxyType(
-    {
-        (None, ProposalAction.PROPOSE): ProposalState.OPEN,
-        (ProposalState.DONE, ProposalAction.PROPOSE): ProposalState.OPEN,
-        (ProposalState.REJECTED, ProposalAction.PROPOSE): ProposalState.OPEN,
-        (ProposalState.REFUSED, ProposalAction.PROPOSE): ProposalState.OPEN,
-        (ProposalState.OPEN, ProposalAction.APPROVE): ProposalState.APPROVED,
-        (ProposalState.APPROVED, ProposalAction.APPROVE): ProposalState.APPROVED,
-        (ProposalState.OPEN, ProposalAction.REJECT): ProposalState.REJECTED,
-    }
-)
-"""Approving an approved proposal carries it out again after a crash; a second time does no harm."""
 
 CARRIED_OUT_WITHIN = Span(MINUTE)
 """How long an approved proposal is left to the user who approved it: another one carries it out only afterwards, as
@@ -105,13 +89,17 @@ after a crash."""
 def next_state(
     state: ProposalState | None, action: ProposalAction, actor: ProposalActor
 ) -> ProposalState | ResolutionRefusal:
-    """Return the state of the proposal after this action; None stands for no proposal."""
-    if refusal := _REFUSED_ACTORS.get((action, actor)):
-        return refusal
-    if after := _NEXT_STATES.get((state, action)):
-        return after
+    """Return the state of the proposal after this action; None stands for no proposal. Approving an approved proposal
+    carries it out again after a crash; a second time does no harm."""
+    if actor not in PERMITTED_ACTORS[action]:
+        is_own = actor is ProposalActor.PROPOSER
+        return ResolutionRefusal.OWN_PROPOSAL if is_own else ResolutionRefusal.NOT_PERMITTED
     if action is ProposalAction.PROPOSE:
-        return ResolutionRefusal.ALREADY_PROPOSED
+        return ResolutionRefusal.ALREADY_PROPOSED if state in UNFINISHED_STATES else ProposalState.OPEN
+    if action is ProposalAction.APPROVE and state in UNFINISHED_STATES:
+        return ProposalState.APPROVED
+    if action is ProposalAction.REJECT and state is ProposalState.OPEN:
+        return ProposalState.REJECTED
     return ResolutionRefusal.NO_PROPOSAL if state is None else ResolutionRefusal.ALREADY_DECIDED
 
 
@@ -138,10 +126,8 @@ class ResolutionUser:
 Submit: TypeAlias = Callable[[Input], Awaitable[Reply]]
 
 
-class RecordResolution(Protocol):
-    """Appends an audit event about a resolution."""
-
-    async def __call__(self, action: str, remark: str | None = None) -> None: ...
+RecordResolution: TypeAlias = Callable[[str, str | None], Awaitable[None]]
+"""Appends an audit event about a resolution: its action, and a remark."""
 
 
 async def resolve_payment(
@@ -153,7 +139,7 @@ async def resolve_payment(
     """
     try:
         await check_evidence(store, transaction, resolution.error_code, resolution.provider_reference)
-        await record("payment_resolved")
+        await record("payment_resolved", None)
         return await _submit_resolution(submit, resolution)
     except ResolutionRefused as refused:
         await record("resolution_failed", str(refused))
@@ -292,15 +278,12 @@ class Resolutions:
         if proposal is None or after is ResolutionRefusal.NOT_PERMITTED:
             assert isinstance(after, ResolutionRefusal)
             raise ResolutionRefused(after)
-        if after is ResolutionRefusal.OWN_PROPOSAL:
+        if isinstance(after, ResolutionRefusal) or self._is_with_another(user, proposal):
             await self._record(user, proposal, "refused")
-            raise ResolutionRefused(after)
-        if after is ResolutionRefusal.ALREADY_DECIDED or self._is_with_another(user, proposal):
-            await self._record(user, proposal, "refused")
+            if isinstance(after, ResolutionRefusal) and after is not ResolutionRefusal.ALREADY_DECIDED:
+                raise ResolutionRefused(after)
             raise ResolutionRefused(ResolutionRefusal.ALREADY_DECIDED, _who_decided(proposal))
         await self._record(user, proposal, _AUDIT_ACTIONS[action], remark)
-        if isinstance(after, ResolutionRefusal):
-            raise ResolutionRefused(after)
         if after is proposal.state:
             return proposal
         decided = evolve(proposal, state=after, decided_by=user.name, decided_at=self.audit_log.now(), remark=remark)

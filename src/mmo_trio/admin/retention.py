@@ -76,16 +76,9 @@ async def find_aged(store: RetentionStore, section: RetentionSection, *, now: In
     ]
 
 
-@define
-class RetentionReport:
-    """Says what a run has done."""
-
-    changed: dict[RetentionDuty, int] = Factory(dict)
-    """Rows that were removed or masked."""
-
-    def rows(self) -> Mapping[str, int]:
-        """Return how many rows have changed, by the names of the duties that had any."""
-        return {duty.value: count for duty, count in self.changed.items() if count}
+def rows_by_name(changed: Mapping[RetentionDuty, int]) -> dict[str, int]:
+    """Return how many rows have changed, by the names of the duties that had any."""
+    return {duty.value: count for duty, count in changed.items() if count}
 
 
 @define(eq=False)
@@ -98,13 +91,11 @@ class RetentionRun:
     on_change: Callable[[RetentionDuty, int], object]
     """Is called after each step with how many rows it has changed."""
 
-    async def run(self, now: Instant) -> RetentionReport:
-        """Do every duty. Raises LeaseLost."""
-        report = RetentionReport()
-        for duty, before in cutoffs(self.section, now).items():
-            report.changed[duty] = await self._age(duty, before)
+    async def run(self, now: Instant) -> Mapping[RetentionDuty, int]:
+        """Do every duty; return how many rows each has removed or masked. Raises LeaseLost."""
+        changed = {duty: await self._age(duty, before) for duty, before in cutoffs(self.section, now).items()}
         await self.store.save_run(now)
-        return report
+        return changed
 
     async def _age(self, duty: RetentionDuty, before: Instant) -> int:
         """Walk over the rows of a duty from where the last run has come to. A later walk begins again at the first row

@@ -105,22 +105,20 @@ class RecordsLimit:
         if of_brand is None:
             of_brand = self._brands[brand] = trio.Semaphore(PAGES_PER_BRAND_MAX)
         deadline = trio.current_time() + WAIT_MAX_S
-        await _acquire(of_brand, deadline)
-        try:
-            await _acquire(self._pages, deadline)
-            try:
-                yield
-            finally:
-                self._pages.release()
-        finally:
-            of_brand.release()
+        async with _held(of_brand, deadline), _held(self._pages, deadline):
+            yield
 
 
-async def _acquire(semaphore: trio.Semaphore, deadline: float) -> None:
+@asynccontextmanager
+async def _held(semaphore: trio.Semaphore, deadline: float) -> AsyncIterator[None]:
     try:
         semaphore.acquire_nowait()
     except trio.WouldBlock:
-        with trio.move_on_at(deadline):
+        with trio.move_on_at(deadline) as limit:
             await semaphore.acquire()
-            return
-        raise ProblemError(_TOO_MANY_PAGES) from None
+        if limit.cancelled_caught:
+            raise ProblemError(_TOO_MANY_PAGES) from None
+    try:
+        yield
+    finally:
+        semaphore.release()

@@ -8,14 +8,18 @@ from contextlib import suppress
 
 import trio
 from attrs import frozen
-from quart import Response, g, render_template, request
+from quart import Response, current_app, g, render_template, request
+from quart.typing import ResponseTypes
+from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
 
 from mmo_sansio.values.clock import HOUR, Instant, earlier, format_with_microseconds, later
+from mmo_trio.admin.change_control import ChangeRefusal, ChangeRefused
+from mmo_trio.admin.resolution import ResolutionRefusal, ResolutionRefused
 from mmo_trio.console import brands, overview, payments, providers, second_factor, sign_in, work_lists
 from mmo_trio.console.context import EXTENSION, ConsoleContext, console
 from mmo_trio.console.parameters import redirect_to
 from mmo_trio.console.permissions import MASKED, Permission
-from mmo_trio.console.sessions import LIVE_PATH, CurrentUser, NotSignedIn, authenticate, current_user, is_own_host
+from mmo_trio.console.sessions import LIVE_PATH, CurrentUser, authenticate, current_user, is_own_host
 from mmo_trio.console.views import (
     format_json,
     format_money,
@@ -68,9 +72,9 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
     app.register_blueprint(create_design_blueprint())
     for module in PAGES:
         app.register_blueprint(module.pages)
-    app.register_error_handler(NotSignedIn, _to_sign_in)
-    app.register_error_handler(second_factor.EnrolmentRequired, _to_enrolment)
     app.show_http_errors("fault.html")
+    app.register_error_handler(ChangeRefused, _show_refusal)
+    app.register_error_handler(ResolutionRefused, _show_refusal)
     app.register_error_handler(StoreUnavailable, _show_store_failure)
     app.register_error_handler(OutcomeUnknown, _show_store_failure)
 
@@ -86,8 +90,10 @@ def create_console_app(exporter: PrometheusExporter, context: ConsoleContext) ->
         if not is_own_host():
             return _unknown_host_response()
         if request.endpoint not in PUBLIC_ENDPOINTS:
-            await authenticate()
-            await second_factor.check_enrolment()
+            if not await authenticate():
+                return redirect_to("sign_in.show_form")
+            if await second_factor.is_enrolment_due():
+                return redirect_to("second_factor.show")
         return None
 
     @app.context_processor
@@ -117,12 +123,21 @@ def _unknown_host_response() -> Response:
     return Response(text, 421, content_type="text/plain; charset=utf-8")
 
 
-async def _to_sign_in(_: Exception) -> Response:
-    return redirect_to("sign_in.show_form")
+REFUSAL_ERRORS: Mapping[ChangeRefusal | ResolutionRefusal, type[HTTPException]] = {
+    ChangeRefusal.NO_BRAND: NotFound,
+    ChangeRefusal.NO_CHANGE: NotFound,
+    ChangeRefusal.OWN_PROPOSAL: Forbidden,
+    ResolutionRefusal.NOT_PERMITTED: Forbidden,
+    ResolutionRefusal.OWN_PROPOSAL: Forbidden,
+    ResolutionRefusal.NO_PAYMENT: NotFound,
+    ResolutionRefusal.NO_PROPOSAL: NotFound,
+}
+"""The status of each refusal of what a user wants to do; all others are a conflict."""
 
 
-async def _to_enrolment(_: Exception) -> Response:
-    return redirect_to("second_factor.show")
+async def _show_refusal(refused: ChangeRefused | ResolutionRefused) -> ResponseTypes:
+    error = REFUSAL_ERRORS.get(refused.refusal, Conflict)(str(refused))
+    return await current_app.make_response(await current_app.handle_user_exception(error))
 
 
 async def _show_store_failure(error: Exception) -> Response:
@@ -170,28 +185,19 @@ NAVIGATION: Mapping[str, Sequence[NavigationEntry]] = {
         NavigationEntry("work_lists.audit", "Audit log", "lock", "a", Permission.READ_AUDIT),
     ),
 }
-
 """The pages by the titles of their groups."""
 
 
-@frozen
-class ShownEntry:
-    """Describes a page of the navigation as a user sees it."""
-
-    entry: NavigationEntry
-    waiting: str
-    """How much waits on the page, such as `3` or `99+`; empty when nothing does."""
-
-
-async def load_navigation(user: CurrentUser) -> dict[str, list[ShownEntry]]:
-    """Return the navigation of a user; without counts when the store can't serve."""
+async def load_navigation(user: CurrentUser) -> dict[str, list[tuple[NavigationEntry, str]]]:
+    """Return the navigation of a user: each page with how much waits on it, such as `3` or `99+`; empty when nothing
+    does, or when the store can't serve."""
     try:
         waiting = await _count_waiting()
     except (StoreUnavailable, OutcomeUnknown):
         waiting = {}
     return {
         group: [
-            ShownEntry(each, format_count(waiting.get(each.endpoint, 0)))
+            (each, format_count(waiting.get(each.endpoint, 0)))
             for each in entries
             if each.permission is None or user.has_permission(each.permission)
         ]
@@ -247,14 +253,10 @@ async def stream_events() -> Response:
 
 async def _fingerprint(context: ConsoleContext) -> object:
     """Return what differs after a payment was created or ended, and after a user has acted."""
-    known = context.fingerprint
-    if trio.current_time() >= known.at_s + CHECK_INTERVAL_S:
-        known.at_s, known.found = trio.current_time(), await _look(context)
+    known, at_s = context.fingerprint, trio.current_time()
+    if at_s >= known.at_s + CHECK_INTERVAL_S:
+        admin, now = context.store.admin, context.now()
+        begin = Instant(now - now % HOUR)
+        counts = await admin.count_payments(CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None)
+        known.at_s, known.found = at_s, (frozenset(counts), (await admin.audit_head()).number)
     return known.found
-
-
-async def _look(context: ConsoleContext) -> object:
-    admin, now = context.store.admin, context.now()
-    begin = Instant(now - now % HOUR)
-    counts = await admin.count_payments(CountQuery(HOUR, earlier(begin, HOUR), later(begin, HOUR)), by=None)
-    return frozenset(counts), (await admin.audit_head()).number

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from attrs import frozen
-from quart import Blueprint, Response, current_app, render_template, request
-from quart.typing import ResponseTypes
-from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
+from quart import Blueprint, Response, render_template, request
+from werkzeug.exceptions import NotFound
 
 from mmo_sansio.payments.brand_usage import PENDING_COUNTER, daily_counter
 from mmo_sansio.values.clock import DAY, Instant
@@ -19,7 +18,6 @@ from mmo_trio.admin.change_control import (
     BackTestPair,
     ChangeRefusal,
     ChangeRefused,
-    ChangeUser,
     ConfigurationChanges,
     brand_version,
     is_expired,
@@ -30,7 +28,7 @@ from mmo_trio.brands.edit import BRAND_LIMITS, METHOD_LIMITS, InvalidEdit, brand
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
-from mmo_trio.console.sessions import CurrentUser, current_user, require
+from mmo_trio.console.sessions import current_user, require
 from mmo_trio.console.views import format_money
 from mmo_trio.storage.interface.admin_types import (
     BrandHold,
@@ -48,14 +46,6 @@ BRANDS_WITH_KEYS_MAX = 25
 
 RECENT_MAX = 25
 """Changes that were decided and that the list still shows."""
-
-_HTTP_ERRORS: Mapping[ChangeRefusal, type[HTTPException]] = {
-    ChangeRefusal.NO_BRAND: NotFound,
-    ChangeRefusal.NO_CHANGE: NotFound,
-    ChangeRefusal.OWN_PROPOSAL: Forbidden,
-}
-"""The status of each refusal; all others are a conflict, but for that of an edit without a change, which the form
-shows."""
 
 INVALID_FIELD = "Nothing was proposed: one field needs another value."
 NO_REASON = "Nothing was proposed: it needs a reason."
@@ -171,7 +161,7 @@ async def propose(brand: str) -> Response | tuple[str, int]:
     if not reason:
         return await _edit_form(before, form, fault=NO_REASON), 400
     try:
-        change = await _changes().propose(_change_user(user), brand, version, partial(edit_brand, form=form), reason)
+        change = await _changes().propose(user.name, brand, version, partial(edit_brand, form=form), reason)
     except InvalidEdit as invalid:
         return await _edit_form(before, form, reason, INVALID_FIELD, invalid), 400
     except ChangeRefused as refused:
@@ -209,7 +199,7 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
     day = "today" if request.args.get("day") == "today" else "yesterday"
     number = context.now() // DAY - (day == "yesterday")
     tested = await _changes().back_test(change, number)
-    in_force = {each.brand.id: each.brand for each in await context.store.admin.brands()}.get(change.after.id)
+    record = await context.store.brand_record(change.after.id)
     return await render_template(
         "configuration/change.html",
         change=change,
@@ -217,11 +207,10 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
         day=day,
         begin=Instant(number * DAY),
         tested=tested,
-        refused=_refused(tested),
         sums=_sums(tested),
-        is_overtaken=_is_overtaken(change, in_force),
+        is_overtaken=_is_overtaken(change, None if record is None else record.brand),
         is_expired=is_expired(change, context.now()),
-        may_revert_alone=may_revert_alone(_change_user(current_user()), change),
+        may_revert_alone=may_revert_alone(current_user().name, change),
         lacks_remark=lacks_remark,
     )
 
@@ -230,7 +219,7 @@ async def show_change(id: int, *, lacks_remark: bool = False) -> str:
 async def approve(id: int) -> Response:
     """Bring a change into force that another user has proposed."""
     user = await require(Permission.CHANGE_CONFIGURATION)
-    await _changes().apply(_change_user(user), id)
+    await _changes().apply(user.name, id)
     return redirect_to("brands.show_change", id=id)
 
 
@@ -241,7 +230,7 @@ async def reject(id: int) -> Response | tuple[str, int]:
     remark = await form_field("remark", is_required=False)
     if not remark:
         return await show_change(id, lacks_remark=True), 400
-    await _changes().reject(_change_user(user), id, remark)
+    await _changes().reject(user.name, id, remark)
     return redirect_to("brands.show_change", id=id)
 
 
@@ -253,17 +242,13 @@ async def revert(id: int) -> Response | tuple[str, int]:
     remark = await form_field("remark", is_required=False)
     if not remark:
         return await show_change(id, lacks_remark=True), 400
-    change = await _changes().revert(_change_user(user), id, remark)
+    change = await _changes().revert(user.name, id, remark)
     return redirect_to("brands.show_change", id=change.id)
 
 
 def _changes() -> ConfigurationChanges:
     context = console()
     return ConfigurationChanges(context.store.admin, context.audit_log)
-
-
-def _change_user(user: CurrentUser) -> ChangeUser:
-    return ChangeUser(user.name, user.actor)
 
 
 def _is_overtaken(change: ConfigurationChange, in_force: Brand | None) -> bool:
@@ -277,12 +262,6 @@ def _is_overtaken(change: ConfigurationChange, in_force: Brand | None) -> bool:
             return False
 
 
-def _refused(tested: BackTestPair) -> Sequence[tuple[str, int, int]]:
-    """Return each cause with how many payments it refuses under both versions."""
-    before, after = tested.before.refused, tested.after.refused
-    return [(each, before.get(each, 0), after.get(each, 0)) for each in sorted({*before, *after})]
-
-
 def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:
     """Return each currency with the accepted amounts under both versions."""
     before, after = tested.before.accepted_minor, tested.after.accepted_minor
@@ -290,9 +269,3 @@ def _sums(tested: BackTestPair) -> Sequence[tuple[str, str, str]]:
         (each, format_money(Money(before.get(each, 0), each)), format_money(Money(after.get(each, 0), each)))
         for each in sorted({*before, *after})
     ]
-
-
-@pages.errorhandler(ChangeRefused)
-async def _show_refusal(refused: ChangeRefused) -> ResponseTypes:
-    error = _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused))
-    return await current_app.make_response(await current_app.handle_user_exception(error))

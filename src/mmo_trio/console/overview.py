@@ -104,7 +104,9 @@ async def show() -> str:
             (rows[0][0], [cell for _, cells in rows for cell in cells])
             for rows in zip(*(each.rows for each in charts), strict=True)
         ],
-        rows=[(each.key, *_statistics_cells(each)) for each in rows[:ROWS_MAX]],
+        rows=rows[:ROWS_MAX],
+        format_rate=format_rate,
+        format_latency=format_latency,
         left_out=max(0, len(rows) - ROWS_MAX),
         view=period,
         views=OVERVIEW_PERIODS.values(),
@@ -133,17 +135,6 @@ def _period_end(text: str | None, now: Instant, period: OverviewPeriod) -> Insta
 
 def _hour_parameter(at: Instant) -> str:
     return format_utc_seconds(at)[:13].replace(" ", "T")
-
-
-def _statistics_cells(statistics: PaymentStatistics) -> tuple[int, int, int, str, str, str]:
-    return (
-        statistics.created,
-        statistics.succeeded,
-        statistics.failed,
-        format_rate(statistics.success_rate),
-        format_latency(statistics.quantile(0.5)),
-        format_latency(statistics.quantile(0.95)),
-    )
 
 
 async def _waiting_figures(
@@ -386,8 +377,8 @@ def judge_health(
 
 def worst_first(found: Iterable[Health]) -> list[Health]:
     """Return what fails before what is weak and what does well, the busiest first."""
-    order = [HealthLevel.FAILING, HealthLevel.WEAK, HealthLevel.WELL, HealthLevel.QUIET]
-    return sorted(found, key=lambda each: (order.index(each.level), -each.created, each.title))
+    levels = list(HealthLevel)
+    return sorted(found, key=lambda each: (-levels.index(each.level), -each.created, each.title))
 
 
 def build_charts(statistics: Sequence[PaymentStatistics], labels: Sequence[str]) -> tuple[DrawnChart, ...]:

@@ -78,12 +78,6 @@ class PaymentSelection:
     fields: dict[str, str]
     """The query parameters that make this selection, without the position in the list."""
 
-    def next_page(self, page: PaymentPage) -> dict[str, str] | None:
-        """Return the query parameters of the next page; None when there is none."""
-        if page.next_position is None:
-            return None
-        return self.fields | {"before": format_position(page.next_position)}
-
 
 def read_selection() -> PaymentSelection:
     """Return the selection of the current request. Raises BadRequest."""
@@ -129,7 +123,7 @@ async def list_payments() -> str:
     return await render_template(
         "payments.html",
         rows=found.transactions,
-        next_page=selection.next_page(found),
+        next_page=found.next_position and selection.fields | {"before": format_position(found.next_position)},
         is_full=len(found.transactions) == PAGE_SIZE,
         selection=selection.fields,
         quick=_quick_selections(selection.fields),
@@ -258,7 +252,6 @@ async def show_payment(reference: str) -> str:
     rows = list(reversed(await store.admin.audit(about=about, limit=AUDIT_ROWS_MAX)))
     outcomes = _possible_outcomes(transaction)
     wrong = find_told_wrong(transaction, history.suspense, history.callbacks)
-    views = [show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED]
     return await render_template(
         "payment.html",
         payment=transaction,
@@ -272,7 +265,7 @@ async def show_payment(reference: str) -> str:
         suspense=history.suspense,
         proposals=proposals,
         audit_events=[show_event(each, mask) for each in rows if each.event.action != PERSONAL_DATA_VIEWED],
-        views=views,
+        views=[show_event(each, mask) for each in rows if each.event.action == PERSONAL_DATA_VIEWED],
         outcomes=outcomes,
         outcome_options=[("", "choose"), *((each, _outcome_text(each)) for each in outcomes)],
         is_proposed=any(each.state in UNFINISHED_STATES for each in proposals),

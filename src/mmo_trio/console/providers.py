@@ -5,7 +5,6 @@ from __future__ import annotations
 from quart import Blueprint, Response, render_template
 from werkzeug.exceptions import Conflict, NotFound
 
-from mmo_sansio.values.clock import Instant
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
@@ -64,19 +63,9 @@ async def open_provider(name: str) -> Response:
 @pages.get("/breakers")
 async def list_breakers() -> str:
     """List the breakers of the merchants' callbacks, and when they opened and closed."""
-    breakers = await console().store.breakers()
-    rows = [
-        (
-            brand,
-            each.state.value,
-            None if each.open_until is None else Instant(each.open_until),
-            sum(window.successes for window in each.sub_windows),
-            sum(window.failures for window in each.sub_windows),
-        )
-        for brand, each in sorted(breakers.items())
-    ]
+    breakers = sorted((await console().store.breakers()).items())
     changes = await console().store.admin.breaker_changes(limit=HISTORY_ROWS_MAX)
-    return await render_template("breakers.html", rows=rows, changes=changes)
+    return await render_template("breakers.html", breakers=breakers, changes=changes)
 
 
 def _check_name(name: str) -> None:

@@ -53,17 +53,12 @@ class CodeKind(StrEnum):
     RECOVERY_CODE = "recovery_code"
 
 
-class EnrolmentRequired(Exception):
-    """The user has no second factor, which the settings require, and may see nothing else before."""
-
-
-async def check_enrolment() -> None:
-    """Raise EnrolmentRequired if the current user still has to enrol a second factor, and asks for something else."""
+async def is_enrolment_due() -> bool:
+    """Return whether the current user asks for another page and has to enrol a second factor before."""
     is_allowed = request.blueprint == pages.name or request.endpoint == "sign_in.sign_out"
     if console().settings.second_factor != "required" or is_allowed:
-        return
-    if await active_factor(current_user().name) is None:
-        raise EnrolmentRequired
+        return False
+    return await active_factor(current_user().name) is None
 
 
 async def active_factor(user: str) -> SecondFactor | None:

@@ -64,17 +64,13 @@ class CurrentUser:
         return is_permitted(self.account.role, permission)
 
 
-class NotSignedIn(Exception):
-    """The request has no session, or one that has ended."""
-
-
-async def authenticate() -> None:
-    """Set `g.user` before a request is handled. Raises NotSignedIn, Forbidden."""
+async def authenticate() -> bool:
+    """Set `g.user` before a request is handled; return False where it has no session, or one that has ended. Raises
+    Forbidden."""
     g.user = user = await _load_user()
-    if user is None:
-        raise NotSignedIn
-    if request.method == "POST":
+    if user is not None and request.method == "POST":
         await check_form_token(user.form_token)
+    return user is not None
 
 
 def current_user() -> CurrentUser:
@@ -149,21 +145,14 @@ async def begin_session(account: ConsoleUser, response: Response) -> None:
 
 def set_cookie(response: Response, name: str, value: str, *, max_age_s: int | None = None) -> None:
     """Set a cookie that no script can read and no other site can send, and TLS only if in use."""
-    secure = is_secure()
     response.set_cookie(
-        cookie_name(name, secure=secure),
-        value,
-        max_age=max_age_s,
-        path="/",
-        httponly=True,
-        samesite="Strict",
-        secure=secure,
+        cookie_name(name), value, max_age=max_age_s, path="/", httponly=True, samesite="Strict", secure=is_secure()
     )
 
 
 def cookie(name: str) -> str:
     """Return the value of a cookie that :func:`set_cookie` set; empty when there is none."""
-    return request.cookies.get(cookie_name(name, secure=is_secure()), "")
+    return request.cookies.get(cookie_name(name), "")
 
 
 def is_secure() -> bool:
@@ -200,9 +189,9 @@ async def check_form_token(expected: str) -> None:
         raise Forbidden("The form is out of date: go back, load the page again, and repeat.")
 
 
-def cookie_name(name: str, *, secure: bool) -> str:
+def cookie_name(name: str) -> str:
     """Return the cookie's full name; with TLS it is bound to this host (RFC 6265bis, 4.1.3.2)."""
-    return f"__Host-{name}" if secure else name
+    return f"__Host-{name}" if is_secure() else name
 
 
 def token_digest(token: str) -> bytes:

@@ -3,11 +3,10 @@ suspense book, failed callbacks; and the audit log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 from quart import Blueprint, Response, render_template, request
-from werkzeug.exceptions import Conflict, Forbidden, HTTPException, NotFound
+from werkzeug.exceptions import Conflict
 
 from mmo_sansio.http.exchange import DeliveryOutcome
 from mmo_sansio.values.clock import elapsed
@@ -42,14 +41,6 @@ OUTCOME_TEXTS: Mapping[DeliveryOutcome, str] = {
 }
 """The outcomes of callbacks, in words."""
 
-_HTTP_ERRORS: dict[ResolutionRefusal, type[HTTPException]] = {
-    ResolutionRefusal.NOT_PERMITTED: Forbidden,
-    ResolutionRefusal.OWN_PROPOSAL: Forbidden,
-    ResolutionRefusal.NO_PAYMENT: NotFound,
-    ResolutionRefusal.NO_PROPOSAL: NotFound,
-}
-"""The status of each refusal; all others are a conflict."""
-
 pages = Blueprint("work_lists", __name__)
 
 
@@ -69,11 +60,10 @@ async def stuck() -> str:
 @pages.get("/resolutions")
 async def list_proposals() -> str:
     """List the proposals that are not finished."""
-    admin = console().store.admin
-    proposals = [each for state in UNFINISHED_STATES for each in await admin.proposals(state=state)]
+    store = console().store
+    proposals = [each for state in UNFINISHED_STATES for each in await store.admin.proposals(state=state)]
     if proposals:
         await record_view("resolutions", [each.id for each in proposals])
-    store = console().store
     shown = [(each, await store.transaction(each.gateway_reference)) for each in proposals]
     return await render_template("resolutions.html", proposals=shown)
 
@@ -83,15 +73,14 @@ async def propose(reference: str) -> Response:
     user = await require(Permission.PROPOSE)
     outcome = await form_field("outcome")
     provider_reference = await form_field("provider_reference", length_max=255, is_required=False)
-    with _http_errors():
-        proposal = await _resolutions().propose(
-            _resolution_user(user),
-            reference,
-            None if outcome == SUCCESS else parse_choice(ErrorCode, outcome, "There is no such outcome."),
-            reason=await form_field("reason"),
-            evidence=await form_field("evidence"),
-            provider_reference=provider_reference or None,
-        )
+    proposal = await _resolutions().propose(
+        _resolution_user(user),
+        reference,
+        None if outcome == SUCCESS else parse_choice(ErrorCode, outcome, "There is no such outcome."),
+        reason=await form_field("reason"),
+        evidence=await form_field("evidence"),
+        provider_reference=provider_reference or None,
+    )
     return _redirect_to_payment(proposal)
 
 
@@ -99,8 +88,7 @@ async def propose(reference: str) -> Response:
 async def approve(id: int) -> Response:
     """Approve a proposal and carry it out."""
     user = await require(Permission.APPROVE)
-    with _http_errors():
-        return _redirect_to_payment(await _resolutions().approve(_resolution_user(user), id))
+    return _redirect_to_payment(await _resolutions().approve(_resolution_user(user), id))
 
 
 @pages.post("/resolutions/<int:id>/reject")
@@ -109,10 +97,10 @@ async def reject(id: int) -> Response:
     user = await require(Permission.PROPOSE)
     remark = await form_field("remark")
     try:
-        with _http_errors():
-            proposal = await _resolutions().reject(_resolution_user(user), id, remark)
-    except Forbidden:
-        await require(Permission.APPROVE)
+        proposal = await _resolutions().reject(_resolution_user(user), id, remark)
+    except ResolutionRefused as refused:
+        if refused.refusal is ResolutionRefusal.NOT_PERMITTED:
+            await require(Permission.APPROVE)
         raise
     return _redirect_to_payment(proposal)
 
@@ -129,14 +117,6 @@ def _resolution_user(user: CurrentUser) -> ResolutionUser:
         can_propose=user.has_permission(Permission.PROPOSE),
         can_approve=user.has_permission(Permission.APPROVE),
     )
-
-
-@contextmanager
-def _http_errors() -> Iterator[None]:
-    try:
-        yield
-    except ResolutionRefused as refused:
-        raise _HTTP_ERRORS.get(refused.refusal, Conflict)(str(refused)) from None
 
 
 def _redirect_to_payment(proposal: Proposal) -> Response:

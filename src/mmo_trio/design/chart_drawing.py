@@ -52,7 +52,6 @@ class Tip:
 class Step:
     """Describes one step of the horizontal axis."""
 
-    label: str
     summary: str
     """All values in words, for screen readers."""
     x: float
@@ -134,9 +133,7 @@ def _draw(
         texts = [_text(each.values[n], format_value) for each in series]
         lines = [label, *(f"{each.name}: {text}" for each, text in zip(series, texts, strict=True))]
         marks = _points(series, classes, n, width, top) if is_line else _bars(series, classes, n, width, top)
-        steps.append(
-            Step(label, ", ".join(lines), _round(LEFT + n * width), _round(width), marks, _tip(n, width, lines))
-        )
+        steps.append(Step(", ".join(lines), _round(LEFT + n * width), _round(width), marks, _tip(n, width, lines)))
     every = max(1, -(-len(labels) // X_LABELS_MAX))
     return DrawnChart(
         id=id,

@@ -8,8 +8,9 @@ from mmo_trio.pages.context import EXTENSION, PagesContext
 from mmo_trio.pages.docs.pages import ApiDocs, create_docs_blueprint
 from mmo_trio.pages.docs.trial import create_trial_blueprint
 from mmo_trio.pages.payment.languages.english import ENGLISH
-from mmo_trio.pages.payment.page import create_payment_page_blueprint
+from mmo_trio.pages.payment.page import create_payment_page_blueprint, show_store_failure
 from mmo_trio.pages.sandbox import controls, guide, phone
+from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -24,6 +25,8 @@ def create_pages_app(context: PagesContext, api_docs: ApiDocs) -> WebApp:
     app = WebApp(__name__, headers=HEADERS, static_cache_control="public, max-age=3600")
     app.extensions[EXTENSION] = context
     app.show_http_errors("fault.html", texts=ENGLISH)
+    app.register_error_handler(StoreUnavailable, show_store_failure)
+    app.register_error_handler(OutcomeUnknown, show_store_failure)
     app.register_blueprint(create_design_blueprint())
     app.register_blueprint(create_payment_page_blueprint(context))
     app.register_blueprint(create_docs_blueprint(api_docs))

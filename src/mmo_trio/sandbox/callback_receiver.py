@@ -137,11 +137,6 @@ class ReceivedRequest:
         """Return the payment's reference; None for OTHER."""
         return self.content.get("gatewayReference")
 
-    @property
-    def transaction(self) -> Mapping[str, Any]:
-        """Return the transaction object of a callback; empty for anything else."""
-        return self.content if self.kind is ReceivedKind.CALLBACK else {}
-
 
 OnRequest: TypeAlias = Callable[[ReceivedRequest], None]
 """Called with each POST request before the answer to it; must not wait. If it raises, the answer is 500, and a callback
@@ -157,10 +152,9 @@ async def receive_callbacks(
     expected_keys: Sequence[bytes],
     on_request: OnRequest,
     forward: Forward | None = None,
-    drain: trio.Event | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Receive callbacks at any path until cancelled, or until `drain` is set and active requests are answered.
+    """Receive callbacks at any path until cancelled.
 
     The response is 204 to a genuine callback, new or repeated; 401 to a missing, repeated or wrong key; 405 to any
     method but POST; 400 to a body that is no transaction object and no QR code. Several keys are expected while a
@@ -173,7 +167,7 @@ async def receive_callbacks(
         limits=LIMITS,
         error_docs_url=DOCS_URL,
         mint_request_id=request_id_generator(),
-        drain=drain or trio.Event(),
+        drain=trio.Event(),
         tls=tls,
         task_status=task_status,
     )

@@ -57,6 +57,15 @@ def operator_socket_path(journal_path: Path) -> Path:
     return journal_path.with_suffix(".sock")
 
 
+async def json_lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[Any]:
+    """Yield the JSON value of each complete line."""
+    unread = b""
+    async for data in stream:
+        *lines, unread = (unread + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
 @define(eq=False)
 class _Connection:
     """One end of a connection, which sends requests and answers the requests of the other end."""
@@ -87,7 +96,7 @@ class _Connection:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._write)
-                async for kind, number, content in self._messages():
+                async for kind, number, content in json_lines(self.stream):
                     if kind == "request":
                         nursery.start_soon(self._reply, answer, number, content)
                     elif number in self._pending_replies:
@@ -102,13 +111,6 @@ class _Connection:
 
     async def _reply(self, answer: AnswerRequest, number: int, content: object) -> None:
         self._send("reply", number, await answer(content))
-
-    async def _messages(self) -> AsyncIterator[list[Any]]:
-        unread = b""
-        async for data in self.stream:
-            *lines, unread = (unread + data).split(b"\n")
-            for line in lines:
-                yield json.loads(line)
 
     def _send(self, *message: object) -> None:
         """Send a message with all others of this turn of the loop. What is unsent at the end of the connection is

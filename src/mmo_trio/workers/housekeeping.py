@@ -15,7 +15,7 @@ from mmo_sansio.payments.brand_changes import RefusedRequest, refused_request
 from mmo_sansio.values.clock import DAY, Instant, elapsed, format_with_microseconds
 from mmo_sansio.values.problems import Problem
 from mmo_trio.admin.auditing import AuditLog
-from mmo_trio.admin.retention import LeaseLost, RetentionPace, RetentionRun, cutoffs
+from mmo_trio.admin.retention import LeaseLost, RetentionPace, RetentionRun, cutoffs, rows_by_name
 from mmo_trio.settings.sections import RetentionSection
 from mmo_trio.storage.interface.admin_types import AuditHead, BrandDay
 from mmo_trio.storage.interface.audit_chain import EMPTY_HEAD
@@ -184,9 +184,9 @@ class RetentionWorker:
         self.statistics.is_running = True
         logger.info("retention_begun")
         await self.audit_log.record("gateway", "retention_begun", older_than=due)
-        report = await RetentionRun(self.store, self.section, pace, self._count).run(now)
-        logger.info("retention_ended", **report.rows())
-        await self.audit_log.record("gateway", "retention_ended", rows=report.rows())
+        rows = rows_by_name(await RetentionRun(self.store, self.section, pace, self._count).run(now))
+        logger.info("retention_ended", **rows)
+        await self.audit_log.record("gateway", "retention_ended", rows=rows)
 
     def _count(self, duty: RetentionDuty, changed: int) -> None:
         self.statistics.changed[duty] += changed

@@ -409,6 +409,7 @@ async def test_the_proposal_of_a_user_who_was_disabled_since_is_not_approved(sto
     assert sam is not None
     await case.store.admin.replace_user(evolve(sam, disabled_at=Instant(1)))
     assert await case.refusal(case.resolutions.approve(ANN, 1)) is ResolutionRefusal.PROPOSER_DISABLED
+    assert (await case.acts())[-1] == ("ann", "refused")
     assert await case.status() is Status.PENDING
     assert (await case.resolutions.reject(ANN, 1, "sam has left")).state is REJECTED
 

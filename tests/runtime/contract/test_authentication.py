@@ -106,7 +106,7 @@ async def test_disabling_stops_requests_but_neither_payments_nor_their_callbacks
     assert_problem(await sandbox.merchant.create(), 400, "merchant_disabled")
     assert_problem(await sandbox.merchant.get(f"status/{reference}"), 400, "merchant_disabled")
     callback = await sandbox.callback_for(reference)
-    assert callback.transaction["status"] == "success"
+    assert callback.content["status"] == "success"
 
 
 @pytest.mark.spec("A3")

@@ -24,13 +24,13 @@ async def test_a_hold_stops_what_was_not_submitted_and_nothing_else(serve: Serve
         await brands(sandbox, "disable", "demo", "--hold")
         for page in pages:
             stopped = await sandbox.callback_for(page["gatewayReference"])
-            assert stopped.transaction["errorCode"] == "payment_stopped"
+            assert stopped.content["errorCode"] == "payment_stopped"
         assert "on hold" in await brands(sandbox, "list")
         # The key is cached for up to a minute: what is accepted meanwhile is not submitted either.
         late = await merchant.create("direct/payout", scenario="success")
         if late.status == 200:
             ended = await sandbox.callback_for(late.json["gatewayReference"])
-            assert (ended.transaction["errorCode"], ended.transaction["providerData"]) == ("payment_stopped", None)
+            assert (ended.content["errorCode"], ended.content["providerData"]) == ("payment_stopped", None)
         await sandbox.advance("1m")
         assert (await merchant.create()).status == 400
         await brands(sandbox, "enable", "demo")

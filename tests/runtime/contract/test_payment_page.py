@@ -80,7 +80,7 @@ async def test_after_30_minutes_the_page_says_so_and_the_payment_has_failed_with
     assert (failed["status"], failed["errorCode"]) == ("failed", "user_timeout")
     assert failed["completionSource"] == "expiry"
     assert failed["providerData"] is None
-    assert (await sandbox.callback_for(reference)).transaction["errorCode"] == "user_timeout"
+    assert (await sandbox.callback_for(reference)).content["errorCode"] == "user_timeout"
 
     assert (await _press(page_url)).status == 303
     assert (await sandbox.merchant.status(reference)) == failed

@@ -109,7 +109,7 @@ async def test_a_failed_delivery_is_recorded_and_changes_nothing(
         accepted = await sandbox.merchant.accepted("qr/payin", displayQrUrl=url_of(found))
         reference = accepted["gatewayReference"]
         assert (await sandbox.merchant.ended(reference))["status"] == "success"
-        assert (await sandbox.callback_for(reference)).transaction["status"] == "success"
+        assert (await sandbox.callback_for(reference)).content["status"] == "success"
         detail = await outcome_of(sandbox, reference)
         assert (detail["outcome"], detail["status"]) == (outcome, status)
         assert found.connections == 1

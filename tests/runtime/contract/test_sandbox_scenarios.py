@@ -83,7 +83,7 @@ async def test_a_row_holds_by_digits_and_by_header(sandbox: Running, row: Row) -
             _agrees(await merchant.status(reference), row)
         else:
             _agrees(await merchant.ended(reference), row)
-            assert (await sandbox.callback_for(reference)).transaction["status"] == row.status
+            assert (await sandbox.callback_for(reference)).content["status"] == row.status
 
     await sandbox.advance("2s")
     entries = await sandbox.seen("suspense")

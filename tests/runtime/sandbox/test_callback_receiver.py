@@ -80,8 +80,8 @@ async def test_a_genuine_callback_is_handed_on_and_answered_204() -> None:
     assert (attempt.outcome, attempt.status) == (DeliveryOutcome.DELIVERED, 204)
     (received,) = endpoint.received
     assert received.gateway_reference == REFERENCE
-    assert received.transaction["status"] == "success"
-    assert received.transaction["requestedAmount"]["currency"] == "KES"
+    assert received.content["status"] == "success"
+    assert received.content["requestedAmount"]["currency"] == "KES"
     assert received.body.startswith(b'{"status":"success"')
 
 

@@ -222,7 +222,7 @@ def retire(brand: str, key: str, leaked: bool, yes: bool, target: CommandTarget)
     now = target.clock().now()
 
     def select_key(record: BrandRecord) -> StoredApiKey:
-        candidates = [each for each in record.keys if _may_be_retired(each, leaked=leaked)]
+        candidates = [each for each in record.keys if (each.leaked_at if leaked else each.retired_at) is None]
         for each in candidates:
             if each.digest in digests or (not digests and each.id == int(key)):
                 return each
@@ -264,10 +264,6 @@ def _confirm_hosts(hosts: Mapping[str, bool], *, is_asked: bool) -> None:
         print_status(f"Results to come: {host}{', held back, as no other key has used it' if is_held else ''}")
     if is_asked and click.confirm("Is the key known to somebody else?", err=True):
         raise NegativeAnswer("Nothing was changed. End the key with --leaked.")
-
-
-def _may_be_retired(key: StoredApiKey, *, leaked: bool) -> bool:
-    return key.leaked_at is None if leaked else key.retired_at is None
 
 
 @brands.command()
@@ -319,10 +315,10 @@ def disable(brand: str, hold: bool, target: CommandTarget) -> None:
 
 async def find_brand(store: Store, id: str) -> BrandRecord:
     """Return the brand with this id. Raises NegativeAnswer when there is none."""
-    for each in await store.admin.brands():
-        if each.brand.id == id:
-            return each
-    raise NegativeAnswer(f"There is no brand {id}. `mmo brands list` shows those there are.")
+    record = await store.brand_record(id)
+    if record is None:
+        raise NegativeAnswer(f"There is no brand {id}. `mmo brands list` shows those there are.")
+    return record
 
 
 async def _save_enabled(

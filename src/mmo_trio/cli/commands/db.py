@@ -28,7 +28,7 @@ from mmo_sansio.values.model import Status
 from mmo_trio.admin.brand_hold import SubmitBatch
 from mmo_trio.admin.clock_repair import ClockErrors, correct_clock_errors, find_clock_errors
 from mmo_trio.admin.restoration import begin_restoration, record_lost_uses
-from mmo_trio.admin.retention import AgedDuty, RetentionPace, RetentionReport, RetentionRun, cutoffs, find_aged
+from mmo_trio.admin.retention import AgedDuty, RetentionPace, RetentionRun, cutoffs, find_aged, rows_by_name
 from mmo_trio.brands.master_key import check_master_key
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
 from mmo_trio.cli.support.options import file_type, json_option
@@ -161,7 +161,7 @@ def correct_clock(target: CommandTarget, is_applied: bool) -> None:
     else:
         with progress_bar() as bar:
             task = bar.add_task("correcting", total=len(errors.payments))
-            target.with_store(lambda store: _correct(target, store, errors, lambda count: bar.advance(task, count)))
+            target.with_store(lambda store: _correct(target, store, errors, partial(bar.advance, task)))
         print_status(f"Corrected the times of {len(errors.payments)} payments.")
 
 
@@ -188,21 +188,21 @@ def retention(dry_run: bool, at_once: bool, target: CommandTarget, as_json: bool
 
     A serving gateway does it once a day. What is removed or masked does not come back, except from a backup.
     """
+
+    async def find(store: Store) -> Sequence[AgedDuty]:
+        return await find_aged(store.retention, target.settings.retention, now=await _retention_time(target, store))
+
     if dry_run:
-        _print_aged(target.with_store(partial(_find_aged, target)), as_json=as_json)
+        _print_aged(target.with_store(find), as_json=as_json)
         return
     with progress_bar() as bar:
         task = bar.add_task("removing old rows", total=None)
-        on_change = lambda _, count: bar.advance(task, count)  # noqa: E731
-        report = target.with_store(lambda store: _remove_aged(target, store, at_once, on_change))
+        report = partial(bar.advance, task)
+        changed = target.with_store(lambda store: _remove_aged(target, store, at_once, report))
     if as_json:
-        print_json({"rows": report.rows()})
+        print_json({"rows": rows_by_name(changed)})
     else:
-        print_table(("what", "rows"), ((duty.value, count) for duty, count in report.changed.items()))
-
-
-async def _find_aged(target: CommandTarget, store: Store) -> Sequence[AgedDuty]:
-    return await find_aged(store.retention, target.settings.retention, now=await _retention_time(target, store))
+        print_table(("what", "rows"), ((duty.value, count) for duty, count in changed.items()))
 
 
 def _print_aged(aged: Sequence[AgedDuty], *, as_json: bool) -> None:
@@ -242,9 +242,10 @@ async def _retention_time(target: CommandTarget, store: Store) -> Instant:
 
 
 async def _remove_aged(
-    target: CommandTarget, store: Store, at_once: bool, on_change: Callable[[RetentionDuty, int], object]
-) -> RetentionReport:
-    """Remove what is too old, once the audit log says so. Raises NegativeAnswer while another process is at it."""
+    target: CommandTarget, store: Store, at_once: bool, report: Callable[[int], object]
+) -> Mapping[RetentionDuty, int]:
+    """Remove what is too old, once the audit log says so, and report the rows of each step; return how many each duty
+    has changed. Raises NegativeAnswer while another process is at it."""
     section = target.settings.retention
     pace = RetentionPace(store.retention, 1 if at_once else section.time_share)
     now = await _retention_time(target, store)
@@ -253,9 +254,9 @@ async def _remove_aged(
     try:
         due = {duty.value: _day(before) for duty, before in cutoffs(section, now).items()}
         await target.record(store, "retention_begun", older_than=due)
-        report = await RetentionRun(store.retention, section, pace, on_change).run(now)
-        await target.record(store, "retention_ended", rows=report.rows())
-        return report
+        changed = await RetentionRun(store.retention, section, pace, lambda _, count: report(count)).run(now)
+        await target.record(store, "retention_ended", rows=rows_by_name(changed))
+        return changed
     finally:
         await pace.end()
 

@@ -20,15 +20,15 @@ from rich.text import Text
 from mmo_sansio.values.model import Method, Operation
 from mmo_trio.cli.commands.serve import announce, apply_log_settings
 from mmo_trio.cli.support.errors import NegativeAnswer
-from mmo_trio.cli.support.http_client import CliResponse, send_request
+from mmo_trio.cli.support.http_client import API_PATH, CliResponse, least_amount, send_request
 from mmo_trio.cli.support.output import terminal
 from mmo_trio.cli.support.target import find_target
+from mmo_trio.sandbox.operator_process import json_lines
 from mmo_trio.settings.service import ServiceAddresses, ServiceConfig, sandbox_presets
 
 STEP_TIMEOUT_S = 30.0
 """Limit on each step, which usually takes well below a second."""
 STATUS_CHECK_INTERVAL_S = 0.1
-API_PATH = "/gateway/mmo/v2"
 FORGED_KEY = "not-the-merchants-key"
 
 
@@ -82,7 +82,7 @@ async def _start_receiver(directory: Path) -> AsyncIterator[tuple[str, AsyncIter
     )
     assert process.stdout is not None
     try:
-        lines = _read_json_lines(process.stdout)
+        lines = json_lines(process.stdout)
         with trio.fail_after(STEP_TIMEOUT_S):
             first: dict[str, Any] = await anext(lines, {})
         if "listening" not in first:
@@ -92,14 +92,6 @@ async def _start_receiver(directory: Path) -> AsyncIterator[tuple[str, AsyncIter
         process.terminate()
         with trio.CancelScope(shield=True):
             await process.wait()
-
-
-async def _read_json_lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[dict[str, Any]]:
-    partial_line = b""
-    async for chunk in stream:
-        *lines, partial_line = (partial_line + chunk).split(b"\n")
-        for line in lines:
-            yield json.loads(line)
 
 
 @frozen
@@ -222,16 +214,10 @@ class _Demonstration:
 def _payment_body(
     method: Method, result_url: str, reference: str = "order-1", msisdn: str = "254700000001"
 ) -> dict[str, Any]:
-    currency, limits = next(iter(method.limits.items()))
     return {
-        "amount": {"value": _json_amount(limits.minimum.text), "currency": currency},
+        "amount": least_amount(method),
         "payer": {"id": "customer-1", "msisdn": msisdn},
         "country": method.country,
         "resultUrl": result_url,
         "merchantReference": reference,
     }
-
-
-def _json_amount(text: str) -> int | float:
-    """Return an amount as a JSON number; the demo's is small enough for a float."""
-    return float(text) if "." in text else int(text)

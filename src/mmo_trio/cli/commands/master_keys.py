@@ -49,11 +49,12 @@ def show(target: CommandTarget, as_json: bool) -> None:
             for record in await store.admin.brands()
             for key in record.keys
         )
-        ids = [*keyring.master_key_ids, *(id for id in stored if id not in keyring.master_key_ids)]
+        in_file = keyring.master_key_ids
+        ids = [*in_file, *(id for id in stored if id not in in_file)]
         return [
             {
                 "id": id,
-                "inFile": _use_in_file(keyring, id),
+                "inFile": "in use" if id == keyring.master_key_id else "accepted" if id in in_file else "missing",
                 "generation": stored[id].generation if id in stored else None,
                 "addedAt": format_instant(stored[id].added_at) if id in stored else None,
                 "apiKeys": sealed[id],
@@ -128,9 +129,3 @@ def _attempt(target: CommandTarget, step: Callable[[Store], Awaitable[KeyRing]])
         return target.with_store(step)
     except RotationError as error:
         raise NegativeAnswer(f"{error}.") from None
-
-
-def _use_in_file(keyring: KeyRing, id: str) -> str:
-    if id == keyring.master_key_id:
-        return "in use"
-    return "accepted" if id in keyring.master_key_ids else "missing"

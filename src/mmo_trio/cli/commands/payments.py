@@ -284,33 +284,21 @@ def resolve(
             error_code=None if code is None else ErrorCode(code),
             provider_reference=provider_reference,
         )
-        return await _resolve(target, store, found, resolution, user)
+        outcome, about = code or SUCCESS, f"payment:{found.reference}"
 
-    resolved = target.with_store(resolve_it)
-    _print_transaction(resolved, as_json=as_json)
-    print_status("Done. The gateway that serves this store makes the callback.")
+        async def record(action: str, remark: str | None) -> None:
+            details = {"outcome": outcome, "reason": reason, "evidence": evidence, "remark": remark}
+            await target.record(store, action, about, user, **details)
 
+        submit = partial(submit_once, store, clock=target.clock())
+        return await resolve_payment(store, submit, found, resolution, record)
 
-async def _resolve(
-    target: CommandTarget, store: Store, transaction: Transaction, resolution: ResolveManually, user: str | None
-) -> Transaction:
-    async def record(action: str, remark: str | None = None) -> None:
-        await target.record(
-            store,
-            action,
-            f"payment:{transaction.reference}",
-            user,
-            outcome=resolution.error_code or SUCCESS,
-            reason=resolution.reason,
-            evidence=resolution.evidence,
-            remark=remark,
-        )
-
-    submit = partial(submit_once, store, clock=target.clock())
     try:
-        return await resolve_payment(store, submit, transaction, resolution, record)
+        resolved = target.with_store(resolve_it)
     except ResolutionRefused as refused:
         raise NegativeAnswer(str(refused)) from None
+    _print_transaction(resolved, as_json=as_json)
+    print_status("Done. The gateway that serves this store makes the callback.")
 
 
 @click.command()

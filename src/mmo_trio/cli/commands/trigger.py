@@ -22,7 +22,7 @@ from mmo_sansio.providers.sandbox.scenarios import SCENARIOS, SCENARIOS_BY_NAME
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Brand, Method, Operation
 from mmo_trio.cli.support.errors import NegativeAnswer, UsageProblem
-from mmo_trio.cli.support.http_client import CliResponse, send_request
+from mmo_trio.cli.support.http_client import API_PATH, CliResponse, least_amount, send_request
 from mmo_trio.cli.support.local_server import HOST
 from mmo_trio.cli.support.options import data_option, json_option
 from mmo_trio.cli.support.output import print_json, print_line, print_rows, terminal
@@ -31,7 +31,6 @@ from mmo_trio.sandbox.callback_receiver import ReceivedKind, ReceivedRequest, Re
 from mmo_trio.sandbox.local_ca import ensure_authority
 from mmo_trio.system.display_text import visible_text
 
-API_PATH = "/gateway/mmo/v2"
 STEP_TIMEOUT_S = 60.0
 """Limit on each step, which usually takes well below a second."""
 CLOCK_TIMEOUT_S = 300.0
@@ -320,7 +319,7 @@ class _Play:
         method = self._method(part.operation)
         digits = SCENARIOS_BY_NAME[part.sandbox_scenario].digits or "001"
         body: dict[str, Any] = {
-            "amount": _amount(method),
+            "amount": least_amount(method),
             "country": method.country,
             "resultUrl": f"{self.receiver}/results",
             "merchantReference": f"trigger-{self.scenario.name}-{secrets.token_hex(4)}",
@@ -351,7 +350,7 @@ class _Play:
         deposit = {
             "brand": self.brand.id,
             "method": method.key,
-            "amount": _amount(method),
+            "amount": least_amount(method),
             "party": {"id": "INVOICE-7", "msisdn": "254700000001"},
             "providerReference": f"TRIGGER{secrets.token_hex(4).upper()}",
         }
@@ -415,10 +414,3 @@ class _Play:
             if operation in method.operations:
                 return method
         raise NegativeAnswer(f"The brand {self.brand.id} has no method for {operation.value}.")
-
-
-def _amount(method: Method) -> dict[str, Any]:
-    """Return the least amount that the method allows; it is small enough for a float."""
-    currency, limits = next(iter(method.limits.items()))
-    text = limits.minimum.text
-    return {"value": float(text) if "." in text else int(text), "currency": currency}

@@ -104,7 +104,7 @@ def enable(name: str, target: CommandTarget) -> None:
 @target_options
 def password(name: str, password_stdin: bool, target: CommandTarget) -> None:
     """Change a user's password; the user's sessions end at once."""
-    _change_user(target, name, None, lambda user: user)
+    target.with_store(lambda store: _find_user(store, name))
     hashed = _read_password_hash(from_stdin=password_stdin)
     _change_user(target, name, "password_changed", lambda user: evolve(user, password_hash=hashed))
     print_status(f"{name} has another password.")
@@ -125,34 +125,30 @@ def reset(name: str, target: CommandTarget) -> None:
     sign-in.
     """
 
-    async def reset_factor(store: Store) -> bool | None:
-        if await store.admin.user(name) is None:
-            return None
+    async def reset_factor(store: Store) -> bool:
+        await _find_user(store, name)
         await target.record(store, "second_factor_reset", f"user:{name}")
         return await store.admin.remove_second_factor(name)
 
-    removed = target.with_store(reset_factor)
-    if removed is None:
-        raise NegativeAnswer(f"There is no user {name}. `mmo users list` shows all.")
-    if not removed:
+    if not target.with_store(reset_factor):
         raise NegativeAnswer(f"{name} has no second factor.")
     print_status(f"{name} has no second factor any more. Change the password, too, if it may be known to others.")
 
 
-def _change_user(
-    target: CommandTarget, name: str, action: str | None, change: Callable[[ConsoleUser], ConsoleUser]
-) -> None:
-    """Change a user; without an action, only check that the user exists."""
-
-    async def change_user(store: Store) -> bool:
-        user = await store.admin.user(name)
-        if user is None or action is None:
-            return user is not None
+def _change_user(target: CommandTarget, name: str, action: str, change: Callable[[ConsoleUser], ConsoleUser]) -> None:
+    async def change_user(store: Store) -> None:
+        user = await _find_user(store, name)
         await target.record(store, action, f"user:{name}")
-        return await store.admin.replace_user(change(user))
+        await store.admin.replace_user(change(user))
 
-    if not target.with_store(change_user):
+    target.with_store(change_user)
+
+
+async def _find_user(store: Store, name: str) -> ConsoleUser:
+    user = await store.admin.user(name)
+    if user is None:
         raise NegativeAnswer(f"There is no user {name}. `mmo users list` shows all.")
+    return user
 
 
 def _read_password_hash(*, from_stdin: bool) -> str:

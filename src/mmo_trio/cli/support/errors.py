@@ -127,7 +127,7 @@ def _gateway_failure(error: Exception) -> click.ClickException | None:
     except ModuleNotFoundError:
         return None
     match error:
-        case SettingsError():
+        case SettingsError() | DamagedFile():
             return UsageProblem(str(error))
         case SealError():
             return UsageProblem(f"keys.master_key_file: {error}.")
@@ -139,7 +139,5 @@ def _gateway_failure(error: Exception) -> click.ClickException | None:
             return StoreProblem(f"The store can't be used: {error}.")
         case OutcomeUnknown():
             return StoreProblem(f"It can't be learnt whether this was stored: {error}. Look before trying again.")
-        case DamagedFile():
-            return UsageProblem(str(error))
         case _:
             return None

@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
+from mmo_sansio.values.model import Method
+
+API_PATH = "/gateway/mmo/v2"
 REQUEST_TIMEOUT_S = 30.0
 
 
@@ -64,3 +67,10 @@ def send_request(
         raise ValueError(f"{url} didn't answer in HTTP: {error!r}") from None
     finally:
         connection.close()
+
+
+def least_amount(method: Method) -> dict[str, Any]:
+    """Return the least amount that the method allows, for a request; it is small enough for a float."""
+    currency, limits = next(iter(method.limits.items()))
+    text = limits.minimum.text
+    return {"value": float(text) if "." in text else int(text), "currency": currency}

@@ -55,9 +55,9 @@ _JAVASCRIPT: Final = _Notation("{", "}", ": ", has_quoted_names=False, has_inner
 _PHP: Final = _Notation("[", "]", " => ")
 
 
-def json_text(value: object, *, indent: int = 0) -> str:
+def json_text(value: object) -> str:
     """Return JSON for people: short objects on one line, Decimals with all their digits (G6)."""
-    return _literal(value, _JSON, indent)
+    return _literal(value, _JSON, 0)
 
 
 def _literal(value: object, notation: _Notation, indent: int) -> str:

@@ -178,16 +178,15 @@ def _tokens(code: str, language: str) -> Iterator[tuple[str, str]]:
         yield next((name for root, name in CLASSES if kind[: len(root)] == root), ""), text
 
 
-def _cached_response(text: str) -> Response:
-    answer = Response(text)
+def _cached_response(text: str, content_type: str | None = None) -> Response:
+    answer = Response(text, content_type=content_type)
     answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
     return answer
 
 
 def _text_response(text: str, content_type: str) -> Response:
     """Answer with a text that any web page may read, as it is the same for everybody."""
-    answer = Response(text, content_type=content_type)
-    answer.headers["Cache-Control"] = DOCS_CACHE_CONTROL
+    answer = _cached_response(text, content_type)
     answer.headers["Access-Control-Allow-Origin"] = "*"
     return answer
 

@@ -13,8 +13,8 @@ from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.api.incoming.requests import SCENARIO_HEADER
 from mmo_sansio.http.egress_rules import EgressRules
-from mmo_sansio.http.exchange import NoResponseReceived, ResponseReceived
-from mmo_sansio.http.messages import Headers, HttpRequest
+from mmo_sansio.http.exchange import NoResponseReceived
+from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.providers.sandbox.scenarios import SCENARIOS
 from mmo_trio.http.client.client import HttpClient
 from mmo_trio.pages.context import reject_cross_site_post, sandbox_context
@@ -106,19 +106,12 @@ async def _send(sent: HttpRequest) -> TrialAnswer:
     result = await HttpClient(rules=EgressRules()).exchange(sent, skip_egress_rules=True)
     if isinstance(result, NoResponseReceived):
         return TrialAnswer(None, (), result.detail, result.duration_ms, {})
-    return _answer(result)
-
-
-def _answer(received: ResponseReceived) -> TrialAnswer:
-    text = received.body.decode(errors="replace")
+    text = result.body.decode(errors="replace")
     try:
         content = json.loads(text, parse_float=Decimal)
     except ValueError:
         content = None
     members = content if isinstance(content, dict) else {}
     shown = json_text(content) if members else text
-    return TrialAnswer(received.status, _shown(received.headers), shown, received.duration_ms, members)
-
-
-def _shown(headers: Headers) -> tuple[tuple[str, str], ...]:
-    return tuple((name.decode(), value.decode("latin-1")) for name, value in headers if name in SHOWN_HEADERS)
+    headers = tuple((name.decode(), value.decode("latin-1")) for name, value in result.headers if name in SHOWN_HEADERS)
+    return TrialAnswer(result.status, headers, shown, result.duration_ms, members)

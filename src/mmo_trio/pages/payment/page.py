@@ -9,13 +9,13 @@ import io
 import json
 import re
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import segno
 import trio
-from attrs import Factory, define
 from quart import Blueprint, Response, render_template, request
 
 from mmo_sansio.messages.inputs import ConfirmPage
@@ -28,7 +28,7 @@ from mmo_trio.pages.context import PagesContext
 from mmo_trio.pages.payment.languages import LANGUAGES, choose_language
 from mmo_trio.pages.payment.languages.texts import PageTexts, format_amount, format_time_left, spoken_suffix
 from mmo_trio.pages.payment.shops import Shop, ShopCache
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
+from mmo_trio.storage.interface.store import StoreUnavailable
 from mmo_trio.system.display_text import mask_own_number
 
 TOKEN_CHARACTERS_MAX = 64
@@ -86,7 +86,7 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     """Create the pages: GET shows a payment, POST is its button, `/events` sends its changes."""
     pages = Blueprint("payment", __name__)
     shops = ShopCache(context.store, context.now)
-    streams = PaymentEventStreams(context)
+    streams = OpenStreams(STREAMS_MAX, STREAMS_PER_PAGE_MAX)
 
     @pages.get("/pay/<token>")
     async def show(token: str) -> Response:
@@ -108,7 +108,9 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
     async def events(token: str) -> Response:
         if await _find_transaction(context, token) is None:
             return await _unknown_token_response()
-        return streams.open_stream(token, _request_texts())
+        if not streams.has_room_for(token) or context.closing.is_set():
+            return Response("", 503, {"Retry-After": "5"})
+        return stream_response(_events(context, streams, token, _request_texts()))
 
     @pages.get("/pay/<token>/qr.svg")
     async def qr_code(token: str) -> Response:
@@ -134,13 +136,13 @@ def create_payment_page_blueprint(context: PagesContext) -> Blueprint:
             return await _unknown_token_response()
         return Response(found.content, content_type=found.media_type, headers=KEPT)
 
-    @pages.errorhandler(StoreUnavailable)
-    @pages.errorhandler(OutcomeUnknown)
-    async def busy(_: Exception) -> Response:
-        page = await render_template("busy.html", texts=_request_texts(), refresh_s=REFRESH_S + 1)
-        return Response(page, 503, {"Retry-After": "2"})
-
     return pages
+
+
+async def show_store_failure(_: Exception) -> Response:
+    """Answer 503 while the store is unavailable, with a page that tries again."""
+    page = await render_template("busy.html", texts=_request_texts(), refresh_s=REFRESH_S + 1)
+    return Response(page, 503, {"Retry-After": "2"})
 
 
 async def _find_transaction(context: PagesContext, token: str) -> Transaction | None:
@@ -274,49 +276,28 @@ def _request_texts() -> PageTexts:
     return choose_language(request.args.get(LANGUAGE_PARAMETER), request.accept_languages.values())
 
 
-@define(eq=False)
-class PaymentEventStreams:
-    """Sends the status of a payment to its page, as it changes (server-sent events)."""
-
-    _context: PagesContext
-    _open_streams: OpenStreams = Factory(lambda: OpenStreams(STREAMS_MAX, STREAMS_PER_PAGE_MAX))
-    """The open streams by the token of their page."""
-
-    def open_stream(self, token: str, texts: PageTexts) -> Response:
-        """Open a stream for a page; answer 503 when there are too many."""
-        if not self._open_streams.has_room_for(token) or self._context.closing.is_set():
-            return Response("", 503, {"Retry-After": "5"})
-        return stream_response(self._events(token, texts))
-
-    async def _events(self, token: str, texts: PageTexts) -> AsyncGenerator[bytes, None]:
-        """Yield an event for each change, the first at once; an event has only page texts."""
-        if not self._open_streams.has_room_for(token):  # Others have begun since the response was made.
-            return
-        with self._open_streams.hold(token):
-            last, ends_at = "", trio.current_time() + STREAM_LIFETIME_S
-            yield b"retry: 1000\n\n"
-            while trio.current_time() < ends_at and not self._context.closing.is_set():
-                status, event = await self._current_event(token, texts)
-                if status is None:
-                    return
-                pause_s = REFRESH_INTERVALS_S.get(status, REFRESH_INTERVALS_S[PayerStatus.OPEN])
-                if event != last:
-                    last = event
-                    yield f"data: {event}\n\n".encode()
-                with trio.move_on_after(pause_s):
-                    await self._context.closing.wait()
-
-    async def _current_event(self, token: str, texts: PageTexts) -> tuple[PayerStatus | None, str]:
-        """Return the status and the JSON of an event; None when there is no payment or no store."""
-        try:
-            transaction = await self._context.store.transaction_by_page_token(token)
-        except StoreUnavailable:
-            return None, ""
-        if transaction is None or transaction.order.page is None:
-            return None, ""
-        now = self._context.now()
-        status = payer_status(transaction, now=now)
-        members: dict[str, str] = {"standing": status}
-        if status is PayerStatus.OPEN:
-            members["left"] = format_time_left(Span(transaction.order.page.closes_at - now), texts)
-        return status, json.dumps(members, ensure_ascii=False)
+async def _events(
+    context: PagesContext, streams: OpenStreams, token: str, texts: PageTexts
+) -> AsyncGenerator[bytes, None]:
+    """Yield an event for each change of the payment's status, the first at once (server-sent events); an event has only
+    page texts. End when there is no payment or no store."""
+    if not streams.has_room_for(token):  # Others have begun since the response was made.
+        return
+    with streams.hold(token), suppress(StoreUnavailable):
+        last, ends_at = "", trio.current_time() + STREAM_LIFETIME_S
+        yield b"retry: 1000\n\n"
+        while trio.current_time() < ends_at and not context.closing.is_set():
+            transaction = await context.store.transaction_by_page_token(token)
+            if transaction is None or transaction.order.page is None:
+                return
+            now = context.now()
+            status = payer_status(transaction, now=now)
+            members: dict[str, str] = {"standing": status}
+            if status is PayerStatus.OPEN:
+                members["left"] = format_time_left(Span(transaction.order.page.closes_at - now), texts)
+            event = json.dumps(members, ensure_ascii=False)
+            if event != last:
+                last = event
+                yield f"data: {event}\n\n".encode()
+            with trio.move_on_after(REFRESH_INTERVALS_S.get(status, REFRESH_INTERVALS_S[PayerStatus.OPEN])):
+                await context.closing.wait()

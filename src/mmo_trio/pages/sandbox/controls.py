@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from typing import Any
 
 from quart import Blueprint, Response, request
@@ -113,8 +112,11 @@ def _parse_deposit(body: JsonBody, brand: Brand, method: Method) -> DepositNotif
     if not isinstance(party, dict):
         raise _validation_error("party", "must be an object with msisdn, and id if the payer typed one")
     currency, msisdn = _required_text(amount, "currency"), _required_text(party, "msisdn")
+    value = amount.get("value")
+    if not isinstance(value, JsonNumber):
+        raise _validation_error("amount.value", "must be a number")
     try:
-        paid = to_money(check_amount(_parse_amount_value(amount)), currency)
+        paid = to_money(check_amount(parse_number(value.text)), currency)
     except AmountError as error:
         raise _validation_error("amount.value", str(error)) from None
     except KeyError:
@@ -147,13 +149,6 @@ async def _find_brand_and_method(body: JsonBody) -> tuple[Brand, Method]:
                     return record.brand, method
             raise ProblemError(problems.NOT_FOUND.problem(f"The brand '{brand_id}' has no method '{key}'."))
     raise ProblemError(problems.NOT_FOUND.problem(f"There is no brand '{brand_id}'."))
-
-
-def _parse_amount_value(amount: JsonBody) -> Decimal:
-    value = amount.get("value")
-    if not isinstance(value, JsonNumber):
-        raise AmountError("must be a number")
-    return parse_number(value.text)
 
 
 def _required_text(body: JsonBody, field: str) -> str:

@@ -22,7 +22,6 @@ from mmo_trio.pages.payment.languages.texts import format_amount
 from mmo_trio.pages.payment.page import payment_variables
 from mmo_trio.pages.payment.shops import Shop, shop_of
 from mmo_trio.pages.sandbox.phone import MSISDN_PATTERN, PHONE_NUMBER, REFRESH_S, phone_variables
-from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 
 COLOURS = (
     ("--text", "--bg", "Text"),
@@ -107,13 +106,6 @@ async def confirm_payment(reference: str) -> AnyResponse:
     """Press the button of the payment page."""
     await pages_context().submit(ConfirmPage(reference))
     return redirect(f"/try/{quote(reference)}", 303)
-
-
-@pages.errorhandler(StoreUnavailable)
-@pages.errorhandler(OutcomeUnknown)
-async def report_store_failure(_: Exception) -> Response:
-    """Answer 503 while the store is unavailable."""
-    return Response(await render_template("busy.html", texts=ENGLISH, refresh_s=3), 503)
 
 
 async def _find_web_payin_method() -> tuple[Brand, Method] | None:

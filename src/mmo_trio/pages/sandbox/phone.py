@@ -181,7 +181,9 @@ def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
     """Return the messages about these payments of one phone, the oldest first, in the order in which they ended."""
     balances: dict[str, int] = {}
     messages = []
-    for each in sorted((one for one in ended if one.status is not Status.PENDING), key=_ended_at):
+    for each in sorted(
+        (one for one in ended if one.status is not Status.PENDING), key=lambda each: each.progress.completed_at or 0
+    ):
         amount, is_payin = each.progress.final or each.order.requested, each.order.type is Type.PAYIN
         opening = OPENING_BALANCE * 10 ** decimals_of(amount.currency)
         balance = balances.setdefault(amount.currency, opening)
@@ -199,10 +201,6 @@ def phone_messages(ended: Iterable[Transaction]) -> list[PhoneMessage]:
             )
         )
     return messages
-
-
-def _ended_at(transaction: Transaction) -> int:
-    return transaction.progress.completed_at or 0
 
 
 def _redirect_to_phone(number: str, query: str = "") -> Response:

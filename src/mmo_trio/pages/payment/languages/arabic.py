@@ -12,7 +12,6 @@ ARABIC = PageTexts(
     numbers=NumberFormat(thousands_separator="٬", decimal_separator="٫", is_currency_first=False, digits="٠١٢٣٤٥٦٧٨٩"),
     language="اللغة",
     title="ادفع {amount} إلى {brand}",
-    to="إلى",
     with_provider="عبر",
     number="رقم الهاتف",
     ending_in="ينتهي بـ {digits}",

@@ -12,7 +12,6 @@ ENGLISH = PageTexts(
     numbers=NumberFormat(thousands_separator=",", decimal_separator=".", is_currency_first=True),
     language="Language",
     title="Pay {amount} to {brand}",
-    to="To",
     with_provider="With",
     number="Phone number",
     ending_in="ending in {digits}",

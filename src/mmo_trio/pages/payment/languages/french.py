@@ -12,7 +12,6 @@ FRENCH = PageTexts(
     numbers=NumberFormat(thousands_separator="\u202f", decimal_separator=",", is_currency_first=False),
     language="Langue",
     title="Payer {amount} à {brand}",
-    to="À",
     with_provider="Avec",
     number="Numéro de téléphone",
     ending_in="se terminant par {digits}",

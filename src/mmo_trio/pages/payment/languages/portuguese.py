@@ -12,7 +12,6 @@ PORTUGUESE = PageTexts(
     numbers=NumberFormat(thousands_separator=".", decimal_separator=",", is_currency_first=False),
     language="Língua",
     title="Pagar {amount} a {brand}",
-    to="A",
     with_provider="Com",
     number="Número de telefone",
     ending_in="terminado em {digits}",

@@ -12,7 +12,6 @@ SWAHILI = PageTexts(
     numbers=NumberFormat(thousands_separator=",", decimal_separator=".", is_currency_first=True),
     language="Lugha",
     title="Lipa {amount} kwa {brand}",
-    to="Kwa",
     with_provider="Kupitia",
     number="Nambari ya simu",
     ending_in="inayoishia na {digits}",

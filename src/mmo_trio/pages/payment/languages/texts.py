@@ -43,7 +43,6 @@ class PageTexts:
     language: str
     title: str
     """With `{amount}` and `{brand}`."""
-    to: str
     with_provider: str
     number: str
     ending_in: str
