@@ -167,18 +167,10 @@ def _check_target(method: bytes, target: bytes) -> Problem | None:
 
 def _check_fields(fields: list[tuple[bytes, bytes]], minor: bytes, target: bytes) -> Problem | None:
     """Reject fields that leave doubt where the message ends, or which host it is for."""
-    hosts: list[bytes] = []
-    lengths: list[bytes] = []
-    codings: list[bytes] = []
+    found: dict[bytes, list[bytes]] = {b"host": [], b"content-length": [], b"transfer-encoding": []}
     for name, text in fields:
-        value = text.strip(b" \t")
-        match name.lower():
-            case b"host":
-                hosts.append(value)
-            case b"content-length":
-                lengths.append(value)
-            case _:
-                codings.append(value)
+        found[name.lower()].append(text.strip(b" \t"))
+    hosts, lengths, codings = found.values()
     return (
         _check_transfer_coding(codings, lengths, minor)
         or _check_content_length(lengths)

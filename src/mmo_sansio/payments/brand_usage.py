@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from mmo_sansio.messages.changes import UsageChanged
 from mmo_sansio.messages.inputs import CreatePayment
@@ -22,14 +22,6 @@ from mmo_sansio.values.problems import Problem
 
 PENDING_COUNTER = "pending"
 """Name of the counter of a brand's pending payments."""
-
-
-@frozen
-class BoundedShare:
-    """Holds what a payment adds to a counter, and the most that the counter may reach."""
-
-    share: UsageShare
-    limit: int
 
 
 def daily_counter(method: Method, type: Type, currency: str) -> str:
@@ -50,16 +42,16 @@ def usage_keys(input_: CreatePayment) -> frozenset[UsageKey]:
 
 def reserve_usage(
     ledger: Ledger, input_: CreatePayment, method: Method, amount: Money, *, now: Moment
-) -> tuple[BoundedShare, ...] | Problem:
+) -> tuple[UsageChanged, ...] | Problem:
     """Return what this payment adds to its brand's counters, or the problem that a limit is reached."""
     brand, type = input_.brand, input_.draft.operation.type
-    shares: list[BoundedShare] = []
+    added: list[UsageChanged] = []
     if (pending_max := brand.limits.pending_payments) is not None:
         if ledger.used_on(brand.id, PENDING_COUNTER, 0) + 1 > pending_max:
             return problems.PENDING_LIMIT.problem(
                 f"{pending_max} payments are pending, which is the limit. Send the request again when some have ended."
             )
-        shares.append(BoundedShare(UsageShare(PENDING_COUNTER, 0, 1), pending_max))
+        added.append(UsageChanged(brand.id, UsageShare(PENDING_COUNTER, 0, 1), pending_max))
     if (daily_max := method.limits[amount.currency].daily.get(type)) is not None:
         counter, day = daily_counter(method, type, amount.currency), now.time // DAY
         if ledger.used_on(brand.id, counter, day) + amount.minor > daily_max.minor:
@@ -67,8 +59,8 @@ def reserve_usage(
                 f"With this amount of {amount} the day's {type} payments by '{method.key}' would exceed {daily_max}."
                 " A new day begins at 00:00 UTC."
             )
-        shares.append(BoundedShare(UsageShare(counter, day, amount.minor), daily_max.minor))
-    return tuple(shares)
+        added.append(UsageChanged(brand.id, UsageShare(counter, day, amount.minor), daily_max.minor))
+    return tuple(added)
 
 
 def released_usage(after: Transaction) -> Iterator[UsageChanged]:

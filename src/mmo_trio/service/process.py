@@ -307,7 +307,6 @@ def _reload(certificates: Certificates) -> None:
 
 
 async def _stop_with_parent(parent_pipe: int, shutdown: Shutdown) -> None:
-    """Request the shutdown when the supervisor is gone."""
     await trio.lowlevel.wait_readable(parent_pipe)
     logger.warning("supervisor_lost")
     shutdown.requested.set()

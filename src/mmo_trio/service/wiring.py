@@ -459,7 +459,10 @@ def _api_handler(
         merchant_api,
         webhooks,
         Readiness(
-            store, engine.statistics, partial(resources.master_key_file.find_fault, store), workers.clock_monitor.fault
+            store,
+            engine.statistics,
+            partial(resources.master_key_file.find_fault, store),
+            lambda: workers.clock_monitor.fault,
         ),
     )
 
@@ -533,6 +536,6 @@ def _prometheus_exporter(
         backlog_cache=BacklogCache(resources.store, resources.clock.time),
         retention=retention,
         clock=resources.clock,
-        ahead_of_store=workers.clock_monitor.ahead_of_store,
+        ahead_of_store=lambda: workers.clock_monitor.ahead_of_store,
         process_files=metrics_files and ProcessMetricsFiles(*metrics_files),
     )

@@ -27,8 +27,6 @@ TEST_ENV_PREFIX = "MMO_TEST_"
 
 @frozen
 class _RawSetting:
-    """Holds a value and its location."""
-
     location: str
     value: Any
 

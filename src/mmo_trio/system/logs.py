@@ -197,7 +197,6 @@ class _OutputHandler(logging.Handler):
     """Writes the records of libraries."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record."""
         try:
             OUTPUT.write(self.format(record))
         except Exception:

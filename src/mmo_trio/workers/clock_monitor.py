@@ -36,17 +36,11 @@ class ClockMonitor:
     """Trio's time of the next record."""
     _compare_at: float = 0.0
     """Trio's time of the next comparison with the store's clock."""
-    _fault: str | None = None
-    _ahead_of_store: Span | None = None
-
-    def fault(self) -> str | None:
-        """Return why this process should get no requests, as far as its clock is concerned; None when it may."""
-        return self._fault
-
-    def ahead_of_store(self) -> Span | None:
-        """Return by how much this machine's wall time was ahead of the store's clock at the last comparison, at least;
-        negative when behind, None before the first one and for a store without a clock."""
-        return self._ahead_of_store
+    fault: str | None = None
+    """Why this process should get no requests, as far as its clock is concerned; None when it may."""
+    ahead_of_store: Span | None = None
+    """By how much this machine's wall time was ahead of the store's clock at the last comparison, at least; negative
+    when behind, None before the first one and for a store without a clock."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Compare the clocks every second until cancelled, and save a record every minute, and when wall time has
@@ -90,12 +84,12 @@ class ClockMonitor:
         except Exception as error:
             log_store_failure(logger, "clock_comparison_failed", error)
             return
-        self._fault = None
-        self._ahead_of_store = None if found is None else found.ahead
+        self.fault = None
+        self.ahead_of_store = None if found is None else found.ahead
         if found is None or not found.is_notable:
             return
         if found.forbids_service:
-            self._fault = describe_difference(found)
+            self.fault = describe_difference(found)
         logger.warning(
             "clock_differs_from_store",
             seconds_ahead=round(found.ahead / SECOND, 3),

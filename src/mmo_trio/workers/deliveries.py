@@ -21,7 +21,7 @@ from typing import ClassVar, Final, Protocol, TypeAlias, TypeVar
 import segno
 import structlog
 import trio
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from mmo_sansio.api.outgoing import callback_request, not_sent_attempt, qr_code_request
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome, breaker_open_attempt
@@ -73,31 +73,31 @@ StoreUnavailable."""
 ResultT = TypeVar("ResultT")
 
 
+@define(eq=False, kw_only=True)
 class DeliveryPool(ABC):
     """Accepts work from any task of this process; `run` delivers it."""
 
     CONCLUDED_EVENT: ClassVar[str]
     """The log event of a delivery whose outcome is recorded."""
 
-    def __init__(self, find_key: FindDeliveryKey, queue: FairQueue[WorkItem]) -> None:
-        self.outcomes: Counter[DeliveryOutcome] = Counter()
-        """Concluded deliveries since the start."""
-        self._find_key = find_key
-        self._queue = queue
-        self._claimed: dict[str, WorkItem] = {}
-        """Work by gatewayReference, in the order of its acceptance."""
-        self._claimed_by_brand: Counter[str] = Counter()
-        self._postponed: Postponed[str] = Postponed()
-        """What failed before anything was sent, by gatewayReference."""
-        self._postponed_by_brand: Counter[str] = Counter()
-        self._unsent: set[str] = set()
-        """GatewayReferences of active deliveries of which certainly nothing was sent."""
-        self._nursery: trio.Nursery | None = None
-        self._pauses: trio.Nursery | None = None
-        """Runs the pauses of what is postponed."""
-        self._is_draining = False
-        self._logger: structlog.typing.FilteringBoundLogger = logger.bind()
-        """Bound once, as binding costs more than a line that is not written."""
+    _find_key: FindDeliveryKey
+    _queue: FairQueue[WorkItem]
+    outcomes: Counter[DeliveryOutcome] = field(factory=Counter, init=False)
+    """Concluded deliveries since the start."""
+    _claimed: dict[str, WorkItem] = field(factory=dict, init=False)
+    """Work by gatewayReference, in the order of its acceptance."""
+    _claimed_by_brand: Counter[str] = field(factory=Counter, init=False)
+    _postponed: Postponed[str] = field(factory=Postponed, init=False)
+    """What failed before anything was sent, by gatewayReference."""
+    _postponed_by_brand: Counter[str] = field(factory=Counter, init=False)
+    _unsent: set[str] = field(factory=set, init=False)
+    """GatewayReferences of active deliveries of which certainly nothing was sent."""
+    _nursery: trio.Nursery | None = field(default=None, init=False)
+    _pauses: trio.Nursery | None = field(default=None, init=False)
+    """Runs the pauses of what is postponed."""
+    _is_draining: bool = field(default=False, init=False)
+    _logger: structlog.typing.FilteringBoundLogger = field(factory=lambda: logger.bind(), init=False)
+    """Bound once, as binding costs more than a line that is not written."""
 
     @property
     def unrecorded(self) -> int:
@@ -308,53 +308,43 @@ class CallbackStatistics:
     """Durations of the attempts that opened a connection, whatever their outcome."""
 
 
+@define(eq=False, kw_only=True)
 class CallbackWorker(DeliveryPool):
     """Delivers callbacks."""
 
     CONCLUDED_EVENT = "callback_concluded"
 
-    def __init__(
-        self,
-        *,
-        deliver: SendCallback,
-        find_key: FindDeliveryKey,
-        record_outcome: RecordCallbackOutcome,
-        now: Callable[[], Instant],
-        monotonic: Callable[[], MonotonicInstant],
-        breaker: BreakerSettings,
-        owns_channel: OwnsChannel = lambda brand, fence: True,
-        active_max: int = DELIVERY_SLOTS,
-        active_per_brand_max: int = DELIVERY_SLOTS_PER_BRAND,
-        waiting_max: int = CALLBACKS_WAITING_MAX,
-        stored_bodies_bytes: int = STORED_BODIES_BYTES,
-        wait_for_due: WaitForDue = trio.lowlevel.checkpoint,
-    ) -> None:
-        """`now`: the gateway's own time, in which breakers are stored for the next owner of a channel.
+    _send: SendCallback = field(alias="deliver")
+    _record_outcome: RecordCallbackOutcome
+    _now: Callable[[], Instant]
+    """Returns the gateway's own time, in which breakers are stored for the next owner of a channel."""
+    _monotonic: Callable[[], MonotonicInstant]
+    """The breakers' clock, in microseconds. A sandbox moves it, so it does not measure deliveries; `deliver` has a
+    deadline of its own, and every permit ends with its delivery, so permits need no deadline on this clock."""
+    _breaker_settings: BreakerSettings = field(alias="breaker")
+    _owns_channel: OwnsChannel = lambda brand, fence: True
+    _active_max: int = DELIVERY_SLOTS
+    _active_per_brand_max: int = DELIVERY_SLOTS_PER_BRAND
+    _waiting_max: int = CALLBACKS_WAITING_MAX
+    _stored_bodies_bytes: int = STORED_BODIES_BYTES
+    _wait_for_due: WaitForDue = trio.lowlevel.checkpoint
+    """A callback that an open breaker holds back is asked for once more after this, so that those of many payments that
+    expire together don't slow their expiry."""
+    _queue: FairQueue[WorkItem] = field(init=False)
+    _breakers: dict[str, CircuitBreaker] = field(factory=dict, init=False)
+    _stored: dict[str, BreakerSnapshot] = field(factory=dict, init=False)
+    """What the store holds of each breaker, in the breakers' own time; a new one where nothing is said."""
+    _durations: LatencyHistogram = field(factory=lambda: LatencyHistogram(EXTERNAL_BUCKETS_S), init=False)
+    _stored_bodies: dict[str, TokenBucket] = field(init=False)
+    """The bytes of large answers that each brand may have stored."""
 
-        `monotonic`: the breakers' clock, in microseconds. A sandbox moves it, so it does not measure deliveries;
-        `deliver` has a deadline of its own, and every permit ends with its delivery, so permits need no deadline on
-        this clock.
-
-        `wait_for_due`: a callback that an open breaker holds back is asked for once more after this, so that those of
-        many payments that expire together don't slow their expiry."""
-        super().__init__(
-            find_key, FairQueue(waiting_max=waiting_max, slots=active_max, slots_per_brand=active_per_brand_max)
+    def __attrs_post_init__(self) -> None:
+        self._breaker_settings = evolve(self._breaker_settings, permit_deadline=None)
+        self._queue = FairQueue(
+            waiting_max=self._waiting_max, slots=self._active_max, slots_per_brand=self._active_per_brand_max
         )
-        self._send = deliver
-        self._record_outcome = record_outcome
-        self._now = now
-        self._monotonic = monotonic
-        self._owns_channel = owns_channel
-        self._wait_for_due = wait_for_due
-        self._breaker_settings = evolve(breaker, permit_deadline=None)
-        self._breakers: dict[str, CircuitBreaker] = {}
-        self._stored: dict[str, BreakerSnapshot] = {}
-        """What the store holds of each breaker, in the breakers' own time; a new one where nothing is said."""
-        self._durations = LatencyHistogram(EXTERNAL_BUCKETS_S)
-        self._stored_bodies = defaultdict[str, TokenBucket](
-            lambda: TokenBucket(stored_bodies_bytes * SECOND / HOUR, burst=stored_bodies_bytes)
-        )
-        """The bytes of large answers that each brand may have stored."""
+        bytes_max = self._stored_bodies_bytes
+        self._stored_bodies = defaultdict(lambda: TokenBucket(bytes_max * SECOND / HOUR, burst=bytes_max))
 
     def load_breaker(self, brand: str, snapshot: BreakerSnapshot) -> None:
         """Replace this brand's breaker by a stored one, whose times are the gateway's own."""
@@ -496,18 +486,20 @@ class SendQrCode(Protocol):
     async def __call__(self, request: HttpRequest, *, brand: str) -> DeliveryAttempt: ...
 
 
+@define(eq=False, kw_only=True)
 class QrWorker(DeliveryPool):
     """Delivers QR codes."""
 
     CONCLUDED_EVENT = "qr_code_concluded"
 
-    def __init__(self, *, deliver: SendQrCode, find_key: FindDeliveryKey, record_outcome: RecordQrOutcome) -> None:
-        super().__init__(
-            find_key,
-            FairQueue(waiting_max=QR_WAITING_MAX, slots=QR_ACTIVE_MAX, slots_per_brand=QR_ACTIVE_PER_BRAND_MAX),
-        )
-        self._send = deliver
-        self._record_outcome = record_outcome
+    _send: SendQrCode = field(alias="deliver")
+    _record_outcome: RecordQrOutcome
+    _queue: FairQueue[WorkItem] = field(
+        factory=lambda: FairQueue(
+            waiting_max=QR_WAITING_MAX, slots=QR_ACTIVE_MAX, slots_per_brand=QR_ACTIVE_PER_BRAND_MAX
+        ),
+        init=False,
+    )
 
     async def _process(self, work: WorkItem) -> None:
         attempt = await self._attempt(work.transaction)

@@ -154,12 +154,12 @@ async def test_a_clock_that_differs_from_the_stores_is_told_and_where_others_agr
             monitor = ClockMonitor(world.clock, cast(Store, world))
             await nursery.start(monitor.run)
             await trio.sleep(3 * COMPARISON_INTERVAL_S)
-            assert (monitor.fault() is None) == gets_requests
-            assert monitor.ahead_of_store() == behind_s * S
+            assert (monitor.fault is None) == gets_requests
+            assert monitor.ahead_of_store == behind_s * S
             world.store_behind = Span(0)
             await trio.sleep(3 * COMPARISON_INTERVAL_S)
-            assert monitor.fault() is None
-            assert monitor.ahead_of_store() == 0
+            assert monitor.fault is None
+            assert monitor.ahead_of_store == 0
             nursery.cancel_scope.cancel()
     told = [each["seconds_ahead"] for each in lines if each["event"] == "clock_differs_from_store"]
     assert set(told) == ({behind_s} if is_logged else set())

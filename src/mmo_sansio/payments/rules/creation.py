@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from attrs import frozen
-
-from mmo_sansio.messages.changes import ReferenceConsumed, TransactionCreated, UsageChanged
+from mmo_sansio.messages.changes import ReferenceConsumed, TransactionCreated
 from mmo_sansio.messages.inputs import ConfirmPage, CreatePayment, Draft, RecordLostUse
 from mmo_sansio.messages.intents import SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Applied, Ignored
@@ -48,35 +46,27 @@ from mmo_sansio.values.problems import FieldError, Problem
 
 def create(ledger: Ledger, input_: CreatePayment, *, now: Moment) -> Decision:
     """Accept the payment, or reject it with the first cause that applies. A rejection consumes nothing (C12)."""
-    offer = _select_method(input_.brand, input_.draft)
-    if isinstance(offer, Problem):
-        return reject(offer)
+    selected = _select_method(input_.brand, input_.draft)
+    if isinstance(selected, Problem):
+        return reject(selected)
+    method, amount = selected
     used = _consume_reference(ledger, input_, now=now)
     if isinstance(used, Problem):
         return reject(used)
-    bounded = reserve_usage(ledger, input_, offer.method, offer.amount, now=now)
-    if isinstance(bounded, Problem):
-        return reject(bounded)
-    usage = tuple(each.share for each in bounded)
-    order = _build_order(input_, offer, usage, now=now)
+    counted = reserve_usage(ledger, input_, method, amount, now=now)
+    if isinstance(counted, Problem):
+        return reject(counted)
+    usage = tuple(each.share for each in counted)
+    order = _build_order(input_, method, amount, usage, now=now)
     is_submitted = _may_submit_now(ledger, input_, order, now=now)
     transaction = _submitted_transaction(order, now=now) if is_submitted else _initial_transaction(order)
-    counted = (UsageChanged(input_.brand.id, each.share, each.limit) for each in bounded)
     waits = order.page is not None or is_submitted
     intents = () if waits else (SubmitToProvider(input_.gateway_reference),)
     reply = Accepted(order, transaction if is_submitted else None)
     return Decision(reply, (used, TransactionCreated(transaction), *counted), intents)
 
 
-@frozen
-class _SelectedMethod:
-    """Holds what the brand's configuration says about a draft."""
-
-    method: Method
-    amount: Money
-
-
-def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
+def _select_method(brand: Brand, draft: Draft) -> tuple[Method, Money] | Problem:
     """Check method, country, currency, decimals, minimum and maximum: one condition and one problem in each step
     (C9)."""
     operation = draft.operation
@@ -106,7 +96,7 @@ def _select_method(brand: Brand, draft: Draft) -> _SelectedMethod | Problem:
         return problems.BELOW_MINIMUM.problem(f"The amount {amount} is below the minimum of {limits.minimum}.")
     if amount.minor > limits.maximum.minor:
         return problems.ABOVE_MAXIMUM.problem(f"The amount {amount} is above the maximum of {limits.maximum}.")
-    return _SelectedMethod(method, amount)
+    return method, amount
 
 
 def _hint(name: str, own: Iterable[str]) -> str:
@@ -115,9 +105,9 @@ def _hint(name: str, own: Iterable[str]) -> str:
 
 
 def _build_order(
-    input_: CreatePayment, selected: _SelectedMethod, usage: tuple[UsageShare, ...], *, now: Moment
+    input_: CreatePayment, method: Method, amount: Money, usage: tuple[UsageShare, ...], *, now: Moment
 ) -> Order:
-    draft, method, terms = input_.draft, selected.method, input_.terms
+    draft, terms = input_.draft, input_.terms
     return Order(
         gateway_reference=input_.gateway_reference,
         brand=input_.brand.id,
@@ -127,7 +117,7 @@ def _build_order(
         country=method.country,
         provider=method.provider,
         provider_title=method.provider_title,
-        requested=selected.amount,
+        requested=amount,
         # The recipient of a tax payout is implied by method and country (M5).
         party=draft.party or Party(method.tax_authority_id or method.key, method.tax_authority_account),
         merchant_reference=draft.merchant_reference,

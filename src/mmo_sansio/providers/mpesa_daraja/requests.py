@@ -160,7 +160,6 @@ def _question(
     timeout_url: str,
     remarks: str,
 ) -> HttpRequest:
-    """Ask for the status of a transaction."""
     return _post(
         account,
         "/mpesa/transactionstatus/v1/query",

@@ -49,8 +49,6 @@ class SandboxNotification:
 
 @define(eq=False)
 class _SimulatedPayment:
-    """Holds the operator's knowledge of a payment."""
-
     submitted: SandboxSubmission
     scenario: Scenario
     results: list[SandboxResult] = Factory(list)

@@ -44,8 +44,6 @@ class SystemResolver:
 
 @define(eq=False)
 class _RunningLookup:
-    """Is one look-up that has begun."""
-
     host: str
     owner: str
     ended: trio.Event = field(factory=trio.Event)

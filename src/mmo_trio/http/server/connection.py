@@ -308,7 +308,6 @@ class ServerConnection:
         self._deadline.move(math.inf if is_stream else min(deadline, self._deadline.at))
 
     async def _receive_head(self) -> ParsedHead:
-        """Return the head once the rest of it has arrived."""
         self._timeout_problem = HEAD_TIMEOUT
         self.waiting_since = min(self.waiting_since, self._started_at)
         self._set_deadline(self._limits.head_timeout_s)
@@ -319,7 +318,6 @@ class ServerConnection:
                 return parsed_head
 
     async def _receive_body(self, parsed_head: ParsedHead, limit: int) -> bytes:
-        """Return the body once the rest of it has arrived."""
         self._timeout_problem = BODY_TIMEOUT
         self._set_deadline(self._limits.body_timeout_s)
         if parsed_head.expects_continue and self._reader.is_empty:
@@ -544,8 +542,6 @@ def _parse_read_cached(fields: bytes, limits: HeadLimits) -> ParsedHead:
 
 
 class _ChunkedRequestBody:
-    """Collects a chunked body within its limits."""
-
     def __init__(self) -> None:
         # Trailers are an error: no field of a request of ours may stand there, and a program before or behind this
         # one could read them differently.

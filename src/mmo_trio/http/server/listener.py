@@ -124,8 +124,6 @@ async def serve_http(
 
 @frozen
 class _Acceptor:
-    """Accepts connections and starts a task for each."""
-
     listener_context: ListenerContext
     open_connection: OpenConnection
     connection_nursery: trio.Nursery

@@ -187,7 +187,6 @@ class DepositLister:
             await trio.sleep(self.scan_interval_s)
 
     async def _list_if_due(self, account: OpenAccount, now: Instant) -> None:
-        """List what was paid since the last listing."""
         provider, end = account.provider, earlier(now, LISTED_AFTER)
         begin = await self.store.begin_listing(provider.name, now, interval=LIST_INTERVAL)
         if begin is None or begin >= end:

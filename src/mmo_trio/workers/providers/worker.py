@@ -435,7 +435,6 @@ class ProviderWorker:
     async def _converse(
         self, conversation: Conversation, exchange: SendRequest, about: Transaction, began_at: float
     ) -> ProviderReport:
-        """Run the conversation and return its report."""
         provider = self.providers[about.order.provider]
         counts = self._counts[provider.name]
         deadline = began_at + CONVERSATION_TIMEOUT_S
