@@ -8,6 +8,12 @@ import mmo_trio
 from tests.support.expressions import FoundExpression, find_expressions, superlinear_text
 
 BUILT_FROM_VALUES = {
+    "mmo_trio.brands.file": (
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+        r"[^\x00-\x20\x7f-\x9f/]([^\x00-\x1f\x7f-\x9f/]{0,98}[^\x00-\x20\x7f-\x9f/])?",
+        r"[A-Z]{2}",
+        r"#[0-9A-Fa-f]{6}",
+    ),
     "mmo_simulators.operators.mpesa.forms": (r"[A-Za-z0-9]{1,20}",),
     "mmo_simulators.common.operator_routes": (r"/(?P<product>[^/]+)/v1_0/account/balance/(?P<currency>[^/]+)",),
 }
