@@ -54,15 +54,30 @@ class Reads:
 
 def merge_reads(all_reads: Iterable[Reads]) -> Reads:
     """Return the union of all these keys."""
-    merged = tuple(all_reads)
+    # Sets that grow, as a generator for each kind of key would cost a create a fiftieth of its time.
+    transactions: set[str] = set()
+    references: set[ReferenceKey] = set()
+    deposits: set[DepositKey] = set()
+    intents: set[IntentKey] = set()
+    claims: set[DepositKey] = set()
+    usage: set[UsageKey] = set()
+    held_brands = False
+    for each in all_reads:
+        transactions |= each.transactions
+        references |= each.references
+        deposits |= each.deposits
+        intents |= each.intents
+        claims |= each.claims
+        usage |= each.usage
+        held_brands = held_brands or each.held_brands
     return Reads(
-        frozenset[str]().union(*(each.transactions for each in merged)),
-        frozenset[ReferenceKey]().union(*(each.references for each in merged)),
-        frozenset[DepositKey]().union(*(each.deposits for each in merged)),
-        frozenset[IntentKey]().union(*(each.intents for each in merged)),
-        frozenset[DepositKey]().union(*(each.claims for each in merged)),
-        frozenset[UsageKey]().union(*(each.usage for each in merged)),
-        any(each.held_brands for each in merged),
+        frozenset(transactions),
+        frozenset(references),
+        frozenset(deposits),
+        frozenset(intents),
+        frozenset(claims),
+        frozenset(usage),
+        held_brands,
     )
 
 

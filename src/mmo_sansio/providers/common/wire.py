@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from mmo_sansio.values.clock import DAY, SECOND, Span
@@ -17,6 +18,7 @@ STORED_CHARACTERS_MAX: Final = 2_000
 
 TOKEN_LIFETIME_MAX: Final = Span(7 * DAY)
 
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _to_json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -31,13 +33,7 @@ def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> di
     excess = structure_error(body)
     if excess is not None:
         raise ValueError(excess)
-    document = json.loads(
-        body.decode("utf-8-sig"),
-        parse_int=number,
-        parse_float=number,
-        parse_constant=reject_constant,
-        object_pairs_hook=unique_members,
-    )
+    document = _decoder(number).decode(body.removeprefix(_BYTE_ORDER_MARK).decode())
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
     if b"\\u" in body:  # Escapes can spell U+0000 and lone surrogates.
@@ -45,6 +41,13 @@ def parse_json(body: bytes, *, number: Callable[[str], Any] | None = None) -> di
             raise ValueError("it holds U+0000")
         to_json(document)  # Encoding a lone surrogate raises UnicodeEncodeError, a ValueError.
     return document
+
+
+@lru_cache(maxsize=16)
+def _decoder(number: Callable[[str], Any] | None) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        parse_int=number, parse_float=number, parse_constant=reject_constant, object_pairs_hook=unique_members
+    )
 
 
 def parse_token_lifetime(value: object, *, default: Span) -> Span:
