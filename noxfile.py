@@ -15,7 +15,7 @@ import time
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = ["lint", "sansio", "runtime", "smoke", "docs", "clauses", "pages"]
+nox.options.sessions = ["lint", "sansio", "runtime", "smoke", "docs", "clauses", "weight", "pages"]
 nox.options.error_on_missing_interpreters = "CI" in os.environ
 nox.options.reuse_venv = "yes"
 
