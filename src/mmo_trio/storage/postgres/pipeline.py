@@ -78,6 +78,19 @@ def _encode_text(text: str) -> bytes:
     return text.encode(errors="backslashreplace").replace(b"\0", b"\\u0000")
 
 
+_encode_storable: Encode = _array_encoder(25, str.encode)
+
+
+def _encode_texts(elements: Sequence[str | None]) -> bytes:
+    """Escape them one by one only where one needs it: a create binds twenty."""
+    try:
+        if "\0" not in "".join(filter(None, elements)):
+            return _encode_storable(elements)
+    except UnicodeEncodeError:
+        pass
+    return _encode_storable([each and escape_text(each) for each in elements])
+
+
 _ENCODERS: dict[str, Encode] = {
     "text": _encode_text,
     "boolean": _boolean,
@@ -85,7 +98,7 @@ _ENCODERS: dict[str, Encode] = {
     "bigint": _bigint,
     "uuid": lambda value: bytes(value.bytes),
     "bytea": bytes,
-    "text[]": _array_encoder(25, _encode_text),
+    "text[]": _encode_texts,
     "boolean[]": _array_encoder(16, _boolean),
     "integer[]": _array_encoder(23, _integer),
     "bigint[]": _array_encoder(20, _bigint),
