@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
@@ -22,6 +21,7 @@ from mmo_trio.storage.postgres import PostgresStore, open_postgres
 from mmo_trio.storage.postgres import store as store_module
 from mmo_trio.storage.postgres.batch_load import LOADS_BEFORE_ASSUMPTION, LoadedBatch, load_batch
 from mmo_trio.storage.postgres.statements import KnownBrands
+from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
 from tests.conformance.driver import after_noon, submit_batch
 from tests.conformance.inputs import creation, reference
@@ -35,10 +35,10 @@ class Loads:
     reads: list[Reads] = Factory(list)
 
     async def load_batch(
-        self, connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, **options: Any
+        self, connection: PostgresConnection, reads: Reads, known_brands: KnownBrands, tables: Tables
     ) -> LoadedBatch:
         self.reads.append(reads)
-        return await load_batch(connection, reads, known_brands, **options)
+        return await load_batch(connection, reads, known_brands, tables)
 
 
 @asynccontextmanager
