@@ -103,8 +103,9 @@ def test_a_merchants_environment_is_small(merchants: Environment) -> None:
     assert len(found) <= MERCHANTS_PACKAGES_MAX, sorted(found)
     names = "from mmo_merchant import AsyncMerchantClient, GapCloser, MerchantClient, SqliteInbox"
     merchants.run("python", "-c", f"{names}\nimport mmo_trio")
-    _, advice = merchants.run("mmo", "--help", exit_code=1)
-    assert "pip install 'mmo-gateway[server]'" in advice
+    for words in (["mmo"], ["mmo", "serve"], ["mmo", "serve", "--help"]):
+        _, advice = merchants.run(*words, exit_code=1)
+        assert "pip install 'mmo-gateway[server]'" in advice
 
 
 def _frameworks(kind: str) -> Sequence[str]:
