@@ -8,7 +8,6 @@ receivers are not the gateway's code, and the sandbox's own room is left out of 
 from __future__ import annotations
 
 import http.client
-import itertools
 import json
 import re
 import sqlite3
@@ -29,6 +28,7 @@ import trio
 import trustme
 from attrs import Factory, define
 
+import mmo_sansio
 from mmo_sansio.testing import a_create_payment, numbered_reference
 from mmo_sansio.values.clock import DAY, Span
 from mmo_trio.engine.engine import Engine, Outbox
@@ -40,9 +40,11 @@ from mmo_trio.system.clock import GatewayClock
 from mmo_trio.workers.scheduler import Scheduler
 from tests.support.time_limits import HANGS_AFTER_S
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = Path(mmo_sansio.__file__).parents[1]
+"""Where the packages are: in the source tree, or where they were installed."""
 GENERATED = re.compile(r"<attrs generated \w+ ([\w.]+)\.\w+>")
 ROOT = "/gateway/mmo/v2"
+RESULTS_MAX = 20
 EXPIRES_WITHIN = Span(30 * DAY)
 
 
@@ -86,9 +88,7 @@ def source_file(filename: str) -> str | None:
         module = generated[1].rpartition(".")[0] or generated[1]
         path = SOURCE / (module.replace(".", "/") + ".py")
         return str(path.relative_to(SOURCE)) if path.exists() else None
-    if filename.startswith(str(SOURCE)):
-        return str(Path(filename).relative_to(SOURCE))
-    return None
+    return filename.removeprefix(f"{SOURCE}/") if filename.startswith(f"{SOURCE}/mmo_") else None
 
 
 async def trace_flows() -> dict[str, list[str]]:
@@ -183,7 +183,7 @@ def _trace_requests(trace: Trace, merchant: Merchant, directory: Path) -> dict[s
         merchant.ask("GET", f"/status/{first}")
     found["look-up"] = trace.files()
     _complete(merchant, directory, "third")
-    for nth in itertools.count():  # Until it is the operator that tells the result, not a poll that was quicker.
+    for nth in range(RESULTS_MAX):  # Until it is the operator that tells the result, not a poll that was quicker.
         with trace.recording():
             _complete(merchant, directory, f"result-{nth}")
         if any(name == "_send_notification" for _, name in trace.events):
