@@ -24,6 +24,7 @@ from attrs import evolve, frozen
 from mmo_trio.storage.interface.store import StoreUnusable
 from mmo_trio.storage.postgres.commits import Commit
 from mmo_trio.storage.postgres.errors import PostgresErrorKind, classify_error
+from mmo_trio.storage.postgres.ownership import count_serving
 from mmo_trio.storage.postgres.pipeline import BoundStatement, Row
 from mmo_trio.storage.postgres.statements import BrandStatement, CountRows, InsertStatement, Rows
 from mmo_trio.storage.postgres.tables import POSTGRES_SCHEMA, CallbackSearch, Tables
@@ -69,8 +70,6 @@ _SELECT_UNDISTRIBUTED = """
     WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(wanted))
     ORDER BY nth
 """
-_COUNT_SERVING = "SELECT count(*) FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()"
-
 _SELECT_GAPS = """
     SELECT coalesce(lag(brand) OVER (ORDER BY brand), ''), brand FROM (
         SELECT c.brand FROM channels AS c JOIN holders AS h ON h.id = c.holder AND h.id > 0 AND NOT h.is_over
@@ -254,7 +253,7 @@ async def distribute(connection: PostgresConnection) -> None:
     the database.
     """
     await _require_citus(connection)
-    ((serving,),) = await fetch_rows(connection, _COUNT_SERVING)
+    serving = await count_serving(connection)
     if serving and not await _is_distributed(connection):
         raise StoreUnusable(
             f"processes that serve this database: {serving}: stop them before its tables are distributed, as their"

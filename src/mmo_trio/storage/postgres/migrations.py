@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import trio
 
 from mmo_trio.storage.interface.store import StoreUnusable
+from mmo_trio.storage.postgres.ownership import count_serving
 from mmo_trio.storage.postgres.partitions import maintain_partitions
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 from mmo_trio.storage.sql.schema import ReportMigration, migration_scripts, report_nothing
@@ -29,8 +30,6 @@ _LOCK_POLL_INTERVAL_S = 0.1
 _CONCURRENTLY = re.compile(r"^-- concurrently$", re.MULTILINE)
 _ALONE = re.compile(r"^-- alone$", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: ([0-9]+)$", re.MULTILINE)
-
-_COUNT_SERVING = "SELECT count(*) FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()"
 
 VERSION_TABLE = """
     CREATE TABLE IF NOT EXISTS mmo_schema (
@@ -133,7 +132,7 @@ def script_statements(script: str) -> Iterator[str]:
 async def _require_alone(connection: PostgresConnection) -> None:
     """Let no process begin to serve until the migration is committed. Raises StoreUnusable while one serves."""
     await connection.execute("LOCK TABLE holders IN SHARE MODE")
-    ((serving,),) = await fetch_rows(connection, _COUNT_SERVING)
+    serving = await count_serving(connection)
     if serving:
         processes = "1 process serves" if serving == 1 else f"{serving} processes serve"
         raise StoreUnusable(

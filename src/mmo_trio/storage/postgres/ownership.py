@@ -300,6 +300,16 @@ async def serving_processes(connection: PostgresConnection) -> Sequence[ServingP
     return [ServingProcess(*row) for row in await fetch_rows(connection, _SELECT_SERVING)]
 
 
+_COUNT_SERVING = "SELECT count(*) FROM holders WHERE NOT is_over AND alive_until > clock_timestamp()"
+"""It names only what the first schema has, as a database is asked that is not brought up to date yet."""
+
+
+async def count_serving(connection: PostgresConnection) -> int:
+    """Return how many processes serve the database."""
+    ((count,),) = await fetch_rows(connection, _COUNT_SERVING)
+    return int(count)
+
+
 _SELECT_LONG_ENDED = """
     SELECT id FROM holders WHERE alive_until < clock_timestamp() - interval '30 days' AND id > 0
 """
