@@ -18,6 +18,8 @@ from mmo_trio.storage.postgres.commits import first_commit_id
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection, fetch_rows
 
+logger = structlog.get_logger(__name__)
+
 COMMIT_RECORDS_KEPT_FOR = HOUR
 """Longer than any process asks for the outcome of a commit: until the lease has ended under which it was made."""
 
@@ -45,10 +47,22 @@ _ROLL_UP_COUNTS = f"""
         DO UPDATE SET times = figures.times + excluded.times
 """
 
-
 _KEEP_LATEST_STAMP = """
     INSERT INTO batches (id, stamp) VALUES (%s, %s)
     ON CONFLICT (id) DO UPDATE SET stamp = greatest(batches.stamp, excluded.stamp)
+"""
+
+TABLE_BYTES_MIN = 1 << 20
+"""Of a smaller table every plan is good enough."""
+
+_UNKNOWN = """
+    SELECT c.oid::regclass::text FROM pg_class AS c
+    WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('mmo_schema'))
+        AND c.relkind = 'r' AND pg_has_role(c.relowner, 'USAGE') AND pg_relation_size(c.oid) >= %s
+        AND NOT EXISTS (
+            SELECT 1 FROM pg_stats AS s
+            WHERE s.schemaname = c.relnamespace::regnamespace::text AND s.tablename = c.relname
+        )
 """
 
 
@@ -81,22 +95,6 @@ async def roll_up_counts(connection: PostgresConnection, tables: Tables) -> None
         if is_ours:
             for condition, values in await tables.counted_groups(connection):
                 await connection.execute(_ROLL_UP_COUNTS.format(condition=condition).encode(), values)
-
-
-logger = structlog.get_logger(__name__)
-
-TABLE_BYTES_MIN = 1 << 20
-"""Of a smaller table every plan is good enough."""
-
-_UNKNOWN = """
-    SELECT c.oid::regclass::text FROM pg_class AS c
-    WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('mmo_schema'))
-        AND c.relkind = 'r' AND pg_has_role(c.relowner, 'USAGE') AND pg_relation_size(c.oid) >= %s
-        AND NOT EXISTS (
-            SELECT 1 FROM pg_stats AS s
-            WHERE s.schemaname = c.relnamespace::regnamespace::text AND s.tablename = c.relname
-        )
-"""
 
 
 async def analyze_unknown_tables(connection: PostgresConnection) -> None:
