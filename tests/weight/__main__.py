@@ -18,9 +18,9 @@ import structlog
 import trio
 from attrs import frozen
 
+from tests.sansio.structure.sources import MODULES, ROOT
 from tests.weight.flows import trace_flows
 
-ROOT: Final = Path(__file__).parents[2]
 GATEWAY: Final = ("mmo_sansio", "mmo_trio")
 
 
@@ -42,12 +42,8 @@ class Figure:
 
 
 def sources(*packages: str) -> list[Path]:
-    """Return the modules of these packages, as far as git knows them."""
-    listed = subprocess.run(
-        ["git", "ls-files", *(f"src/{package}/*.py" for package in packages)],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return [ROOT / name for name in listed.stdout.split()]
+    """Return the modules of these packages."""
+    return [path for name, path in MODULES.items() if name.partition(".")[0] in packages]
 
 
 def count_lines(paths: list[Path]) -> int:
