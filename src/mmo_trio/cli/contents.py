@@ -48,8 +48,7 @@ Usage: mmo [OPTIONS] COMMAND [ARGS]...
 
 Options:
   --version   Show the version and exit.
-  -h, --help  Show this message and exit.
-"""
+  -h, --help  Show this message and exit."""
 
 
 def help_text() -> str:
@@ -59,4 +58,4 @@ def help_text() -> str:
         "\n".join([f"\n{section}:", *(f"  {name:{width}}  {sentence}" for name, _, sentence, _ in rows)])
         for section, rows in COMMANDS.items()
     )
-    return "\n".join([_HELP.rstrip(), *sections])
+    return "\n".join([_HELP, *sections])
