@@ -9,6 +9,7 @@ import errno
 import ssl
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
+from itertools import chain, islice
 from typing import Final, TypeAlias
 
 import structlog
@@ -29,6 +30,9 @@ logger = structlog.get_logger(__name__)
 
 OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of accept() that pass when something is closed; every other one is an internal error."""
+ACCEPTED_AT_ONCE_MAX: Final = 64
+"""Further connections that are accepted in one turn of the loop: with one for each turn, the last of a crowd would wait
+for as many turns, in which the others are served already."""
 ACCEPT_PAUSE_S: Final = 0.1
 """How long accepting pauses then; the waiting connections stay in the kernel's queue."""
 REJECTIONS_MAX: Final = 64
@@ -150,11 +154,13 @@ class _Acceptor:
                     raise
                 await self._pause(errno.errorcode[error.errno])
                 continue
-            if self.rules.has_descriptor(transport.descriptor):
-                self._accept(transport)
-            else:
-                transport.close()
-                await self._pause("reserve")
+            for each in chain([transport], islice(accept_waiting(listener), ACCEPTED_AT_ONCE_MAX)):
+                if self.rules.has_descriptor(each.descriptor):
+                    self._accept(each)
+                else:
+                    each.close()
+                    await self._pause("reserve")
+                    break
 
     async def _pause(self, cause: str) -> None:
         if self.pause_log.acquire(trio.current_time()) is not None:
