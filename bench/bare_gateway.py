@@ -47,7 +47,7 @@ from mmo_trio.storage.interface.store import DecideBatch
 from mmo_trio.storage.postgres import open_postgres
 from mmo_trio.storage.sql.net_effect import net_effect
 from mmo_trio.storage.sqlite import open_sqlite
-from mmo_trio.storage.sqlite.connection import CallThread, connect
+from mmo_trio.storage.sqlite.connection import CallThreads, connect
 from mmo_trio.storage.sqlite.files import OpenFiles
 from mmo_trio.storage.sqlite.statements import RecentTransactions, load_batch, write_batch
 from mmo_trio.storage.sqlite.store import STORE_TIMEOUT_S
@@ -102,7 +102,7 @@ class SqliteFile:
         self._files = OpenFiles(path)
         self._files.record()
         self._recent = RecentTransactions()
-        self._thread = CallThread("writer")
+        self._thread = CallThreads("writer")
 
     async def transact(self, needed: Reads, decide_batch: DecideBatch) -> Sequence[Decision]:
         """Make one hop: BEGIN IMMEDIATE, load, decide, write, COMMIT."""

@@ -22,7 +22,7 @@ import trio
 from attrs import Factory, define, field
 
 from mmo_sansio.messages.changes import TransactionAdvanced, TransactionCreated
-from mmo_sansio.messages.inputs import CallbackConcluded, CreatePayment, Input
+from mmo_sansio.messages.inputs import CallbackConcluded, CreatePayment, Input, ProviderAccepted, QrConcluded
 from mmo_sansio.messages.replies import Applied, Reply
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
@@ -51,6 +51,13 @@ would cost much for the few who get their replies sooner; during small ones to w
 
 COALESCED_MAX = 8
 """Inputs for which a batch may wait: what a larger one saves is little for each of its inputs."""
+
+UNHURRIED = (ProviderAccepted, CallbackConcluded, QrConcluded)
+"""Inputs for whose record nobody waits. Where one gets lost with its process, its payment is polled, its callback or
+code is sent again (S5, K3)."""
+
+PATIENCE_S = 0.01
+"""Seconds that such an input waits for others to share their commit: at 100 payments a second nine of ten do."""
 
 SCAN_MAX = 512
 """Waiting inputs that are scanned for a second batch: when many wait for an active key, a longer scan would cost more
@@ -226,20 +233,26 @@ class Engine:
     """How many inputs a task of this engine waits for; 0 when one is enough."""
     _idle: list[ParkingSpot[None]] = Factory(list)
     """Where tasks of this engine wait for inputs."""
+    _patient: list[PendingInput] = Factory(list)
+    """Inputs that wait for others before they are queued, in the order of their arrival."""
+    _patience: trio.CancelScope = Factory(trio.CancelScope)
+    """Ends when the first of these has waited long enough: one deadline that moves costs less than a scope for each."""
 
     @property
     def queued(self) -> int:
         """The inputs that wait for a batch."""
-        return len(self._queue)
+        return len(self._queue) + len(self._patient)
 
     async def submit(self, input_: Input, received_at: MonotonicInstant | None = None) -> Reply:
         """Return the reply to this input, once what it changed is durable. `received_at`: when its request was read, as
-        time since the machine started; now by default.
+        time since the machine started; now by default. One of `UNHURRIED` waits for others for a moment.
 
         Raises StoreUnavailable when nothing was stored, OutcomeUnknown when nobody can learn that, DecisionFailed for
         an error in this program. A caller's cancellation doesn't stop its input; one whose input is being made durable
         may go on only then.
         """
+        if isinstance(input_, UNHURRIED):
+            return await self._add_patient(input_).reply()
         call = self._add(input_, received_at)
         if self._idle and self._expected_inputs <= 1 and self._can_start_batch():
             await self._decide_as_caller()
@@ -254,13 +267,33 @@ class Engine:
         self._start_batch_if_possible()
         return call
 
+    def _add_patient(self, input_: Input) -> PendingInput:
+        """Queue the input ahead of the next one that comes, or after `PATIENCE_S`."""
+        call = self._admit(input_)
+        if not self._patient:
+            self._patience.deadline = trio.current_time() + PATIENCE_S
+        self._patient.append(call)
+        return call
+
     def _add(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
-        if len(self._queue) >= self.queue_max:
-            self.statistics.rejected += 1
-            raise StoreUnavailable("the queue into the engine is full")
-        call = PendingInput(input_, self.clock.since_boot() if received_at is None else received_at)
+        call = self._admit(input_, received_at)
+        self._queue_patient()
         self._queue.add(call)
         return call
+
+    def _admit(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
+        if self.queued >= self.queue_max:
+            self.statistics.rejected += 1
+            raise StoreUnavailable("the queue into the engine is full")
+        return PendingInput(input_, self.clock.since_boot() if received_at is None else received_at)
+
+    def _queue_patient(self) -> None:
+        """Queue what waits for others, ahead of what comes now: inputs with a common key keep their order."""
+        if self._patient:
+            for each in self._patient:
+                self._queue.add(each)
+            self._patient.clear()
+            self._patience.deadline = math.inf
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide batches until cancelled; then raise StoreUnavailable in the callers that still wait."""
@@ -269,11 +302,22 @@ class Engine:
             await begin_clock(self.clock, self.store)
             task_status.started()
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._end_patience)
                 for _ in range(self.store.batches_in_flight):
                     nursery.start_soon(self._decide_batches)
         finally:
+            self._queue_patient()
             for call in self._queue.drain():
                 call.complete(outcome.Error(StoreUnavailable("shutting down")))
+
+    async def _end_patience(self) -> None:
+        """Queue the inputs that have waited in vain for others."""
+        while True:
+            with self._patience:
+                await trio.sleep_forever()
+            self._patience = trio.CancelScope()
+            self._queue_patient()
+            self._start_batch_if_possible()
 
     async def _decide_batches(self) -> None:
         """Decide one batch after the other; as many tasks run this as the store allows batches at once."""
@@ -342,7 +386,7 @@ class Engine:
     async def _commit_batch(self, pending_inputs: Sequence[PendingInput]) -> None:
         """Decide these in one commit. When the store raises an error of this program, decide them one by one, so that
         only the input with the error fails."""
-        batch = Batch(pending_inputs, self.clock)
+        batch = Batch(pending_inputs, self.clock, self.clock.since_boot())
         needed = merge_reads(call.reads for call in pending_inputs)
         began = trio.current_time()
         try:
@@ -389,6 +433,8 @@ class Batch:
 
     pending_inputs: Sequence[PendingInput]
     clock: GatewayClock
+    begun_at: MonotonicInstant
+    """When its commit was begun, as time since the machine started."""
     results: list[Decision | Exception] = Factory(list)
 
     def decide(self, ledger: Ledger) -> Sequence[Decision]:
@@ -425,7 +471,7 @@ class Batch:
             if isinstance(result, Decision) and result.intents:
                 subject = _transaction_of(result)
                 for intent in result.intents:
-                    put_work(WorkItem(intent, subject))
+                    put_work(WorkItem(intent, subject, self.begun_at))
 
     @staticmethod
     def _decide_one(ledger: Ledger, input_: Input, now: Instant, utc: Instant) -> Decision | Exception:

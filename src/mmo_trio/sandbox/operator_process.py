@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import itertools
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.common.wire import JSON_HEADERS
 from mmo_sansio.providers.sandbox.wire import WEBHOOK_TARGET
 from mmo_sansio.values.clock import Instant
+from mmo_trio.http.streams import PlainStream, TransportStream
 from mmo_trio.sandbox.operator_worker import Notify, OperatorJournal, SandboxOperatorWorker
 from mmo_trio.storage.interface.store import OutcomeUnknown, StoreUnavailable
 from mmo_trio.system.fault_report import describe_fault
@@ -60,7 +62,7 @@ def operator_socket_path(journal_path: Path) -> Path:
 async def json_lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[Any]:
     """Yield the JSON value of each complete line."""
     unread = b""
-    async for data in stream:
+    while data := await stream.receive_some():
         *lines, unread = (unread + data).split(b"\n")
         for line in lines:
             yield json.loads(line)
@@ -70,11 +72,11 @@ async def json_lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[Any]:
 class _Connection:
     """One end of a connection, which sends requests and answers the requests of the other end."""
 
-    stream: trio.SocketStream
+    stream: TransportStream
     _request_numbers: Iterator[int] = field(factory=itertools.count)
     _pending_replies: dict[int, ParkingSpot[Any]] = Factory(dict)
     _unsent: list[bytes] = Factory(list)
-    """Lines that the next write sends together."""
+    """Lines that the socket has not taken at once."""
     _has_unsent: trio.Event = Factory(trio.Event)
     _has_ended: bool = False
 
@@ -113,17 +115,21 @@ class _Connection:
         self._send("reply", number, await answer(content))
 
     def _send(self, *message: object) -> None:
-        """Send a message with all others of this turn of the loop. What is unsent at the end of the connection is
+        """Send a message at once, or as soon as the socket takes it. What is unsent at the end of the connection is
         dropped, like what was sent and not read."""
-        self._unsent.append(json.dumps(message).encode() + b"\n")
-        self._has_unsent.set()
+        line = json.dumps(message).encode() + b"\n"
+        rest = line if self._unsent else self.stream.try_send(line)
+        if rest:
+            self._unsent.append(rest)
+            self._has_unsent.set()
 
     async def _write(self) -> None:
         while True:
             await self._has_unsent.wait()
+            while self._unsent:
+                await self.stream.send_all(self._unsent[0])
+                del self._unsent[0]
             self._has_unsent = trio.Event()
-            lines, self._unsent = self._unsent, []
-            await self.stream.send_all(b"".join(lines))
 
 
 @define(eq=False)
@@ -159,8 +165,8 @@ class OperatorClient:
             except OSError:
                 await trio.sleep(RETRY_DELAY_S)
                 continue
-            async with stream:
-                self._connection = _Connection(stream)
+            async with _transport(stream) as transport:
+                self._connection = _Connection(transport)
                 try:
                     await self._connection.run(self._store_notification)
                 finally:
@@ -226,7 +232,8 @@ class OperatorProcess:
                 await nursery.start(operator.run)
 
                 async def serve(stream: trio.SocketStream) -> None:
-                    await self._serve_worker(operator, _Connection(stream))
+                    async with _transport(stream) as transport:
+                        await self._serve_worker(operator, _Connection(transport))
 
                 await trio.serve_listeners(serve, [trio.SocketListener(listening_socket)])
 
@@ -268,6 +275,11 @@ class OperatorProcess:
                 notification.result = await connection.request(notification.body)
             await trio.lowlevel.checkpoint()
         notification.delivered.set()
+
+
+def _transport(stream: trio.SocketStream) -> TransportStream:
+    """Return the connection as one that neither checks for cancellation nor yields where nothing has to be awaited."""
+    return PlainStream(socket.socket(fileno=stream.socket.detach()))
 
 
 async def _acquire_lock(file: BinaryIO) -> None:

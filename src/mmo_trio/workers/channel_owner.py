@@ -37,7 +37,7 @@ SCAN_INTERVAL_S = 0.3
 """Seconds between two queries of the store."""
 
 SCAN_INTERVAL_MIN_S = 0.03
-"""The shortest pause between two queries: callbacks committed meanwhile are found together."""
+"""The shortest time between the beginnings of two queries: callbacks committed meanwhile are found together."""
 
 CLAIMED_PER_BRAND_MAX = 64
 """Callbacks of one merchant that are taken: enough to use all its slots. Others wait in the store, so that no
@@ -45,10 +45,6 @@ merchant's backlog blocks another merchant."""
 
 CLAIMED_MAX = 32_768
 """Callbacks of all merchants that are taken."""
-
-TAKES_AT_ONCE_AFTER = Span(20 * SECOND)
-"""How long a process must have owned a channel before it takes callbacks at once from its commits: twice as long as a
-commit may take. Otherwise one might be of before, and found, sent and recorded by the owner of then."""
 
 RETRY_DELAY_S = 0.5
 """Seconds before the next query after the store was unavailable."""
@@ -117,13 +113,15 @@ class ChannelOwner:
         return True
 
     def _take_at_once(self, work: WorkItem, brand: str) -> bool:
+        """Take a callback without a query. One of a commit that was begun before this process owned the channel is not:
+        the owner of then may have found, sent and recorded it."""
         fence = self.owned.fences.get(brand)
         if (
             fence is None
             or brand in self._to_search
             or brand in self._backlogged_brands
             or brand in self._brands_to_release
-            or self.owned.clock() < later(self._owned_since[brand], TAKES_AT_ONCE_AFTER)
+            or work.begun_at < self._owned_since[brand]
             or not self.owned.owns(brand, fence)
             or self.callbacks.claimed_of(brand) >= CLAIMED_PER_BRAND_MAX
             or len(self.callbacks.claimed()) >= CLAIMED_MAX
@@ -146,6 +144,7 @@ class ChannelOwner:
         delivery, and end the lease once `callbacks_ended` is set. No error of the store ends this."""
         task_status.started()
         while not callbacks_ended.is_set():
+            next_round_at = trio.current_time() + SCAN_INTERVAL_MIN_S
             try:
                 pause_s = await self._run_round(is_draining=drain.is_set())
             except StoreUnavailable as error:
@@ -157,7 +156,7 @@ class ChannelOwner:
                 pause_s = RETRY_DELAY_S
             await self._wait(pause_s, callbacks_ended if drain.is_set() else self._wake_up)
             self._wake_up = trio.Event()
-            await trio.sleep(SCAN_INTERVAL_MIN_S)
+            await trio.sleep_until(next_round_at)
         await self._end_lease()
 
     async def _run_round(self, *, is_draining: bool) -> float:

@@ -13,7 +13,7 @@ from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.resilience.clock_guard import ClockRecord
 from mmo_sansio.resilience.ownership import Channel, OwnershipCounts
-from mmo_sansio.values.clock import DAY, MINUTE, Span
+from mmo_sansio.values.clock import DAY, MINUTE, MonotonicInstant, Span
 from mmo_sansio.values.model import Transaction
 from mmo_trio.system.fault_report import describe_fault
 
@@ -70,6 +70,9 @@ class WorkItem:
 
     intent: Intent
     transaction: Transaction
+    begun_at: MonotonicInstant = MonotonicInstant(-1)
+    """When this process began the commit that it follows from, as time since the machine started; -1 where it was read
+    from the store."""
 
 
 CLOCK_RECORDS_KEPT_FOR: Span = Span(30 * DAY)

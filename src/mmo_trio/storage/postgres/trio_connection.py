@@ -20,6 +20,7 @@ import asyncio
 import ctypes
 import os
 import re
+import select
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -134,6 +135,11 @@ def _keep_warning(warnings: list[str], diagnostic: Diagnostic) -> None:
 
 
 async def _wait_for_either(handle: int) -> Ready:
+    """Wait until the socket can be read from or written to, which is at once unless its buffer is full."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN | select.POLLOUT)
+    for _, events in poll.poll(0):
+        return Ready((Ready.W if events & select.POLLOUT else 0) | (Ready.R if events & ~select.POLLOUT else 0))
     ready = Ready.NONE
 
     async def wait_readable() -> None:

@@ -136,40 +136,29 @@ class CallRunner(Protocol):
 
 
 @define(eq=False)
-class ReadThreads:
-    """Runs calls in threads of Trio, several at once."""
-
-    _limiter: trio.CapacityLimiter = Factory(lambda: trio.CapacityLimiter(READERS_MAX))
-
-    async def run(self, call: Callable[[], T]) -> T:
-        """Return what the call returns, or raise what it raises; see `CallRunner`."""
-        return await trio.to_thread.run_sync(call, limiter=self._limiter, abandon_on_cancel=True)
-
-    def end(self) -> None:
-        """Do nothing: the threads are Trio's."""
-
-
-@define(eq=False)
-class CallThread:
-    """A thread that runs the calls of tasks in the order in which they came. It begins with the first one and ends with
-    the last; a call that hangs does not keep the process from ending.
+class CallThreads:
+    """Threads that run the calls of tasks, begun in the order in which they came. Each begins with the first call that
+    finds the others busy. A call that hangs does not keep the process from ending.
 
     `trio.to_thread.run_sync` takes a limiter, copies the context and finds a thread for each call. And it tells the
     result by a message to Trio's loop, which wakes a task of the loop first and the caller one turn later; here the
     thread wakes the caller itself, by a byte into a socket on which it waits."""
 
     name: str
+    threads_max: int = 1
     _calls: SimpleQueue[Callable[[], None] | None] = Factory(SimpleQueue)
-    _has_begun: bool = False
-    _idle_path: _ReturnPath | None = None
-    """The way back of the last call, for the next one. Calls rarely overlap, and others have one of their own, which
-    is closed after them, so that a crowd leaves no descriptor open."""
+    _threads: int = 0
+    _waiting: int = 0
+    """Calls whose tasks wait, and those whose tasks were cancelled."""
+    _idle_paths: list[_ReturnPath] = Factory(list)
+    """The ways back of calls that have ended, for the next ones: one for each thread. A crowd of calls leaves no
+    further descriptor open."""
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what the call returns, or raise what it raises. A task that is cancelled goes on at once; its call is
         run all the same, and its result dropped."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        path, self._idle_path = self._idle_path or _ReturnPath(), None
+        path = self._idle_paths.pop() if self._idle_paths else _ReturnPath()
         results: list[outcome.Outcome[T]] = []
 
         def run_and_wake() -> None:
@@ -177,17 +166,21 @@ class CallThread:
             path.wake()
 
         self._calls.put(run_and_wake)
-        if not self._has_begun:
-            self._has_begun = True
+        self._waiting += 1
+        if self._threads < min(self._waiting, self.threads_max):
+            self._threads += 1
             context = copy_context()  # Log lines name their process by it.
             threading.Thread(target=context.run, args=(self._run_calls,), name=self.name, daemon=True).start()
         await path.wait()  # After a cancellation the path is not used again: its byte comes too late.
-        self._idle_path = path
+        self._waiting -= 1
+        if len(self._idle_paths) < self.threads_max:
+            self._idle_paths.append(path)
         return results.pop().unwrap()
 
     def end(self) -> None:
-        """End the thread after the calls that are there. No further one may come."""
-        self._calls.put(None)
+        """End the threads after the calls that are there. No further one may come."""
+        for _ in range(self._threads):
+            self._calls.put(None)
 
     def _run_calls(self) -> None:
         while (call := self._calls.get()) is not None:
@@ -221,9 +214,9 @@ class SqliteSystem:
     """Holds what a store takes from the system; a test gives it something else."""
 
     connect: OpenConnection = connect
-    make_writer: Callable[[], CallRunner] = partial(CallThread, "SQLite writer")
+    make_writer: Callable[[], CallRunner] = partial(CallThreads, "SQLite writer")
     """Makes what runs the calls that write, one by one and in their order."""
-    make_readers: Callable[[], CallRunner] = ReadThreads
+    make_readers: Callable[[], CallRunner] = partial(CallThreads, "SQLite reader", READERS_MAX)
     """Makes what runs the calls that read."""
     clock: GatewayClock = Factory(GatewayClock)
     """Its `wall` is recorded as the store's time, its `monotonic` measures how long a call takes."""
