@@ -12,7 +12,15 @@ import pytest
 import trio
 import trio.testing
 
-from mmo_sansio.messages.inputs import BeginSubmission, CreatePayment, Input, ProviderFailed, TransactionWoke
+from mmo_sansio.messages.inputs import (
+    BeginSubmission,
+    CreatePayment,
+    Input,
+    ProviderAccepted,
+    ProviderFailed,
+    ProviderSucceeded,
+    TransactionWoke,
+)
 from mmo_sansio.messages.intents import Intent, SubmitToProvider
 from mmo_sansio.messages.replies import Accepted, Applied, Rejected, Reply
 from mmo_sansio.payments.decision import Decision
@@ -23,7 +31,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
-from mmo_trio.engine.engine import Batch, DecisionFailed, Engine, Outbox, PendingInput
+from mmo_trio.engine.engine import PATIENCE_S, Batch, DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import RESUMING, GatewayClock
 from tests.conformance.inputs import creation, succeeded
@@ -128,6 +136,41 @@ async def test_what_waits_together_is_one_batch_answered_before_anything_is_done
     await with_engine(act)
 
 
+@pytest.mark.spec("K3", "S5")
+async def test_what_nobody_waits_for_shares_the_commit_of_the_next_input_and_is_decided_before_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        await engine.submit(a_payment(1))
+        await engine.submit(BeginSubmission(numbered_reference(1)))
+        acceptance = ProviderAccepted(numbered_reference(1), "test", "OP-1")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(engine.submit, acceptance)
+            await trio.sleep(PATIENCE_S / 2)
+            assert (sum(store.batches), engine.queued) == (2, 1)
+            result = await engine.submit(ProviderSucceeded(numbered_reference(1), "test", Source.WEBHOOK))
+        assert store.batches == [1, 1, 2]
+        assert isinstance(result, Applied)
+        assert result.transaction.progress.version == 4, "the acceptance came first"
+
+    await with_engine(act)
+
+
+async def test_what_nobody_waits_for_is_decided_alone_when_nothing_else_comes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        await engine.submit(a_payment(1))
+        await engine.submit(BeginSubmission(numbered_reference(1)))
+        for _ in range(2):
+            began = trio.current_time()
+            await engine.submit(ProviderAccepted(numbered_reference(1), "test", "OP-1"))
+            assert trio.current_time() - began == pytest.approx(PATIENCE_S)
+        assert store.batches == [1, 1, 1, 1]
+
+    await with_engine(act)
+
+
 class MachineClock(GatewayClock):
     """Runs as the test says."""
 
@@ -163,7 +206,7 @@ async def test_nothing_is_created_by_a_request_that_may_have_waited_in_a_suspend
 def test_a_creation_that_was_in_the_queue_of_a_suspended_process_is_never_decided() -> None:
     machine = MachineClock()
     machine.observe()
-    batch = Batch([PendingInput(a_payment(1), machine.since_boot())], machine)
+    batch = Batch([PendingInput(a_payment(1), machine.since_boot())], machine, machine.since_boot())
     machine.booted = later(machine.booted, clock.HOUR)
     machine.observe()
     for _ in range(9):  # The store takes its time.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from email.utils import parsedate_to_datetime
 
 import pytest
@@ -59,6 +60,30 @@ async def test_a_connection_lives_on_and_pipelined_requests_are_answered_in_orde
             {"target": "/4", "length": 0},
         ]
         assert here.service.bodies == [b"", b"xyz", b"ab", b""]
+
+
+class TurnCounter(trio.abc.Instrument):
+    """Counts the turns of the loop."""
+
+    turns = 0
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.turns += 1
+
+
+async def test_a_crowd_of_connections_is_accepted_together() -> None:
+    """With one for each turn of the loop, the last would wait while the first are served again and again."""
+    crowd, counter = 60, TurnCounter()
+    async with listening() as here:
+        waiting = [socket.create_connection(("127.0.0.1", here.port)) for _ in range(crowd)]
+        for each in waiting:
+            each.sendall(get(b"/a"))
+        trio.lowlevel.add_instrument(counter)
+        while len(here.service.heads) < crowd:
+            await trio.lowlevel.checkpoint()
+        assert counter.turns < crowd / 4
+        for each in waiting:
+            each.close()
 
 
 async def test_a_request_may_come_in_single_bytes() -> None:

@@ -167,7 +167,7 @@ def lets_answers_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         ("airtel", fails_what_airtel_leaves_open, 0, "is reported failed, and was paid"),
         ("mpesa", trusts_confirmations, 0, "of seed"),
         ("mpesa", lets_answers_count_twice, 3, "of seed"),
-        ("mpesa", forgets_payments_past_prompts, 1, "of own accord in seed 1 is not in the books"),
+        ("mpesa", forgets_payments_past_prompts, 0, "of own accord in seed 0 is not in the books"),
     ],
 )
 def test_these_worlds_can_see_what_is_wrong(

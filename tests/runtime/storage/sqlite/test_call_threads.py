@@ -1,4 +1,4 @@
-"""A thread for calls that wait for a disk."""
+"""Threads for calls that wait for a disk."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mmo_trio.storage.sqlite.connection import CallThread
+from mmo_trio.storage.sqlite.connection import CallThreads
+from tests.support.time_limits import HANGS_AFTER_S
 
 
 async def test_results_and_errors_come_back_and_calls_run_in_one_other_thread() -> None:
-    thread, seen = CallThread("test"), list[str]()
+    thread, seen = CallThreads("test"), list[str]()
 
     def note() -> str:
         seen.append(threading.current_thread().name)
@@ -30,7 +31,7 @@ async def test_results_and_errors_come_back_and_calls_run_in_one_other_thread() 
 
 
 async def test_calls_run_in_the_order_in_which_they_came() -> None:
-    thread, gate, seen = CallThread("test"), threading.Event(), list[int]()
+    thread, gate, seen = CallThreads("test"), threading.Event(), list[int]()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(thread.run, gate.wait)
         await wait_all_tasks_blocked()
@@ -42,8 +43,26 @@ async def test_calls_run_in_the_order_in_which_they_came() -> None:
     thread.end()
 
 
+async def test_several_threads_begin_as_they_are_needed_and_run_calls_at_once() -> None:
+    threads, both, names = CallThreads("test", 3), threading.Barrier(2), set[int]()
+
+    def meet() -> None:
+        names.add(threading.get_ident())
+        both.wait(timeout=HANGS_AFTER_S)
+
+    for _ in range(4):
+        await threads.run(lambda: names.add(threading.get_ident()))
+    assert len(names) == 1
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(threads.run, meet)
+            nursery.start_soon(threads.run, meet)
+    assert len(names) == 2
+    threads.end()
+
+
 async def test_a_cancelled_caller_goes_on_at_once_and_the_thread_goes_on_after_it() -> None:
-    thread, gate, seen = CallThread("test"), threading.Event(), list[bool]()
+    thread, gate, seen = CallThreads("test"), threading.Event(), list[bool]()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(thread.run, lambda: seen.append(gate.wait()))
@@ -56,7 +75,7 @@ async def test_a_cancelled_caller_goes_on_at_once_and_the_thread_goes_on_after_i
 
 
 async def test_a_task_that_is_cancelled_already_starts_no_call() -> None:
-    thread, seen = CallThread("test"), list[int]()
+    thread, seen = CallThreads("test"), list[int]()
     with trio.CancelScope() as scope:
         scope.cancel()
         await thread.run(lambda: seen.append(1))
@@ -66,7 +85,7 @@ async def test_a_task_that_is_cancelled_already_starts_no_call() -> None:
 
 
 def test_the_thread_outlives_the_loop_of_a_caller_that_did_not_wait() -> None:
-    thread, gate, ended = CallThread("test"), threading.Event(), threading.Event()
+    thread, gate, ended = CallThreads("test"), threading.Event(), threading.Event()
 
     def wait() -> None:
         gate.wait()
