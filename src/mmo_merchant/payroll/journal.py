@@ -11,13 +11,14 @@ import csv
 import fcntl
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import SequenceMatcher
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import asdict, frozen
+from attrs import asdict, astuple, define, evolve, frozen
 
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_merchant.payroll.pay_roll import PayLine
@@ -25,9 +26,11 @@ from mmo_sansio.values.model import Status
 
 CHANGES_LISTED_MAX: Final = 20
 RESULT_COLUMNS: Final = (
-    *("line", "merchantReference", "status", "amount", "currency", "finalAmount", "gatewayReference"),
-    *("providerReference", "createdAt", "completedAt", "errorCode", "message"),
+    *("line", "merchantReference", "status", "amount", "currency"),
+    *("gatewayReference", "providerReference", "finalAmount", "createdAt", "completedAt", "errorCode", "message"),
 )
+"""The second row has what is in a LineState."""
+_CHANGES: Final = {"delete": "gone", "insert": "new", "replace": "not as it was"}
 _UNCLEAR: Final = "It is not known whether the gateway has it. Run the same command again."
 _EARLIER: Final = "The payment was there before this journal began."
 
@@ -47,13 +50,6 @@ class Phase(StrEnum):
     FAILED = "failed"
     REJECTED = "rejected"
     """The gateway has refused it and stored nothing, or its reference belongs to another payment."""
-
-
-_STATUSES: Final = {
-    **dict.fromkeys((Phase.SENT, Phase.ACCEPTED), Status.PENDING),
-    **dict.fromkeys((Phase.FAILED, Phase.REJECTED), Status.FAILED),
-    Phase.SUCCESS: Status.SUCCESS,
-}
 
 
 @frozen(kw_only=True)
@@ -76,19 +72,20 @@ class LineState:
     @property
     def status(self) -> Status:
         """Return what the result file says."""
-        return _STATUSES[self.phase]
+        if self.phase in (Phase.SENT, Phase.ACCEPTED):
+            return Status.PENDING
+        return Status.SUCCESS if self.phase is Phase.SUCCESS else Status.FAILED
 
 
 def known_state(found: TransactionObject, *, is_earlier: bool) -> LineState:
     """Return the state of a line whose payment the gateway has."""
-    phases = {Status.PENDING: Phase.ACCEPTED, Status.SUCCESS: Phase.SUCCESS, Status.FAILED: Phase.FAILED}
     return LineState(
-        phase=phases[found.status],
+        phase=Phase(found.status.value) if found.has_ended else Phase.ACCEPTED,
         gateway_reference=found.gateway_reference,
         provider_reference=found.provider_reference or "",
-        final_amount="" if found.final_amount is None else found.final_amount.text,
+        final_amount=found.final_amount.text if found.final_amount else "",
         created_at=found.created_at.isoformat(),
-        completed_at="" if found.completed_at is None else found.completed_at.isoformat(),
+        completed_at=found.completed_at.isoformat() if found.completed_at else "",
         error_code=found.error_code or "",
         message=found.error_message or "",
         is_earlier=is_earlier,
@@ -98,92 +95,87 @@ def known_state(found: TransactionObject, *, is_earlier: bool) -> LineState:
 def changes(before: Sequence[tuple[int, str, str]], lines: Sequence[PayLine]) -> list[str]:
     """Return how a pay-roll differs from the numbers, references and fingerprints with which its journal began: a
     sentence for each change."""
-    found, kept = list[str](), [each for _, _, each in before]
-    differ = SequenceMatcher(None, kept, [each.fingerprint for each in lines], autojunk=False)
-    for kind, begin, end, new_begin, new_end in differ.get_opcodes():
-        present = [each.number for each in lines[new_begin:new_end]]
-        numbers = present or [number for number, _, _ in before[begin:end]]
-        span = f"Line {numbers[0]}" if len(numbers) == 1 else f"The part of lines {numbers[0]} to {numbers[-1]}"
+    found, kept, present = list[str](), [each for _, _, each in before], [each.fingerprint for each in lines]
+    for kind, begin, end, new_begin, new_end in SequenceMatcher(None, kept, present, autojunk=False).get_opcodes():
         if kind != "equal":
-            found.append(f"{span} is {'gone' if not present else 'new' if kind == 'insert' else 'not as it was'}.")
+            numbers = [each.number for each in lines[new_begin:new_end]] or [each for each, _, _ in before[begin:end]]
+            span = f"Line {numbers[0]}" if len(numbers) == 1 else f"What is in lines {numbers[0]} to {numbers[-1]}"
+            found.append(f"{span} is {_CHANGES[kind]}.")
     if not found and [each for _, each, _ in before] != [each.payment.merchant_reference for each in lines]:
         found.append("The references are not what they were: --name, or their column, has changed.")
     return [*found[:CHANGES_LISTED_MAX], "And more."] if len(found) > CHANGES_LISTED_MAX else found
 
 
+@define
 class Journal:
-    """Is the journal of one pay-roll, readable by its owner alone; only one program at a time has it open."""
+    """Is the journal of one pay-roll, while it is open."""
 
-    def __init__(self, path: Path, gateway: str, lines: Sequence[PayLine]) -> None:
-        """Open the journal, or begin it. Raises JournalError when another program has it open, when it is damaged, or
-        when it was begun for something else; OSError when it cannot be written."""
-        self.path = path
-        self.states: dict[str, LineState] = {}
-        """The state of each line that was sent, by its reference."""
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            whole = path.read_bytes().rpartition(b"\n")[0]
-            os.ftruncate(self._descriptor, len(whole) + bool(whole))
-            if whole:
-                self._read(whole, gateway, lines)
-            else:
-                self._begin(gateway, lines)
-        except BaseException as error:
-            os.close(self._descriptor)
-            if isinstance(error, BlockingIOError):
-                raise JournalError(f"{path}: another program is paying this file. Wait for it.") from None
-            raise
-
-    def close(self) -> None:
-        """Leave the journal to other programs."""
-        os.close(self._descriptor)
+    descriptor: int
+    states: dict[str, LineState]
+    """The state of each line that was sent, by its reference."""
 
     def state(self, line: PayLine) -> LineState | None:
         """Return the state of a line; None if it was never sent."""
         return self.states.get(line.payment.merchant_reference)
 
     def record(self, reference: str, state: LineState) -> None:
-        """Store a new state; it is durable when this returns."""
+        """Store a new state; it is durable when this returns. Raises OSError."""
         if self.states.get(reference) != state:
-            self._append({"reference": reference} | {name: each for name, each in asdict(state).items() if each})
+            self.append({"reference": reference} | {name: each for name, each in asdict(state).items() if each})
             self.states[reference] = state
 
-    def _begin(self, gateway: str, lines: Sequence[PayLine]) -> None:
-        kept = [(each.number, each.payment.merchant_reference, each.fingerprint) for each in lines]
-        self._append({"gateway": gateway, "lines": kept})
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        os.fsync(folder)  # A journal whose name is lost with the power would begin anew.
-        os.close(folder)
-
-    def _read(self, text: bytes, gateway: str, lines: Sequence[PayLine]) -> None:
-        try:
-            begun, *entries = map(json.loads, text.splitlines())
-            begun_for, differences = begun["gateway"], changes(begun["lines"], lines)
-            for entry in entries:
-                reference, phase = entry.pop("reference"), Phase(entry.pop("phase"))
-                self.states[reference] = LineState(phase=phase, **entry)
-        except (ValueError, KeyError, TypeError) as error:
-            raise JournalError(f"{self.path} is damaged ({error!r}). Restore it; never begin anew.") from None
-        if differences:
-            advice = "Restore the file, and put what is new into a file of its own."
-            raise JournalError(f"{self.path} was begun before the file changed. {' '.join(differences)} {advice}")
-        if begun_for != gateway:
-            raise JournalError(f"{self.path} was begun for the gateway {begun_for}: what was sent is there. Use it.")
-
-    def _append(self, members: dict[str, Any]) -> None:
-        """Write a line to the end, durably; what could only be written in part is taken back."""
-        text, size_bytes = (
-            json.dumps(members, separators=(",", ":")).encode() + b"\n",
-            os.fstat(self._descriptor).st_size,
-        )
+    def append(self, members: dict[str, Any]) -> None:
+        """Write a line to the end, durably; what could only be written in part is taken back. Raises OSError."""
+        text = json.dumps(members, separators=(",", ":")).encode() + b"\n"
+        size_bytes = os.fstat(self.descriptor).st_size
         try:
             while text:
-                text = text[os.write(self._descriptor, text) :]
-            os.fsync(self._descriptor)
+                text = text[os.write(self.descriptor, text) :]
+            os.fsync(self.descriptor)
         except OSError:
-            os.ftruncate(self._descriptor, size_bytes)
+            os.ftruncate(self.descriptor, size_bytes)
             raise
+
+
+@contextmanager
+def open_journal(path: Path, gateway: str, lines: Sequence[PayLine]) -> Iterator[Journal]:
+    """Open the journal, or begin it, for this program and its owner alone. Raises JournalError when another program has
+    it open, when it is damaged, or when it was begun for something else; OSError when it cannot be written."""
+    journal = Journal(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), {})
+    try:
+        fcntl.flock(journal.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        whole, line_feed, _ = path.read_bytes().rpartition(b"\n")
+        os.ftruncate(journal.descriptor, len(whole + line_feed))
+        if whole:
+            journal.states = _read(whole, gateway, lines)
+        else:
+            kept = [(each.number, each.payment.merchant_reference, each.fingerprint) for each in lines]
+            journal.append({"gateway": gateway, "lines": kept})
+            folder = os.open(path.parent, os.O_RDONLY)
+            os.fsync(folder)  # A journal whose name is lost with the power would begin anew.
+            os.close(folder)
+        yield journal
+    except BlockingIOError:
+        raise JournalError("another program is paying this file. Wait for it.") from None
+    finally:
+        os.close(journal.descriptor)
+
+
+def _read(text: bytes, gateway: str, lines: Sequence[PayLine]) -> dict[str, LineState]:
+    try:
+        begun, *entries = map(json.loads, text.splitlines())
+        begun_for, differences = begun["gateway"], changes(begun["lines"], lines)
+        states = {each.pop("reference"): LineState(**each | {"phase": Phase(each["phase"])}) for each in entries}
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"it is damaged ({error!r}). Restore it, and never begin anew.") from None
+    if differences:
+        advice = "Restore the file, and put what is new into a file of its own."
+        raise JournalError(f"the file has changed since it began. {' '.join(differences)} {advice}")
+    if begun_for != gateway:
+        raise JournalError(
+            f"it was begun for the gateway {begun_for}, to which lines may have been sent. Use that one."
+        )
+    return states
 
 
 def write_results(path: Path, lines: Sequence[PayLine], journal: Journal) -> None:
@@ -201,12 +193,7 @@ def write_results(path: Path, lines: Sequence[PayLine], journal: Journal) -> Non
 
 
 def _row(line: PayLine, state: LineState) -> tuple[object, ...]:
-    amount, remark = (
-        line.payment.amount,
-        _UNCLEAR if state.phase is Phase.SENT else _EARLIER if state.is_earlier else "",
-    )
-    return (
-        *(line.number, line.payment.merchant_reference, state.status.value, amount.text, amount.currency),
-        *(state.final_amount, state.gateway_reference, state.provider_reference, state.created_at),
-        *(state.completed_at, state.error_code, state.message or remark),
-    )
+    amount = line.payment.amount
+    remark = _UNCLEAR if state.phase is Phase.SENT else _EARLIER if state.is_earlier else ""
+    asked = (line.number, line.payment.merchant_reference, state.status.value, amount.text, amount.currency)
+    return *asked, *astuple(evolve(state, message=state.message or remark))[1:-1]

@@ -40,9 +40,6 @@ REMEDIES: Final[Mapping[str, str]] = {
 CONSTANTS: Final = ("currency", "country", "method")
 """The fields that can be the same for all lines."""
 REQUIRED: Final = ("msisdn", "amount", *CONSTANTS)
-PERSONAL: Final = ("msisdn", "id", "firstName", "lastName", "email")
-"""Fields that no fault repeats."""
-
 DIGEST_DIGITS: Final = 24
 _AMOUNT: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _COUNTRY: Final = re.compile(r"[A-Z]{2}", re.ASCII)
@@ -51,7 +48,7 @@ _EGRESS_RULES: Final = EgressRules()
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
-@frozen(kw_only=True)
+@frozen
 class Layout:
     """Says where a file has the fields of a pay-out."""
 
@@ -67,11 +64,10 @@ class Layout:
 
 @frozen
 class Fault:
-    """Says what is wrong in a line, which counts from 1, and how to mend it."""
+    """Says what is wrong in a line, or in a field of it, and how to mend it; it repeats no personal data."""
 
     line: int
     field: str
-    """Empty for the line as a whole."""
     problem: str
     remedy: str
 
@@ -89,20 +85,6 @@ class PayLine:
     """Digests what is paid, and the reference where a column has it."""
 
 
-@frozen
-class PayRoll:
-    """Holds what a file says; if it has a fault, no line of it is to be paid."""
-
-    lines: Sequence[PayLine]
-    faults: Sequence[Fault]
-
-    def repeats(self) -> list[tuple[int, int]]:
-        """Return each line that pays the same amount to the same number as an earlier one, and that one."""
-        first: dict[str, int] = {}
-        pairs = [(each.number, first.setdefault(_who_and_what(each.payment), each.number)) for each in self.lines]
-        return [(later, earlier) for later, earlier in pairs if later != earlier]
-
-
 def totals(amounts: Iterable[Money]) -> list[Money]:
     """Return the exact total of each currency."""
     sums = Counter[str]()
@@ -111,8 +93,9 @@ def totals(amounts: Iterable[Money]) -> list[Money]:
     return [Money(minor, currency) for currency, minor in sorted(sums.items())]
 
 
-def read_pay_roll(text: Iterable[str], layout: Layout) -> PayRoll:
-    """Read the lines of a CSV file with headings; what is not UTF-8 in it is expected as surrogates."""
+def read_pay_roll(text: Iterable[str], layout: Layout) -> tuple[list[PayLine], list[Fault]]:
+    """Read the lines of a CSV file with headings; what is not UTF-8 in it is expected as surrogates. If there is a
+    fault, no line is to be paid."""
     payments, faults, first = list[tuple[int, PayOut]](), list[Fault](), dict[str, int]()
     for number, each in _read_rows(text, layout):
         if isinstance(each, Fault):
@@ -132,7 +115,7 @@ def read_pay_roll(text: Iterable[str], layout: Layout) -> PayRoll:
         )
         for position, (number, each) in enumerate(payments, 1)
     ]
-    return PayRoll(lines, faults)
+    return lines, faults
 
 
 def _who_and_what(payment: PayOut) -> str:
@@ -196,7 +179,10 @@ def _read_row(number: int, given: Mapping[str, str], layout: Layout) -> Iterator
     draft = parse_draft(
         Operation.DIRECT_PAYOUT, cells["method"], Members(members, errors), brand=_BRAND, egress_rules=_EGRESS_RULES
     )
-    problems = {_field(each.field): each.detail.partition("' ")[2].removesuffix(".") for each in errors.errors}
+    problems = {
+        "amount" if each.field == "amount.value" else each.field.rpartition(".")[2]: each.detail.partition("' ")[2][:-1]
+        for each in errors.errors
+    }
     if not _AMOUNT.fullmatch(cells["amount"]):
         problems["amount"] = "is no plain number"
     if cells["currency"] not in CURRENCIES:
@@ -210,8 +196,7 @@ def _read_row(number: int, given: Mapping[str, str], layout: Layout) -> Iterator
         problems["country"] = "is not known"
     problems |= {name: "is blank" for name in (*REQUIRED, "merchantReference") if given.get(name) == ""}
     for name, problem in problems.items():
-        shown = f"{cells[name]!r} " if cells[name] and name not in PERSONAL else ""
-        yield Fault(number, name, shown + problem, REMEDIES[name])
+        yield Fault(number, name, problem, REMEDIES[name])
     if not problems and draft.party is not None:
         yield PayOut(
             method=draft.method,
@@ -222,8 +207,3 @@ def _read_row(number: int, given: Mapping[str, str], layout: Layout) -> Iterator
             payee=draft.party,
             reconciliation_reference=draft.reconciliation_reference,
         )
-
-
-def _field(member: str) -> str:
-    """Return the field of a member with this dotted name."""
-    return "amount" if member == "amount.value" else member.rpartition(".")[2]

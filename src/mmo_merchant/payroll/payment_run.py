@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from attrs import define, evolve, field
@@ -20,7 +20,7 @@ from mmo_merchant.api.api_errors import (
 )
 from mmo_merchant.api.gateway_requests import Answer, RecordsWindow, StartedPayment
 from mmo_merchant.api.idempotent_creation import create_or_get
-from mmo_merchant.api.new_payments import NewPayment
+from mmo_merchant.api.new_payments import PayOut
 from mmo_merchant.api.transaction_objects import TransactionObject
 from mmo_merchant.clients.async_client import AsyncMerchantClient
 from mmo_merchant.payroll.journal import Journal, LineState, Phase, known_state
@@ -36,12 +36,11 @@ PAUSES_S: Final = (1.0, 3.0)
 """Seconds before each repetition of one request."""
 RETRY_PAUSE_S: Final = 10.0
 """The longest pause before lines that could not be sent are tried again."""
-POLL_MAX_S: Final = 900.0
-GROWTH: Final = 1.5
-"""By what the pause grows while nothing changes."""
+POLL_MAX_S, POLL_GROWTH = 900.0, 1.5
 SLOWER: Final = 1.25
-"""By what the interval between requests grows when the gateway says that there are too many."""
+"""By what the interval between requests grows with an answer 429."""
 HOLD_MAX_S: Final = 60.0
+_LOST: Final = "The gateway has lost this payment, which may have been paid. Ask its staff; never pay it again."
 
 
 @define
@@ -70,14 +69,13 @@ class Pace:
 class PayrollClient(AsyncMerchantClient):
     """Keeps the pace of a pay-roll; that a creation leaves is durable in the journal before it does."""
 
-    def __init__(self, base_url: str, api_key: str, journal: Journal, pace: Pace, **options: Any) -> None:
-        super().__init__(base_url, api_key, **options)
+    def __init__(self, base_url: str, api_key: str, *, journal: Journal, pace: Pace) -> None:
+        super().__init__(base_url, api_key)
         self._journal, self._pace = journal, pace
 
-    async def create_or_get(self, payment: NewPayment, *, is_first_attempt: bool = False) -> StartedPayment:
-        """Return the payment under this reference; what stays unclear is tried again in the next round."""
-        exchange = create_or_get(self.access, payment, is_first_attempt=is_first_attempt, pauses_s=PAUSES_S)
-        return await self._drive(exchange)
+    async def pay(self, payment: PayOut) -> StartedPayment:
+        """Return the payment under this reference, which is created unless it exists."""
+        return await self._drive(create_or_get(self.access, payment, pauses_s=PAUSES_S))
 
     async def send(self, request: HttpRequest) -> Answer:
         """Send a request when its turn comes."""
@@ -102,7 +100,7 @@ class PaymentRun:
     """The first pause between two questions about one payment, in seconds; it grows while nothing ends."""
     patience_s: float
     """Seconds without any change after which the run ends."""
-    on_record: Callable[[LineState], object]
+    on_record: Callable[[LineState], object] = bool
     """Called with each new state of a line."""
     fault: MerchantApiError | None = field(default=None, init=False)
     """What was wrong last with the gateway or the key."""
@@ -117,7 +115,7 @@ class PaymentRun:
             await self._create_all()
             if anyio.current_time() >= ask_at:
                 await self._ask_about(self._lines_in(Phase.ACCEPTED))
-                pause_s = min(pause_s * GROWTH, POLL_MAX_S)
+                pause_s = min(pause_s * POLL_GROWTH, POLL_MAX_S)
                 ask_at = anyio.current_time() + pause_s
             now, phases = anyio.current_time(), {key: each.phase for key, each in self.journal.states.items()}
             if phases != known:
@@ -142,39 +140,34 @@ class PaymentRun:
 
     async def _create_each(self) -> None:
         while self._left and self.fault is None:
-            line = self._left.pop()
-            state = await self._create(line)
-            if state is not None:
-                self._record(line, state)
+            await self._create(self._left.pop())
 
-    async def _create(self, line: PayLine) -> LineState | None:
-        """Return the new state of a line; None if nothing is known of it yet."""
-        was_sent = self.journal.state(line) is not None
+    async def _create(self, line: PayLine) -> None:
         try:
-            started = await self.client.create_or_get(line.payment)
+            started = await self.client.pay(line.payment)
         except ReferenceMismatch as error:
-            return LineState(phase=Phase.REJECTED, error_code="reference_mismatch", message=str(error))
-        except ApiRejection as error:
-            if error.problem.status not in (401, 403) and error.problem.cause != "merchant_disabled":
-                return LineState(phase=Phase.REJECTED, error_code=error.problem.cause, message=str(error))
-            self.fault = error  # It is about the brand, and not about this line.
+            self._record(line, LineState(phase=Phase.REJECTED, error_code="reference_mismatch", message=str(error)))
         except OutcomeUnclear as error:
-            return LineState(phase=Phase.SENT, message=str(error))
+            self._record(line, LineState(phase=Phase.SENT, message=str(error)))
         except GatewayUnavailable as error:
             self.fault = error
+        except ApiRejection as error:
+            if error.problem.status in (401, 403) or error.problem.cause == "merchant_disabled":
+                self.fault = error  # It is about the brand, and not about this line.
+            else:
+                code = error.problem.cause
+                self._record(line, LineState(phase=Phase.REJECTED, error_code=code, message=str(error)))
         else:
-            if started.found is not None:
-                return known_state(started.found, is_earlier=not was_sent and self.journal.state(line) is None)
-            created_at = started.created_at.isoformat()
-            return LineState(phase=Phase.ACCEPTED, gateway_reference=started.gateway_reference, created_at=created_at)
-        return None
+            found, created_at, is_earlier = started.found, started.created_at.isoformat(), not self.journal.state(line)
+            new = LineState(phase=Phase.ACCEPTED, gateway_reference=started.gateway_reference, created_at=created_at)
+            self._record(line, known_state(found, is_earlier=is_earlier) if found else new)
 
     async def _ask_about(self, lines: Sequence[PayLine]) -> None:
         """Ask about each payment once: about many by the list of records, about those that it lacks one by one."""
         pending = {state.gateway_reference: each for each in lines if (state := self.journal.state(each))}
         try:
             if len(pending) > LOOK_UPS_MAX:
-                states = [self.journal.states[each.payment.merchant_reference] for each in lines]
+                states = filter(None, map(self.journal.state, lines))
                 times = [datetime.fromisoformat(each.created_at) for each in states]
                 window = RecordsWindow(begin=min(times), end=max(times) + timedelta(seconds=1), type=Type.PAYOUT)
                 async for each in self.client.records(window):
@@ -189,12 +182,11 @@ class PaymentRun:
         try:
             self._learn(line, await self.client.look_up(gateway_reference))
         except TransactionNotFound:
-            lost = "The gateway has lost this payment, which may have been paid. Ask its staff; never pay it again."
-            self._record(line, evolve(self.journal.states[line.payment.merchant_reference], message=lost))
+            self._record(line, evolve(self.journal.states[line.payment.merchant_reference], message=_LOST))
 
     def _learn(self, line: PayLine, found: TransactionObject) -> None:
-        state = self.journal.states[line.payment.merchant_reference]
-        self._record(line, known_state(found, is_earlier=state.is_earlier))
+        is_earlier = self.journal.states[line.payment.merchant_reference].is_earlier
+        self._record(line, known_state(found, is_earlier=is_earlier))
 
     def _record(self, line: PayLine, state: LineState) -> None:
         self.journal.record(line.payment.merchant_reference, state)

@@ -67,9 +67,15 @@ class PayRollFile:
     def command(self, *further: str) -> list[str]:
         """The command, with which to go on as well."""
         options = {
-            "--map": "msisdn=Phone", "--gateway": self.gateway, "--currency": "KES", "--country": "KE",
-            "--method": "mpesa_ke", "--result-url": "https://localhost:9/results", "--per-second": "500",
-            "--poll-s": "1", "--patience-s": "15",
+            "--map": "msisdn=Phone",
+            "--gateway": self.gateway,
+            "--currency": "KES",
+            "--country": "KE",
+            "--method": "mpesa_ke",
+            "--result-url": "https://localhost:9/results",
+            "--per-second": "500",
+            "--poll-s": "1",
+            "--patience-s": "15",
         }
         words = [word for option in options.items() for word in option]
         return [*COMMAND, "pay-outs", str(self.path), *words, "--map", "amount=Net pay", *further]
