@@ -17,7 +17,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.testing import START
 from mmo_sansio.values.clock import MINUTE, SECOND, Instant, later
-from mmo_simulators.common.faults import EndWith, LoseAnswer, LoseRequest, PlannedFault
+from mmo_simulators.common.faults import EndWith, Fault, LoseAnswer, LoseRequest, PlannedFault
 from mmo_simulators.operators.airtel.api import AirtelSimulator
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support.airtel_account import PAYER, a_simulator
@@ -192,7 +192,7 @@ def test_a_refund_is_refused_when_the_payment_is_too_old() -> None:
 def test_a_refund_goes_wrong_as_a_script_says() -> None:
     client = Client()
     receipt = client.paid()
-    faults = (EndWith("DP00800001000"), LoseRequest(), LoseAnswer())
+    faults: tuple[Fault, ...] = (EndWith("DP00800001000"), LoseRequest(), LoseAnswer())
     client.simulator.faults.plan([PlannedFault("refund", each, skip=skip) for skip, each in enumerate(faults)])
     assert refund(client, receipt) == (False, "DP00800001000")
     for balance in ("99000", "100000"):
