@@ -4,7 +4,7 @@ An adapter turns payments into the operator's requests and its responses into re
 never sees the ledger. `docs/providers/adding.md` builds one step by step.
 """
 
-from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
+from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
 from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code, read_qr_merchant
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -21,6 +21,7 @@ from mmo_sansio.providers.common.interface import (
     DepositReport,
     DepositValidation,
     ExchangeFailed,
+    PaymentReports,
     Provider,
     ProviderNotification,
     RsaPadding,
@@ -38,8 +39,10 @@ from mmo_sansio.providers.common.operations import (
     WEB_PAYIN,
     OperationKey,
     ProviderOperation,
+    operation_key,
 )
 from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.providers.common.wire import parse_json, plain_amount, stored_text, to_json
 from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
 
 __all__ = [
@@ -69,6 +72,7 @@ __all__ = [
     "OperationKey",
     "OptionError",
     "Options",
+    "PaymentReports",
     "Provider",
     "ProviderKind",
     "ProviderNotification",
@@ -81,5 +85,11 @@ __all__ = [
     "ask_all",
     "drive",
     "make_qr_code",
+    "no_answer_finding",
+    "operation_key",
+    "parse_json",
+    "plain_amount",
     "read_qr_merchant",
+    "stored_text",
+    "to_json",
 ]
