@@ -229,6 +229,16 @@ class Provider(Protocol):
         ...
 
 
+@runtime_checkable
+class AuthenticatesNotifications(Protocol):
+    """Represents a provider whose notifications prove their origin, for a short time."""
+
+    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
+        """Return why a notification is not the provider's own at this wall time, in words without secrets; None: it may
+        be read. Never raises for bad input."""
+        ...
+
+
 DepositConversation: TypeAlias = Generator[HttpRequest, HttpResponse, DepositAnswer | None]
 """A conversation about a claim of a deposit; it ends with None where the answer arrives as a notification."""
 

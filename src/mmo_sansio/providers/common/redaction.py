@@ -17,6 +17,7 @@ from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
     AccountFinding,
+    AuthenticatesNotifications,
     ChecksAccount,
     Conversation,
     DepositConversation,
@@ -153,6 +154,12 @@ class RedactingProvider:
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
         return self._redact_report(self.adapter.read_notification(request))
+
+    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
+        """Refuse what the adapter refuses; an adapter that cannot tell refuses nothing."""
+        if not isinstance(self.adapter, AuthenticatesNotifications):
+            return None
+        return self.adapter.refuse_notification(request, now=now)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return self.adapter.answer_notification(request, accepted)
