@@ -229,7 +229,7 @@ class World:
         await life.start(partial(claims.run, drain=trio.Event()))
         await life.start(checks.run)
         self.engine, self.scanner = engine, scanner
-        self.hooks = Webhooks({}, store, engine.submit, checks.learn, ReferenceGenerator(now), 64 * 1024)
+        self.hooks = Webhooks({}, store, engine.submit, checks.learn, ReferenceGenerator(now), now, 64 * 1024)
 
     def _kill(self) -> None:
         if self.life is None or self.is_healed:

@@ -451,6 +451,7 @@ def _api_handler(
         engine.submit,
         workers.account_checks.learn,
         resources.references,
+        resources.clock.now,
         resources.limits.body,
         TrustedProxies.of(resources.settings.listen),
         partial(workers.recorder.observe, is_from_operator=True),
