@@ -193,7 +193,7 @@ class ReversalWorld:
 
     def _converse(self, reversal: Reversal, payment: Transaction, *, is_first: bool) -> ReversalReport:
         assert isinstance(self.provider, ReversesPayments)
-        self.tally["sent" if is_first else "asked after"] += 1
+        self.tally["asked for" if is_first else "asked after"] += 1
         run = self.provider.reverse if is_first else self.provider.poll_reversal
         self.account.simulator.faults.plan(self._faults(is_first=is_first))
         return drive(run(reversal, payment, now=self.now), self._exchange)

@@ -14,7 +14,7 @@ from tests.support.reversal_world import OPERATIONS, ReversalWorld, check
 WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "4"))
 HAPPENS = (
     *("AnswerInstead", "EndWith", "LoseAnswer", "LoseRequest", "asked after", "killed between record and request"),
-    *("killed between sending and knowing", "late", "not connected", "requested", "sent", "succeeded"),
+    *("killed between sending and knowing", "late", "not connected", "requested", "asked for", "succeeded"),
 )
 
 
