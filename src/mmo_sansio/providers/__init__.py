@@ -23,6 +23,9 @@ from mmo_sansio.providers.common.interface import (
     ExchangeFailed,
     Provider,
     ProviderNotification,
+    ReversalConversation,
+    ReversalReports,
+    ReversesPayments,
     RsaPadding,
     SignIn,
     SignInFailed,
@@ -38,6 +41,7 @@ from mmo_sansio.providers.common.operations import (
     WEB_PAYIN,
     OperationKey,
     ProviderOperation,
+    ReversalOperation,
 )
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
@@ -74,6 +78,10 @@ __all__ = [
     "ProviderNotification",
     "ProviderOperation",
     "QrMerchant",
+    "ReversalConversation",
+    "ReversalOperation",
+    "ReversalReports",
+    "ReversesPayments",
     "RsaPadding",
     "SignIn",
     "SignInFailed",
