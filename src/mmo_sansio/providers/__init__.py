@@ -24,6 +24,9 @@ from mmo_sansio.providers.common.interface import (
     PaymentReports,
     Provider,
     ProviderNotification,
+    ReversalConversation,
+    ReversalReports,
+    ReversesPayments,
     RsaPadding,
     SignIn,
     SignInFailed,
@@ -39,6 +42,7 @@ from mmo_sansio.providers.common.operations import (
     WEB_PAYIN,
     OperationKey,
     ProviderOperation,
+    ReversalOperation,
     operation_key,
 )
 from mmo_sansio.providers.common.options import OptionError, Options
@@ -78,6 +82,10 @@ __all__ = [
     "ProviderNotification",
     "ProviderOperation",
     "QrMerchant",
+    "ReversalConversation",
+    "ReversalOperation",
+    "ReversalReports",
+    "ReversesPayments",
     "RsaPadding",
     "SignIn",
     "SignInFailed",
