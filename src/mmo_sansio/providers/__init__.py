@@ -5,6 +5,13 @@ never sees the ledger. `docs/providers/adding.md` builds one step by step.
 """
 
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
+from mmo_sansio.providers.common.balances import (
+    AccountBalance,
+    BalanceInquiry,
+    BalanceReport,
+    ReportsBalances,
+    parse_balance,
+)
 from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code, read_qr_merchant
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -49,12 +56,15 @@ __all__ = [
     "QR_PAYIN",
     "WEB_PAYIN",
     "AccessToken",
+    "AccountBalance",
     "AccountCheck",
     "AccountFinding",
     "AccountQuestion",
     "AccountState",
     "AdapterContext",
     "AdapterFactory",
+    "BalanceInquiry",
+    "BalanceReport",
     "ChecksAccount",
     "CipherError",
     "Ciphers",
@@ -72,6 +82,7 @@ __all__ = [
     "ProviderNotification",
     "ProviderOperation",
     "QrMerchant",
+    "ReportsBalances",
     "RsaPadding",
     "SignIn",
     "SignInFailed",
@@ -79,5 +90,6 @@ __all__ = [
     "ask_all",
     "drive",
     "make_qr_code",
+    "parse_balance",
     "read_qr_merchant",
 ]

@@ -23,6 +23,7 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
+from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
@@ -164,6 +165,7 @@ ProviderNotification: TypeAlias = (
     | DepositAnswer
     | DepositValidation
     | AccountFinding
+    | BalanceReport
     | UnmatchedNotified
 )
 """The possible contents of a notification."""

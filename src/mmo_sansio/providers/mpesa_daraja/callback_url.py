@@ -32,6 +32,8 @@ class MpesaCallbackKind(StrEnum):
     """The answer to a question about a deposit; its reference is the receipt."""
     CHECK_RESULT = "k"
     """The answer to the question of an account's check."""
+    BALANCE_RESULT = "b"
+    """The answer to the question for a balance."""
     CONFIRMATION = "c"
     """A deposit that was made."""
     VALIDATION = "v"
