@@ -231,7 +231,9 @@ class World:
         await life.start(checks.run)
         floats = FloatMonitor(store.admin, {}, lambda _: ask, {}, now)
         self.engine, self.scanner = engine, scanner
-        self.hooks = Webhooks({}, store, engine.submit, checks.learn, floats.learn, ReferenceGenerator(now), 64 * 1024)
+        self.hooks = Webhooks(
+            {}, store, engine.submit, checks.learn, floats.learn, ReferenceGenerator(now), now, 64 * 1024
+        )
 
     def _kill(self) -> None:
         if self.life is None or self.is_healed:

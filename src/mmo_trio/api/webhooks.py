@@ -17,6 +17,7 @@ from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.providers.common.interface import (
     AccountFinding,
+    AuthenticatesNotifications,
     DepositAnswer,
     DepositReport,
     DepositValidation,
@@ -25,6 +26,7 @@ from mmo_sansio.providers.common.interface import (
     ProviderNotification,
 )
 from mmo_sansio.values import problems
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks
 from mmo_trio.engine.engine import Submit
@@ -50,6 +52,8 @@ class Webhooks:
     learn_balances: Callable[[BalanceReport], Awaitable[None]]
     """Keeps what a notification says about our balances."""
     references: ReferenceGenerator
+    now: Callable[[], Instant]
+    """The wall time."""
     body_limit: int
     trusted_proxies: TrustedProxies = TrustedProxies()
     observe: Callable[[str, HttpRequest, HttpResponse], None] = lambda *_: None
@@ -75,7 +79,13 @@ class Webhooks:
         return Admitted(self.body_limit, respond)
 
     async def handle_notification(self, provider: Provider, request: HttpRequest) -> HttpResponse:
-        """Make the notification durable, then answer. The provider repeats one that could not be stored."""
+        """Make the notification durable, then answer; one that is not the provider's own leaves a line in the log only.
+        The provider repeats one that could not be stored."""
+        if isinstance(provider, AuthenticatesNotifications):
+            fault = provider.refuse_notification(request, now=self.now())
+            if fault is not None:
+                logger.warning("notification_refused", provider=provider.name, reason=fault, once_a_second=True)
+                return HttpResponse(401)
         notification = provider.read_notification(request)
         finding = provider.read_finding(request) if isinstance(provider, LocksCredentials) else None
         try:

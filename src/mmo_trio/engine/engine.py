@@ -277,23 +277,23 @@ class Engine:
 
     def _add(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
         call = self._admit(input_, received_at)
-        self._queue_patient()
+        if self._patient:
+            self._queue_patient()
         self._queue.add(call)
         return call
 
     def _admit(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
-        if self.queued >= self.queue_max:
+        if len(self._queue) + len(self._patient) >= self.queue_max:
             self.statistics.rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
         return PendingInput(input_, self.clock.since_boot() if received_at is None else received_at)
 
     def _queue_patient(self) -> None:
         """Queue what waits for others, ahead of what comes now: inputs with a common key keep their order."""
-        if self._patient:
-            for each in self._patient:
-                self._queue.add(each)
-            self._patient.clear()
-            self._patience.deadline = math.inf
+        for each in self._patient:
+            self._queue.add(each)
+        self._patient.clear()
+        self._patience.deadline = math.inf
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide batches until cancelled; then raise StoreUnavailable in the callers that still wait."""

@@ -475,6 +475,7 @@ def _api_handler(
         workers.account_checks.learn,
         workers.float_monitor.learn,
         resources.references,
+        resources.clock.now,
         resources.limits.body,
         TrustedProxies.of(resources.settings.listen),
         partial(workers.recorder.observe, is_from_operator=True),

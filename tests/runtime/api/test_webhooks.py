@@ -15,7 +15,7 @@ from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport
 from mmo_sansio.providers.common.interface import AccountFinding, DepositAnswer, DepositReport
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
 from mmo_sansio.testing import KES, REFERENCE, a_brand, a_create_payment, a_party, accepted, hinted, succeeded
-from mmo_sansio.values.clock import HOUR, Instant
+from mmo_sansio.values.clock import HOUR, SECOND, Instant
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Status
 from mmo_sansio.values.money import Money
 from mmo_sansio.values.problems import ProblemError
@@ -46,6 +46,7 @@ class Bench:
     proxies: tuple[str, ...] = ()
     learnt: list[AccountFinding] = Factory(list)
     balances: list[AccountBalance] = Factory(list)
+    time: Instant = Instant(0)
 
     def hooks(self) -> Webhooks:
         endpoint = WebhookEndpoint(self.provider, (TOKEN, PREVIOUS), NETWORKS.parse(list(self.allowed)))
@@ -57,6 +58,7 @@ class Bench:
             self.learn,
             self.learn_balances,
             ReferenceGenerator(lambda: Instant(0)),
+            lambda: self.time,
             1000,
             proxies,
         )
@@ -99,6 +101,23 @@ async def test_a_compressed_notification_is_unpacked_within_the_limit_of_bodies(
     bench = Bench()
     await bench.send(body, ((b"content-encoding", b"gzip"),))
     assert bench.provider.notified == [read]
+
+
+@define
+class SuspiciousProvider(ScriptedProvider):
+    """Takes notifications of the first second only."""
+
+    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
+        return "It is late." if now > SECOND else None
+
+
+async def test_a_notification_that_its_adapter_refuses_is_not_read_and_changes_nothing() -> None:
+    bench = Bench(provider=SuspiciousProvider(), time=Instant(2 * SECOND))
+    assert (await bench.notify()).status == 401
+    assert (bench.provider.notified, bench.engine.inputs) == ([], [])
+    bench.time = Instant(SECOND)
+    assert (await bench.notify()).status == 200
+    assert bench.provider.notified == [b"{}"]
 
 
 @pytest.mark.parametrize(("name", "token"), [("other", TOKEN), ("test", "wrong"), ("test", "é"), ("test", "")])

@@ -143,7 +143,7 @@ async def test_what_nobody_waits_for_shares_the_commit_of_the_next_input_and_is_
     async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
         await engine.submit(a_payment(1))
         await engine.submit(BeginSubmission(numbered_reference(1)))
-        acceptance = ProviderAccepted(numbered_reference(1), "test", "OP-1")
+        acceptance = ProviderAccepted(numbered_reference(1), "test", Source.POLL)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(engine.submit, acceptance)
             await trio.sleep(PATIENCE_S / 2)
@@ -164,7 +164,7 @@ async def test_what_nobody_waits_for_is_decided_alone_when_nothing_else_comes(
         await engine.submit(BeginSubmission(numbered_reference(1)))
         for _ in range(2):
             began = trio.current_time()
-            await engine.submit(ProviderAccepted(numbered_reference(1), "test", "OP-1"))
+            await engine.submit(ProviderAccepted(numbered_reference(1), "test", Source.POLL))
             assert trio.current_time() - began == pytest.approx(PATIENCE_S)
         assert store.batches == [1, 1, 1, 1]
 

@@ -410,6 +410,8 @@ class Backlog:
     """How often the store was restored from a backup, or a failover has lost commits."""
     usage: Sequence[BrandUsage] = field(factory=list)
     """The counters of brands with limits, as they show at that time."""
+    reversals: int = 0
+    """Reversals that have not ended."""
 
 
 @frozen

@@ -32,14 +32,17 @@ def backlog(now: Instant, *, overdue_before: Instant) -> SqlQuery[Backlog]:
         "SELECT count(*), count(*) FILTER (WHERE wake_at < ?) FROM wakes", overdue_before
     )
     [(callbacks,)] = yield from execute("SELECT count(*) FROM intents WHERE kind = 'callback'")
-    [(suspense, claims, held_brands, former_ids)] = yield from execute(
+    [(suspense, claims, held_brands, former_ids, reversals)] = yield from execute(
         "SELECT (SELECT count(*) FROM suspense WHERE closed_at IS NULL),"
         " (SELECT count(*) FROM deposit_claims WHERE wake_at IS NOT NULL), (SELECT count(*) FROM brand_holds),"
-        " (SELECT former_ids FROM store_state)"
+        " (SELECT former_ids FROM store_state),"
+        " (SELECT CAST(coalesce(sum(unfinished), 0) AS bigint) FROM reversals WHERE unfinished > 0)"
     )
     usage = [each.on_day(now // DAY) for each in (yield from brand_usage())]
     restorations = len(former_ids.split())
-    return Backlog(pending, len(stuck), overdue, callbacks, suspense, claims, held_brands, restorations, usage)
+    return Backlog(
+        pending, len(stuck), overdue, callbacks, suspense, claims, held_brands, restorations, usage, reversals
+    )
 
 
 def count_payments(query: CountQuery, *, by: CountDimension | None) -> SqlQuery[Sequence[PaymentCount]]:
