@@ -254,7 +254,7 @@ class DarajaProvider:
 
     def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
         """Ask about the reversal by Daraja's id, and nothing while that is not known."""
-        return reversals.poll(self.account, ReversalReports(reversal, self.name), now=now)
+        return reversals.poll(self.account, ReversalReports(reversal, self.name))
 
     def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
         """Ask for the state of a deposit by its receipt. The answer arrives by a callback."""

@@ -136,17 +136,10 @@ def reversal(account: MpesaAccount, about: Reversal, *, receipt: str, shillings:
     )
 
 
-def reversal_query(account: MpesaAccount, about: Reversal, conversation: str, *, now: Instant) -> HttpRequest:
+def reversal_query(account: MpesaAccount, about: Reversal, conversation: str) -> HttpRequest:
     """Ask about a reversal by Daraja's id; the state arrives by a callback."""
-    operator = account.reverser
-    state = CallbackContext(
-        MpesaCallbackKind.REVERSAL_STATE,
-        about.id,
-        about.amount.minor,
-        asked_at=now,
-        conversation=conversation.replace("|", ""),
-        credential=operator.credential,
-    )
+    operator, named, kind = account.reverser, conversation.replace("|", ""), MpesaCallbackKind.REVERSAL_STATE
+    state = CallbackContext(kind, about.id, about.amount.minor, conversation=named, credential=operator.credential)
     ids, url = {"OriginalConversationID": conversation}, _callback_url(account, state)
     timeout_url = _reversal_timeout_url(account, about)
     return _question(account, operator, ids, url, timeout_url=timeout_url, remarks=about.id)
