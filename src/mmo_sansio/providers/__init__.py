@@ -5,6 +5,13 @@ never sees the ledger. `docs/providers/adding.md` builds one step by step.
 """
 
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
+from mmo_sansio.providers.common.balances import (
+    AccountBalance,
+    BalanceInquiry,
+    BalanceReport,
+    ReportsBalances,
+    parse_balance,
+)
 from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code, read_qr_merchant
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -57,6 +64,7 @@ __all__ = [
     "QR_PAYIN",
     "WEB_PAYIN",
     "AccessToken",
+    "AccountBalance",
     "AccountCheck",
     "AccountFinding",
     "AccountQuestion",
@@ -64,6 +72,8 @@ __all__ = [
     "AdapterContext",
     "AdapterFactory",
     "AuthenticatesNotifications",
+    "BalanceInquiry",
+    "BalanceReport",
     "ChecksAccount",
     "CipherError",
     "Ciphers",
@@ -82,6 +92,7 @@ __all__ = [
     "ProviderNotification",
     "ProviderOperation",
     "QrMerchant",
+    "ReportsBalances",
     "ReversalConversation",
     "ReversalOperation",
     "ReversalReports",
@@ -95,6 +106,7 @@ __all__ = [
     "make_qr_code",
     "no_answer_finding",
     "operation_key",
+    "parse_balance",
     "parse_json",
     "plain_amount",
     "read_qr_merchant",

@@ -33,7 +33,7 @@ from mmo_sansio.providers.mpesa_daraja.codes import (
 )
 from mmo_sansio.providers.mpesa_daraja.results import RECEIPT, MpesaResult
 from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_json, text_member, whole_shillings
-from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
+from mmo_sansio.values.clock import HOUR, SECOND, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
 
@@ -102,13 +102,13 @@ def _read_error(about: ReversalReports, status: int, code: str, message: str) ->
             assert_never(means)
 
 
-def poll(account: MpesaAccount, about: ReversalReports, *, now: Instant) -> ReversalConversation:
+def poll(account: MpesaAccount, about: ReversalReports) -> ReversalConversation:
     """Ask for the state of a reversal, which arrives by a callback."""
     conversation = about.reversal.provider_reference
     if conversation is None or not account.reverser.name:
         return about.cannot_tell()
     try:
-        answer = yield requests.reversal_query(account, about.reversal, conversation, now=now)
+        answer = yield requests.reversal_query(account, about.reversal, conversation)
         code = code_member(parse_json(answer.body), "ResponseCode")
     except ExchangeFailed as failure:
         return about.unreachable(failure.reason)
