@@ -120,9 +120,10 @@ def sansio(session: nox.Session) -> None:
 
 @nox.session(python=MAIN_PYTHON)
 def runtime(session: nox.Session) -> None:
-    """Test the shell and the simulators with real sockets, TLS, stores and processes; not the tests marked as long."""
+    """Test the shell, the simulators and the packages with real sockets, TLS, stores and processes; not what is
+    long."""
     install(session, "test")
-    tests = ("-m", "not long", "tests/merchant", "tests/runtime", "tests/simulation", "tests/simulators")
+    tests = ("-m", "not long", "tests/merchant", "tests/runtime", "tests/simulation", "tests/simulators", "packages")
     session.run("pytest", *THREE_ON_EACH, *tests, *session.posargs, env=FEW_REPETITIONS)
 
 
@@ -214,10 +215,11 @@ def shops(session: nox.Session) -> None:
 @nox.session(python=MAIN_PYTHON, tags=LONG)
 def packages(session: nox.Session) -> None:
     """Install each extra of the wheel into a fresh environment, and run there what it is for: the tutorial, the shops
-    of the examples, in the short form one of them, the commands for merchants, and the simulators."""
+    of the examples, in the short form one of them, the commands for merchants, and the simulators. Test the packages of
+    other distributions."""
     install(session, "shops")
     chosen = ["-k", "not fastapi and not django"] if IS_SHORT else []
-    session.run("pytest", "tests/packages", *chosen, *session.posargs)
+    session.run("pytest", "tests/packages", "packages", *chosen, *session.posargs)
 
 
 @nox.session(python=MAIN_PYTHON, tags=LONG)

@@ -203,17 +203,18 @@ def gateway(
 
 
 @contextmanager
-def gateway_apart(folder: Path, brands: str) -> Iterator[Server]:
-    """Run a sandbox on the first core, and its simulated operator in a process of its own on the second."""
+def gateway_apart(folder: Path, brands: str, *, database_url: str | None = None) -> Iterator[Server]:
+    """Run a sandbox on the first core, and its simulated operator in a process of its own on the second. Its store is
+    a file in the folder unless there is a database."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "brands.toml").write_text(brands)
     command = [sys.executable, "-m", "bench.sandbox_apart"]
-    path = _python_path()
+    environment = {"PYTHONPATH": _python_path()} | ({} if database_url is None else {"MMO_DATABASE_URL": database_url})
     with ExitStack() as stack:
 
         def start(*arguments: str, core: int) -> tuple[subprocess.Popen[str], dict[str, str]]:
             log = folder / f"{arguments[0]}.log"
-            begun = process([*command, *arguments], log=log, core=core, environment={"PYTHONPATH": path})
+            begun = process([*command, *arguments], log=log, core=core, environment=environment)
             child = stack.enter_context(begun)
             return child, dict(word.split("=", 1) for word in first_line(child, log).split()[1:])
 
@@ -221,7 +222,8 @@ def gateway_apart(folder: Path, brands: str) -> Iterator[Server]:
         begin = time.monotonic()
         child, words = start("gateway", str(folder), str(folder / "brands.toml"), core=machine.SERVER_CORE)
         took_s = time.monotonic() - begin
-        name, api, pages, console = "mmo-gateway, SQLite", words["api"], words["pages"], words["console"]
+        store = "SQLite" if database_url is None else "PostgreSQL"
+        name, api, pages, console = f"mmo-gateway, {store}", words["api"], words["pages"], words["console"]
         yield Server(name, OURS_DOES, api, "", child.pid, took_s, console=console, pages=pages)
 
 

@@ -112,15 +112,17 @@ def run(options: Options) -> Outcome:
     )
 
 
-def live(folder: Path, seconds: float, *, rate: float | None = None) -> LifeResult:
-    """Run payments from create to callback for this many seconds. Every payment must get its
+def live(folder: Path, seconds: float, *, rate: float | None = None, database_url: str | None = None) -> LifeResult:
+    """Run payments from create to callback for this many seconds, on a file or a database. Every payment must get its
     callback."""
     keys = [merchants.key_of(number) for number in range(MERCHANTS)]
     with (
         merchants.receivers(folder, keys) as receivers,
-        servers.gateway_apart(folder, merchants.brands(MERCHANTS)) as server,
+        servers.gateway_apart(folder, merchants.brands(MERCHANTS), database_url=database_url) as server,
     ):
         lived = live_on(server, receivers, folder, seconds, rate=rate)
+    if database_url is not None:
+        return lived
     return evolve(lived, late_percent=_count_late(folder / "gateway.db") / lived.came.count * 100)
 
 

@@ -23,6 +23,8 @@ PAUSE_S = 0.2
 MANY, FLOOR_AT = 16, 64
 """From so many connections on the first goal holds; at so many the floor is the measure."""
 GOAL_MANY, GOAL_FLOOR = 2.0, 1.0
+GOAL_TAIL_MANY, GOAL_TAIL_FEW = 1.0, 1.3
+"""The p99 compared with FastAPI's: from `FLOOR_AT` connections on, and with fewer."""
 GOAL_FEW: Mapping[str, float] = {OUR_SQLITE: 1.0, OUR_POSTGRES: 0.8}
 
 Found = Mapping[int, Sequence[Sequence[LoadResult]]]
@@ -64,7 +66,7 @@ def run(options: Options) -> Outcome:
         f" interpreter; the rivals and our PostgreSQL use {about_database}. The operator of direct pay-ins takes 9 s"
         " for each, in a process of its own.",
         tables,
-        _goals(comparisons),
+        [*_goals(comparisons), *_tail_goals(names, series)],
         series=series,
         comparisons=comparisons,
         setting=setting(),
@@ -163,6 +165,20 @@ def _series(found: Found, number: int) -> dict[str, list[float]]:
         "p50_ms": [one.p50_ms for one in each],
         "p99_ms": [one.p99_ms for one in each],
     }
+
+
+def _tail_goals(names: Sequence[str], series: Mapping[str, Mapping[str, Sequence[float]]]) -> list[Goal]:
+    """Return the goals for the p99 of each of our servers, where the database has both cores."""
+    theirs, goals = series[names[-2]], list[Goal]()
+    for name in names[:-2]:
+        of_counts = zip(series[name]["connections"], series[name]["p99_ms"], theirs["p99_ms"], strict=True)
+        tails = [(count, ours / other) for count, ours, other in of_counts]
+        many = max(each for count, each in tails if count >= FLOOR_AT)
+        few = max(each for count, each in tails if count < FLOOR_AT)
+        at_most = f"{name}, p99 : FastAPI's, the most"
+        goals.append(Goal(f"{at_most}, {FLOOR_AT} connections and more", GOAL_TAIL_MANY, many, " x", at_most=True))
+        goals.append(Goal(f"{at_most}, fewer", GOAL_TAIL_FEW, few, " x", at_most=True))
+    return goals
 
 
 def _goals(comparisons: Sequence[Comparison]) -> list[Goal]:

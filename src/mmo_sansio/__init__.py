@@ -32,6 +32,7 @@ from mmo_sansio.messages.changes import (
     JournalEntry,
     QrRecorded,
     ReferenceConsumed,
+    ReversalChanged,
     SuspenseReason,
     SuspenseRecorded,
     TransactionAdvanced,
@@ -81,7 +82,20 @@ from mmo_sansio.messages.queries import (
     Query,
     Records,
 )
-from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Rejected, Reply
+from mmo_sansio.messages.replies import Accepted, Applied, Ignored, Rejected, Reply, ReversalApplied
+from mmo_sansio.messages.reversals import (
+    DecideReversal,
+    RequestReversal,
+    ResolveReversal,
+    ReversalAccepted,
+    ReversalCannotTell,
+    ReversalFailed,
+    ReversalNeverReceived,
+    ReversalReport,
+    ReversalSucceeded,
+    ReversalUnreachable,
+    ReversalWoke,
+)
 from mmo_sansio.payments.decide import decide, reads
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.gateway import Gateway
@@ -130,13 +144,14 @@ from mmo_sansio.values.model import (
 )
 from mmo_sansio.values.money import AmountError, Money, check_amount, parse_number, to_money
 from mmo_sansio.values.problems import FieldError, Problem
+from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DAY", "HOUR", "MICROSECOND", "MILLISECOND", "MINUTE", "SECOND", "Accepted", "AmountError",
     "AnyLookUp", "Applied", "BeginSubmission", "Brand", "BreakerSaved", "BreakerSnapshot",
-    "CallbackConcluded", "CallbackRecorded", "Change", "ConfirmPage", "CreatePayment", "Decision",
+    "CallbackConcluded", "CallbackRecorded", "Change", "ConfirmPage", "CreatePayment", "DecideReversal", "Decision",
     "DeliverCallback", "DeliverQr", "DeliveryAttempt", "DeliveryOutcome", "DepositNotified",
     "DepositRecorded", "Draft", "DurableIntent", "EndedPollConcluded", "ErrorCode", "Evidence",
     "FieldError", "Flow", "Gateway", "Headers", "HttpRequest", "HttpResponse", "Ignored", "Input", "Instant", "Intent",
@@ -147,10 +162,13 @@ __all__ = [
     "Progress", "ProviderAccepted", "ProviderCannotTell", "ProviderData", "ProviderFailed",
     "ProviderHinted", "ProviderNeverReceived", "ProviderReport", "ProviderSucceeded",
     "ProviderUnreachable", "QrCode", "QrConcluded", "QrRecorded", "Query", "Reads", "Records",
-    "ReferenceConsumed", "ReferenceReuse", "Rejected", "Reply", "ResolveManually", "ReusePolicy", "Source",
+    "ReferenceConsumed", "ReferenceReuse", "Rejected", "Reply", "RequestReversal", "ResolveManually", "ResolveReversal",
+    "ReusePolicy", "Reversal", "ReversalAccepted", "ReversalApplied", "ReversalCannotTell", "ReversalChanged",
+    "ReversalFailed", "ReversalNeverReceived", "ReversalReport", "ReversalState", "ReversalSucceeded",
+    "ReversalUnreachable", "ReversalWoke", "Source",
     "Span", "Stage", "Status", "SubmitToProvider", "SuspenseReason", "SuspenseRecorded", "Terms",
     "Transaction", "TransactionAdvanced", "TransactionCreated", "TransactionWoke", "Type",
     "UnmatchedNotified", "WithheldReason", "check_amount", "decide", "durable_intent", "earlier", "elapsed",
     "format_with_microseconds", "format_with_seconds", "from_datetime", "later", "merge_reads",
-    "parse_number", "reads", "to_datetime", "to_money", "transaction_object",
+    "parse_number", "reads", "reversal_id", "to_datetime", "to_money", "transaction_object",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Simulates mobile money operators, to test a gateway against: ours or another.
 
-`open_simulator` opens M-Pesa, MTN MoMo or Airtel Money, and `serve` puts it on a socket. It needs
+`open_simulator` opens M-Pesa, MTN MoMo, Airtel Money or pawaPay, and `serve` puts it on a socket. It needs
 `mmo-gateway[simulators]`.
 """
 

@@ -23,6 +23,7 @@ from tests.conformance import (
     proposals,
     queries,
     retention,
+    reversals,
     stored_keys,
     work,
 )
@@ -44,6 +45,7 @@ CHECKS: tuple[StoreCheck, ...] = (
     batches.check_due_transactions,
     claims.check_claim_survives_restart,
     claims.check_claim_settles_once,
+    reversals.check_reversal_survives_restart,
     claims.check_listing_begins_where_the_last_one_ended,
     queries.check_records_paging,
     queries.check_records_of_an_emptied_page,

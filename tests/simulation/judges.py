@@ -346,6 +346,7 @@ def the_store_holds_what_was_decided(world: SimulatedWorld, books: WorldBooks) -
         ("deposit", decided.deposits, stored.deposits),
         ("claim of", decided.claims, stored.claims),
         ("counter", decided.usage, stored.usage),
+        ("reversals of", decided.reversals, stored.reversals),
         ("intent", dict.fromkeys(decided.intents), dict.fromkeys(stored.intents)),
         ("journal of", world.commits.journal, books.journal),
     ]

@@ -30,6 +30,7 @@ class RowKind(StrEnum):
     INTENT = "intents"
     CLAIM = "claims"
     USAGE = "usage"
+    REVERSALS = "reversals"
     HOLD = "held_brands"
 
 
@@ -65,6 +66,8 @@ def rows_written(decision: Decision) -> Iterator[Row]:
                 yield RowKind.DEPOSIT, (provider, receipt)
             case changes.DepositClaimChanged():
                 yield RowKind.CLAIM, change.key
+            case changes.ReversalChanged(after=reversal):
+                yield RowKind.REVERSALS, reversal.payment
             case changes.IntentConcluded(key):
                 yield RowKind.INTENT, key
             case changes.CallbackRecorded() | changes.QrRecorded() | changes.BreakerSaved():
@@ -159,6 +162,7 @@ GUARDS: Final[Mapping[RowKind, str]] = {
     RowKind.CLAIM: "the claim's key or version",
     RowKind.INTENT: "the intent's deletion",
     RowKind.USAGE: "the counter's sum",
+    RowKind.REVERSALS: "the version of the payment's reversals",
     RowKind.HOLD: "the commit's own look at the hold",
 }
 """What lets the later of two commits fail that write the same row of this kind, or that a hold has overtaken."""

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import evolve, frozen
 
-from mmo_sansio.messages import inputs
+from mmo_sansio.messages import inputs, reversals
 from mmo_sansio.messages.inputs import Input, WithheldReason
 from mmo_sansio.messages.intents import IntentKind
 from mmo_sansio.payments.brand_usage import PENDING_COUNTER
@@ -16,7 +16,17 @@ from mmo_sansio.testing import builders
 from mmo_sansio.testing.builders import KES, START
 from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.model import BrandLimits, DepositAnswerOutcome, DepositTrust, Evidence, Operation, QrCode, Terms
+from mmo_sansio.values.model import (
+    BrandLimits,
+    DepositAnswerOutcome,
+    DepositTrust,
+    Evidence,
+    Operation,
+    QrCode,
+    Source,
+    Terms,
+)
+from mmo_sansio.values.reversals import reversal_id
 
 NOW: Final = later(START, Span(MINUTE))
 """When both inputs of a pair are decided; what led to them was decided before."""
@@ -61,7 +71,8 @@ class Names:
             deposits=receipts,
             intents=frozenset((each, kind) for each in references for kind in IntentKind),
             claims=receipts,
-            usage=frozenset(((self.brand, PENDING_COUNTER),)),
+            usage=frozenset(((self.brand, PENDING_COUNTER), (self.brand, "reversals amina KES"))),
+            reversals=frozenset(references),
             held_brands=True,
         )
 
@@ -85,6 +96,8 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "test", receipt, DepositAnswerOutcome.COMPLETED, True, KES(150), brand=brand, method="test_ke"
     )
     denied = evolve(answered, outcome=DepositAnswerOutcome.FAILED)
+    asked, reversal = _reversal_request(names), reversal_id(payment, 1)
+    decided = reversals.DecideReversal(reversal, "brian", is_approved=True, four_eyes=True)
     unconfirmed, evidence = DepositTrust.UNCONFIRMED, Evidence(receipt, "0")
     return {
         "CreatePayment": _creation(names, turn),
@@ -127,6 +140,19 @@ def variants(names: Names, turn: int) -> Mapping[str, Event]:
         "CallbackConcluded": builders.callback_concluded(payment),
         "QrConcluded": inputs.QrConcluded(payment, builders.an_attempt()),
         "EndedPollConcluded": inputs.EndedPollConcluded(payment),
+        "RequestReversal": asked,
+        "RequestReversal (limited)": evolve(asked, limit_name="amina", daily_max=KES(150)),
+        "DecideReversal": decided,
+        "DecideReversal (refused)": evolve(decided, is_approved=False),
+        "ReversalWoke": reversals.ReversalWoke(reversal, f"attempt {turn}"),
+        "MarkReversalRestored": reversals.MarkReversalRestored(reversal, "amina"),
+        "ResolveReversal": reversals.ResolveReversal(reversal, "amina", succeeded=True, evidence="A statement."),
+        "ReversalAccepted": reversals.ReversalAccepted(reversal, "test", Source.WEBHOOK),
+        "ReversalSucceeded": reversals.ReversalSucceeded(reversal, "test", Source.WEBHOOK),
+        "ReversalFailed": reversals.ReversalFailed(reversal, "test", Source.WEBHOOK, "Refused."),
+        "ReversalUnreachable": reversals.ReversalUnreachable(reversal, "test", "No answer."),
+        "ReversalNeverReceived": reversals.ReversalNeverReceived(reversal, "test", version=2),
+        "ReversalCannotTell": reversals.ReversalCannotTell(reversal, "test"),
         "a hold": HoldBrand(names.brand),
     }
 
@@ -141,6 +167,10 @@ def histories(names: Names) -> Mapping[str, Sequence[tuple[Input, Instant]]]:
     qr_created = _creation(names, 0, operation=Operation.QR_PAYIN, display_qr_url=qr_url)
     qr_shown = (qr_created, begun, builders.accepted(payment, qr=QrCode("text", "cGlj")))
     claimed = _deposit(names, 3, DepositTrust.UNCONFIRMED, payment=payment)
+    requested = (created, begun, paid, _reversal_request(names))
+    approved = (created, begun, paid, evolve(_reversal_request(names), needs_approval=False))
+    sent = (*approved, reversals.ReversalWoke(reversal_id(payment, 1), "attempt 0"))
+    limited = evolve(_reversal_request(names), limit_name="amina", daily_max=KES(150))
     every: Mapping[str, Sequence[Input]] = {
         "nothing": (),
         "created": (created,),
@@ -157,6 +187,11 @@ def histories(names: Names) -> Mapping[str, Sequence[tuple[Input, Instant]]]:
         "accepted, claimed": (*accepted, claimed),
         "accepted, confirmed": (*accepted, evolve(claimed, trust=DepositTrust.CONFIRMED)),
         "QR code shown, claimed": (*qr_shown, claimed),
+        "reversal requested": requested,
+        "reversal requested (limited)": (created, begun, paid, evolve(limited, amount=KES(100))),
+        "reversal approved": approved,
+        "reversal sent": sent,
+        "reversal failed": (*sent, reversals.ReversalFailed(reversal_id(payment, 1), "test", Source.POLL, "Refused.")),
         "failed, claimed": (created, begun, claimed, failed),
     }
     stamped = {name: [(each, START) for each in played] for name, played in every.items()}
@@ -168,6 +203,18 @@ def _creation(names: Names, turn: int, *, pending_max: int | None = None, **draf
     brand, token = builders.a_brand(id=names.brand, limits=limits), f"page-{names.fresh(turn)}"
     draft = {"merchant_reference": names.order(0), **draft}
     return builders.a_create_payment(names.fresh(turn), brand=brand, terms=terms, page_token=token, **draft)
+
+
+def _reversal_request(names: Names) -> reversals.RequestReversal:
+    return reversals.RequestReversal(
+        names.payment,
+        names.brand,
+        amount=KES(50),
+        can_be_partial=True,
+        reason="Paid twice.",
+        user="amina",
+        needs_approval=True,
+    )
 
 
 def _deposit(

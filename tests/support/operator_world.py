@@ -17,6 +17,7 @@ from functools import partial
 from random import Random
 from typing import assert_never
 from unittest.mock import patch
+from urllib.parse import urlsplit
 
 import trio
 from attrs import Factory, define, evolve
@@ -48,6 +49,7 @@ from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks, check_note
 from mmo_trio.workers.providers.deposits import DepositClaimWorker
+from mmo_trio.workers.providers.float_monitor import FloatMonitor
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 from tests.support.operator_faults import FaultSource
@@ -228,8 +230,11 @@ class World:
         claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: ask, now, 60)
         await life.start(partial(claims.run, drain=trio.Event()))
         await life.start(checks.run)
+        floats = FloatMonitor(store.admin, {}, lambda _: ask, {}, now)
         self.engine, self.scanner = engine, scanner
-        self.hooks = Webhooks({}, store, engine.submit, checks.learn, ReferenceGenerator(now), 64 * 1024)
+        self.hooks = Webhooks(
+            {}, store, engine.submit, checks.learn, floats.learn, ReferenceGenerator(now), now, 64 * 1024
+        )
 
     def _kill(self) -> None:
         if self.life is None or self.is_healed:
@@ -468,10 +473,17 @@ class World:
         if self.life is None or self.hooks is None:
             return None
         try:
-            answer = await self.hooks.handle_notification(self.provider, request)
+            answer = await self.hooks.handle_notification(self.provider, _as_received(request))
         except StoreUnavailable:
             return None
         return answer if answer.status < 500 else None
+
+
+def _as_received(request: HttpRequest) -> HttpRequest:
+    """Return a callback as a server gets it: its target in origin-form, and its host as a header."""
+    target = urlsplit(request.target)
+    path_and_query = target.path + (b"?" + target.query if target.query else b"")
+    return evolve(request, target=path_and_query, headers=((b"host", target.netloc), *request.headers))
 
 
 def open_world(operator: Operator, seed: int, *, payments: int, kills: int) -> World:

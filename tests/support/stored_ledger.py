@@ -34,6 +34,7 @@ def stored_ledger(connection: sqlite3.Connection) -> Ledger:
         intents=frozenset((r, IntentKind(kind)) for r, kind in keys("gateway_reference, kind", "intents")),
         claims=frozenset((p, r) for p, r in keys("provider, receipt", "deposit_claims")),
         usage=frozenset((b, c) for b, c in keys("brand, counter", "brand_usage")),
+        reversals=frozenset(each for (each,) in keys("payment", "reversals")),
         held_brands=True,
     )
     ledger = load_batch(connection, reads, RecentTransactions())

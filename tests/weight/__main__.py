@@ -73,10 +73,10 @@ def wheel_mb() -> float:
 
 def measure(flows: dict[str, list[str]]) -> Iterator[Figure]:
     """Yield each figure."""
-    yield Figure("lines of mmo_sansio and mmo_trio", count_lines(sources(*GATEWAY)), 55_000)
+    yield Figure("lines of mmo_sansio and mmo_trio", count_lines(sources(*GATEWAY)), 57_800)
     yield Figure("modules of mmo_sansio and mmo_trio", len(sources(*GATEWAY)), 430)
-    yield Figure("lines of mmo_merchant", count_lines(sources("mmo_merchant")), 5_000)
-    yield Figure("lines of mmo_simulators", count_lines(sources("mmo_simulators")), 5_500)
+    yield Figure("lines of mmo_merchant", count_lines(sources("mmo_merchant")), 5_700)
+    yield Figure("lines of mmo_simulators", count_lines(sources("mmo_simulators")), 6_400)
     for flow, title, budget in (
         ("create", "files entered: a web create", 45),
         ("look-up", "files entered: a look-up", 25),
@@ -84,7 +84,7 @@ def measure(flows: dict[str, list[str]]) -> Iterator[Figure]:
         ("result", "files entered: a result to its callback", 52),
     ):
         yield Figure(title, len(flows[flow]), budget)
-    yield Figure("megabytes of the wheel", round(wheel_mb(), 3), 1.1)
+    yield Figure("megabytes of the wheel", round(wheel_mb(), 3), 1.16)
 
 
 def main() -> int:

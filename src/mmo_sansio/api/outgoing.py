@@ -15,7 +15,7 @@ from mmo_sansio.api.incoming.requests import ApiSettings, unknown_transaction_pr
 from mmo_sansio.http.exchange import DeliveryAttempt, DeliveryOutcome
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.queries import Position, Records
-from mmo_sansio.messages.replies import Accepted, Applied, ClaimDue, Ignored, Rejected, Reply
+from mmo_sansio.messages.replies import Accepted, Applied, ClaimDue, Ignored, Rejected, Reply, ReversalApplied
 from mmo_sansio.values.clock import format_with_microseconds, format_with_seconds
 from mmo_sansio.values.model import Order, Party, ProviderData, Transaction
 from mmo_sansio.values.money import Money
@@ -62,7 +62,7 @@ def creation_response(reply: Reply, settings: ApiSettings) -> HttpResponse | Pro
             return HttpResponse(200, _JSON_HEADERS, _creation_body(order, settings.hpp_url).encode())
         case Rejected(problem):
             return problem
-        case Applied() | Ignored() | ClaimDue():
+        case Applied() | Ignored() | ClaimDue() | ReversalApplied():
             raise AssertionError(f"{reply} is no reply to a creation")
         case _:
             assert_never(reply)

@@ -12,6 +12,7 @@ from mmo_sansio.messages.intents import IntentKey
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import DepositClaim, Status, Transaction, UsageShare
+from mmo_sansio.values.reversals import Reversal
 
 
 @frozen
@@ -62,6 +63,26 @@ class DepositClaimChanged:
         claim = self.after or self.before
         assert claim is not None
         return claim.provider, claim.receipt
+
+
+@frozen
+class ReversalChanged:
+    """A reversal is new, or has moved; all of a payment are guarded together, as their sum is limited."""
+
+    known: tuple[Reversal, ...]
+    """The payment's reversals before, in the order of their numbers."""
+    after: Reversal
+
+    @property
+    def before(self) -> Reversal | None:
+        """Return it as it was; None for a new one."""
+        return next((each for each in self.known if each.number == self.after.number), None)
+
+    @property
+    def reversals(self) -> tuple[Reversal, ...]:
+        """Return the payment's reversals afterwards."""
+        index = self.after.number - 1
+        return (*self.known[:index], self.after, *self.known[index + 1 :])
 
 
 @frozen
@@ -181,6 +202,7 @@ Change: TypeAlias = (
     | UsageChanged
     | DepositRecorded
     | DepositClaimChanged
+    | ReversalChanged
     | TransactionCreated
     | TransactionAdvanced
     | IntentConcluded

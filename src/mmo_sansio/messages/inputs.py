@@ -9,6 +9,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from mmo_sansio.http.exchange import DeliveryAttempt
+from mmo_sansio.messages.reversals import ReversalInput
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
@@ -395,5 +396,6 @@ Input: TypeAlias = (
     | CallbackConcluded
     | QrConcluded
     | EndedPollConcluded
+    | ReversalInput
 )
 """The inputs of `decide`."""

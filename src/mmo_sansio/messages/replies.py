@@ -8,6 +8,7 @@ from attrs import frozen
 
 from mmo_sansio.values.model import DepositClaim, Order, Transaction
 from mmo_sansio.values.problems import Problem
+from mmo_sansio.values.reversals import Reversal
 
 
 @frozen
@@ -45,10 +46,20 @@ class ClaimDue:
 
 
 @frozen
+class ReversalApplied:
+    """The report or request about a reversal has taken effect."""
+
+    reversal: Reversal
+    """The reversal after the decision."""
+    transaction: Transaction
+    """Its payment."""
+
+
+@frozen
 class Rejected:
     """The request is rejected."""
 
     problem: Problem
 
 
-Reply: TypeAlias = Accepted | Applied | Ignored | ClaimDue | Rejected
+Reply: TypeAlias = Accepted | Applied | Ignored | ClaimDue | ReversalApplied | Rejected

@@ -23,6 +23,7 @@ from typing import Final, assert_never
 from attrs import evolve
 
 from mmo_sansio.messages import inputs
+from mmo_sansio.messages import reversals as reversal_inputs
 from mmo_sansio.messages.changes import (
     CallbackRecorded,
     Change,
@@ -30,6 +31,7 @@ from mmo_sansio.messages.changes import (
     JournalEntry,
     QrRecorded,
     ReferenceConsumed,
+    ReversalChanged,
     SuspenseReason,
     SuspenseRecorded,
     TransactionAdvanced,
@@ -42,10 +44,11 @@ from mmo_sansio.payments.brand_usage import usage_keys
 from mmo_sansio.payments.decision import Decision, ignore
 from mmo_sansio.payments.ledger import Ledger, Reads
 from mmo_sansio.payments.personal_data import is_masked, mask_members
-from mmo_sansio.payments.rules import creation, deliveries, deposits, polling, results, submission, timers
+from mmo_sansio.payments.rules import creation, deliveries, deposits, polling, results, reversals, submission, timers
 from mmo_sansio.payments.suspense import record_in_suspense
 from mmo_sansio.values.clock import Instant, Moment
 from mmo_sansio.values.model import Stage, Transaction
+from mmo_sansio.values.reversals import reversed_payment
 
 
 def reads(input_: inputs.Input) -> Reads:
@@ -90,6 +93,24 @@ def reads(input_: inputs.Input) -> Reads:
             | inputs.TransactionWoke()
         ):
             return Reads(transactions=frozenset((input_.gateway_reference,)))
+        case reversal_inputs.RequestReversal():
+            payment, counter = frozenset((input_.payment,)), reversals.limit_counter(input_)
+            usage = frozenset() if counter is None else frozenset(((input_.brand, counter),))
+            return Reads(transactions=payment, reversals=payment, usage=usage)
+        case (
+            reversal_inputs.DecideReversal()
+            | reversal_inputs.ReversalWoke()
+            | reversal_inputs.MarkReversalRestored()
+            | reversal_inputs.ResolveReversal()
+            | reversal_inputs.ReversalAccepted()
+            | reversal_inputs.ReversalSucceeded()
+            | reversal_inputs.ReversalFailed()
+            | reversal_inputs.ReversalUnreachable()
+            | reversal_inputs.ReversalNeverReceived()
+            | reversal_inputs.ReversalCannotTell()
+        ):
+            payment = frozenset((reversed_payment(input_.reversal),))
+            return Reads(transactions=payment, reversals=payment)
         case _:
             assert_never(input_)
 
@@ -200,6 +221,25 @@ def _decide(ledger: Ledger, input_: inputs.Input, *, now: Moment) -> Decision:
             return results.resolve(ledger, input_, now=now)
         case inputs.CorrectTimes():
             return misdated.correct_times(ledger, input_, now=now)
+        case reversal_inputs.RequestReversal():
+            return reversals.request(ledger, input_, now=now)
+        case reversal_inputs.DecideReversal():
+            return reversals.decide_request(ledger, input_, now=now)
+        case reversal_inputs.ReversalWoke():
+            return reversals.wake(ledger, input_, now=now)
+        case reversal_inputs.MarkReversalRestored():
+            return reversals.mark_restored(ledger, input_, now=now)
+        case reversal_inputs.ResolveReversal():
+            return reversals.resolve(ledger, input_, now=now)
+        case (
+            reversal_inputs.ReversalAccepted()
+            | reversal_inputs.ReversalSucceeded()
+            | reversal_inputs.ReversalFailed()
+            | reversal_inputs.ReversalUnreachable()
+            | reversal_inputs.ReversalNeverReceived()
+            | reversal_inputs.ReversalCannotTell()
+        ):
+            return reversals.report(ledger, input_, now=now)
         case _:
             assert_never(input_)
 
@@ -209,7 +249,10 @@ _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False).enc
 
 def _journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Moment) -> JournalEntry:
     """Return the journal entry of this decision. It contains no key, token or party."""
-    reference = brand = before = after = None
+    reference: str | None = None
+    brand: str | None = None
+    before: str | None = None
+    after: str | None = None
     detail = _detail(input_)
     for change in changes:
         match change:
@@ -226,6 +269,10 @@ def _journal_entry(input_: inputs.Input, changes: Iterable[Change], *, now: Mome
                 claim = change.after or change.before
                 if claim is not None and claim.payment is not None:
                     reference, brand = reference or claim.payment, brand or claim.brand
+            case ReversalChanged(after=reversal):
+                reference, brand, after = reversal.payment, reversal.brand, reversal.state
+                before = None if change.before is None else change.before.state
+                detail |= {"reversal": reversal.id, "amount": str(reversal.amount)}
             case ReferenceConsumed() if change.is_lost:
                 brand = change.brand
             case SuspenseRecorded():
@@ -269,9 +316,13 @@ def _actor(input_: inputs.Input) -> str:
             | inputs.CorrectTimes()
             | inputs.MarkRestored()
             | inputs.RecordLostUse()
+            | reversal_inputs.RequestReversal()
+            | reversal_inputs.DecideReversal()
+            | reversal_inputs.MarkReversalRestored()
+            | reversal_inputs.ResolveReversal()
         ):
             return f"user:{input_.user}"
-        case inputs.TransactionWoke() | inputs.DepositClaimWoke():
+        case inputs.TransactionWoke() | inputs.DepositClaimWoke() | reversal_inputs.ReversalWoke():
             return "clock"
         case inputs.BeginSubmission() | inputs.CallbackConcluded() | inputs.QrConcluded() | inputs.EndedPollConcluded():
             return "gateway"
@@ -286,6 +337,12 @@ def _actor(input_: inputs.Input) -> str:
             | inputs.DepositNotified()
             | inputs.DepositAnswered()
             | inputs.UnmatchedNotified()
+            | reversal_inputs.ReversalAccepted()
+            | reversal_inputs.ReversalSucceeded()
+            | reversal_inputs.ReversalFailed()
+            | reversal_inputs.ReversalUnreachable()
+            | reversal_inputs.ReversalNeverReceived()
+            | reversal_inputs.ReversalCannotTell()
         ):
             return f"provider:{input_.provider}"
         case _:
@@ -345,6 +402,25 @@ def _detail(input_: inputs.Input) -> dict[str, object]:
             | inputs.ProviderCannotTell()
             | inputs.UnmatchedNotified()
             | inputs.EndedPollConcluded()
+        ):
+            return {}
+        case reversal_inputs.RequestReversal():
+            return {"reason": input_.reason}
+        case reversal_inputs.DecideReversal():
+            return {"isApproved": input_.is_approved, "remark": input_.remark or None}
+        case reversal_inputs.ResolveReversal():
+            return {"evidence": input_.evidence, "providerReference": input_.provider_reference}
+        case reversal_inputs.ReversalAccepted() | reversal_inputs.ReversalSucceeded():
+            return {"source": input_.source, "providerReference": input_.provider_reference}
+        case reversal_inputs.ReversalFailed():
+            return {"source": input_.source, "nativeCode": input_.native_code, "reason": input_.reason}
+        case reversal_inputs.ReversalUnreachable():
+            return {"reason": input_.reason}
+        case (
+            reversal_inputs.ReversalWoke()
+            | reversal_inputs.MarkReversalRestored()
+            | reversal_inputs.ReversalNeverReceived()
+            | reversal_inputs.ReversalCannotTell()
         ):
             return {}
         case inputs.RecordLostUse():

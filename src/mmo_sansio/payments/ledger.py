@@ -17,6 +17,7 @@ from mmo_sansio.messages.changes import (
     JournalEntry,
     QrRecorded,
     ReferenceConsumed,
+    ReversalChanged,
     SuspenseRecorded,
     TransactionAdvanced,
     TransactionCreated,
@@ -25,6 +26,7 @@ from mmo_sansio.messages.changes import (
 from mmo_sansio.messages.intents import DurableIntent, Intent, IntentKey, PollProvider
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import DepositClaim, Status, Transaction, UsageShare
+from mmo_sansio.values.reversals import Reversal
 
 ReferenceKey: TypeAlias = tuple[str, str]
 """(brand, merchantReference)."""
@@ -48,6 +50,8 @@ class Reads:
     intents: frozenset[IntentKey] = frozenset()
     claims: frozenset[DepositKey] = frozenset()
     usage: frozenset[UsageKey] = frozenset()
+    reversals: frozenset[str] = frozenset()
+    """The gatewayReferences of payments whose reversals are read."""
     held_brands: bool = False
     """Whether it matters which brands are on hold."""
 
@@ -61,6 +65,7 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
     intents: set[IntentKey] = set()
     claims: set[DepositKey] = set()
     usage: set[UsageKey] = set()
+    reversals: set[str] = set()
     held_brands = False
     for each in all_reads:
         transactions |= each.transactions
@@ -69,6 +74,7 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
         intents |= each.intents
         claims |= each.claims
         usage |= each.usage
+        reversals |= each.reversals
         held_brands = held_brands or each.held_brands
     return Reads(
         frozenset(transactions),
@@ -77,6 +83,7 @@ def merge_reads(all_reads: Iterable[Reads]) -> Reads:
         frozenset(intents),
         frozenset(claims),
         frozenset(usage),
+        frozenset(reversals),
         held_brands,
     )
 
@@ -112,7 +119,7 @@ class NotPrefetched(AssertionError):
 
 @define
 class Ledger:
-    """Holds transactions, consumed references, deposits, their claims and open intents.
+    """Holds transactions and their reversals, consumed references, deposits, their claims and open intents.
 
     With `prefetched` it is the working set of one batch: looking at a key outside raises NotPrefetched, so that
     "absent" always means absent. Without, it holds everything.
@@ -127,6 +134,8 @@ class Ledger:
     """The intents that are scheduled and not concluded."""
     claims: dict[DepositKey, DepositClaim] = Factory(dict)
     usage: dict[UsageKey, UsageCount] = Factory(dict)
+    reversals: dict[str, tuple[Reversal, ...]] = Factory(dict)
+    """By the gatewayReference of their payment, in the order of their numbers."""
     held_brands: frozenset[str] = frozenset()
     """The brands on hold: nothing more of theirs is submitted. Staff change it, not decisions."""
     not_before: Instant = Instant(0)
@@ -146,6 +155,7 @@ class Ledger:
             claims={key: self.claims[key] for key in reads.claims & self.claims.keys()},
             intents={key: self.intents[key] for key in reads.intents & self.intents.keys()},
             usage={key: self.usage[key] for key in reads.usage & self.usage.keys()},
+            reversals={key: self.reversals[key] for key in reads.reversals & self.reversals.keys()},
             held_brands=self.held_brands if reads.held_brands else frozenset(),
         )
 
@@ -179,6 +189,13 @@ class Ledger:
         if found is None and self.prefetched and key not in self.prefetched.claims:
             raise NotPrefetched(key)
         return found
+
+    def reversals_of(self, gateway_reference: str) -> tuple[Reversal, ...]:
+        """Return the reversals of this payment, in the order of their numbers."""
+        found = self.reversals.get(gateway_reference)
+        if found is None and self.prefetched and gateway_reference not in self.prefetched.reversals:
+            raise NotPrefetched(gateway_reference)
+        return found or ()
 
     def open_intent(self, key: IntentKey) -> DurableIntent | None:
         """Return this durable intent, if it is scheduled and not concluded."""
@@ -230,6 +247,9 @@ class Ledger:
                     del self.claims[change.key]
                 else:
                     self.claims[change.key] = claim_after
+            case ReversalChanged(known_reversals, reversal):
+                assert self.reversals.get(reversal.payment, ()) == known_reversals
+                self.reversals[reversal.payment] = change.reversals
             case TransactionCreated(transaction):
                 assert transaction.reference not in self.transactions
                 self.transactions[transaction.reference] = transaction

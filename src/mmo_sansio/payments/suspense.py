@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from mmo_sansio.messages import inputs
+from mmo_sansio.messages import inputs, reversals
 from mmo_sansio.messages.changes import SuspenseReason, SuspenseRecorded
 from mmo_sansio.messages.replies import Ignored
 from mmo_sansio.payments.decision import Decision
 from mmo_sansio.values.clock import Moment
 from mmo_sansio.values.model import DepositClaim, Evidence, Source, Transaction
+from mmo_sansio.values.reversals import reversed_payment
 
 SuspenseSource: TypeAlias = (
     inputs.ProviderAccepted
@@ -20,6 +21,8 @@ SuspenseSource: TypeAlias = (
     | inputs.DepositNotified
     | DepositClaim
     | inputs.UnmatchedNotified
+    | reversals.ReversalSucceeded
+    | reversals.ReversalFailed
 )
 """What can end in the suspense book."""
 
@@ -99,11 +102,30 @@ def _content(input_: SuspenseSource) -> dict[str, str | bool | None]:
             return {"result": "hint", "told": input_.content}
         case inputs.UnmatchedNotified():
             return {"result": "unmatched", "told": input_.content}
+        case reversals.ReversalSucceeded():
+            return {
+                "result": "reversed",
+                "reversal": input_.reversal,
+                "source": input_.source,
+                "providerReference": input_.provider_reference,
+                "amount": str(input_.amount) if input_.amount else None,
+            }
+        case reversals.ReversalFailed():
+            return {
+                "result": "not_reversed",
+                "reversal": input_.reversal,
+                "source": input_.source,
+                "providerReference": input_.provider_reference,
+                "nativeCode": input_.native_code,
+                "nativeMessage": input_.reason,
+            }
 
 
 def _reference(input_: SuspenseSource) -> str | None:
     if isinstance(input_, inputs.DepositNotified | inputs.UnmatchedNotified):
         return None
+    if isinstance(input_, reversals.ReversalSucceeded | reversals.ReversalFailed):
+        return reversed_payment(input_.reversal)
     return input_.payment if isinstance(input_, DepositClaim) else input_.gateway_reference
 
 

@@ -11,9 +11,10 @@ from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.airtel.api import open_airtel
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.operators.mtn.api import MtnSimulator
+from mmo_simulators.operators.pawapay.api import open_pawapay
 
 SIMULATORS: Final[Mapping[str, Callable[[], Simulator]]] = MappingProxyType(
-    {"airtel": open_airtel, "mpesa": open_mpesa, "mtn": MtnSimulator}
+    {"airtel": open_airtel, "mpesa": open_mpesa, "mtn": MtnSimulator, "pawapay": open_pawapay}
 )
 """Functions that open a new operator, with accounts to begin with."""
 

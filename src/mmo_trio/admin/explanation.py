@@ -93,7 +93,7 @@ def _contradiction_sentences(history: PaymentHistory) -> Iterator[str]:
         if each.closed_at is not None or each.reason not in _CONTRADICTIONS:
             continue
         told = json.loads(each.content)
-        if told.get("result") == ended and each.reason is not SuspenseReason.CONFLICTING_RESULT:
+        if "reversal" in told or (told.get("result") == ended and each.reason is not SuspenseReason.CONFLICTING_RESULT):
             continue
         words = (told.get(name) for name in ("result", "amount", "errorCode", "providerReference"))
         report = ", ".join(word for word in words if word)

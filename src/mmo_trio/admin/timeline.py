@@ -26,8 +26,8 @@ class TimelineEntry:
     """The event in words, to be read after its actor."""
     kind: str = ""
     """The name of the input that the event was; empty for what the gateway concludes itself."""
-    stages: tuple[str, Stage] | None = None
-    """The stage before, `nothing` for a new payment, and after it; None where the stage stays."""
+    stages: tuple[str, str] | None = None
+    """The stage before, `nothing` for a new payment, and after it, or a reversal's states; None where it stays."""
     members: Mapping[str, str] = field(factory=dict)
     """What is known about the event, by name."""
     times: int = 1
@@ -74,7 +74,7 @@ def timeline(history: PaymentHistory, *, with_free_text: bool = True) -> list[Ti
 def _without_answered_ticks(journal: Sequence[JournalEntry]) -> Iterator[JournalEntry]:
     """Yield the lines of a journal, but not that it was time to poll where the next line is the answer."""
     for line, following in zip(journal, [*journal[1:], None], strict=True):
-        is_tick = line.input_name == "TransactionWoke" and line.stage_before == line.stage_after
+        is_tick = line.input_name in ("TransactionWoke", "ReversalWoke") and line.stage_before == line.stage_after
         if not (is_tick and following is not None and following.actor.startswith("provider:")):
             yield line
 
@@ -93,7 +93,7 @@ def _journal_entries(line: JournalEntry, order: Order, *, with_free_text: bool) 
         line.actor,
         _input_text(line),
         line.input_name,
-        (line.stage_before or "nothing", Stage(line.stage_after)) if has_moved and line.stage_after else None,
+        (line.stage_before or "nothing", line.stage_after) if has_moved and line.stage_after else None,
         members,
     )
     if line.input_name == "CreatePayment" and line.stage_after is not None:
@@ -133,6 +133,17 @@ _INPUT_TEXTS = {
     "QrConcluded": "concluded the delivery of the QR code",
     "EndedPollConcluded": "polled the provider after the end of the payment",
     "ResolveManually": "completed it by hand",
+    "RequestReversal": "asked for money back",
+    "DecideReversal": "decided about the reversal",
+    "ReversalWoke": "reached a time to send the reversal, or to ask after it",
+    "ReversalAccepted": "has the reversal and has not decided yet",
+    "ReversalSucceeded": "says that the money was moved back",
+    "ReversalFailed": "says that the money will not be moved back",
+    "ReversalUnreachable": "gave no usable answer; it may or may not have the reversal",
+    "ReversalNeverReceived": "never received the reversal",
+    "ReversalCannotTell": "can't be asked about the reversal",
+    "ResolveReversal": "ended the reversal by hand",
+    "MarkReversalRestored": "restored the store from a backup, so the reversal may have been sent and isn't sent again",
     "MarkRestored": "restored the store from a backup, so the payment may have been sent and isn't sent again",
     "CorrectTimes": "corrected its times, which a wrong clock had written",
 }
@@ -144,7 +155,7 @@ HIDDEN_TEXT = "hidden from your role"
 _PLAIN_MEMBERS = frozenset(
     (
         *("amount", "durationMs", "errorCode", "finalAmount", "method", "nativeCode", "operation"),
-        *("outcome", "providerReference", "source", "status", "suspense", "withheld"),
+        *("isApproved", "outcome", "providerReference", "reversal", "source", "status", "suspense", "withheld"),
     )
 )
 """The members of a journal line's detail that are no free text; what is not listed here counts as free text."""

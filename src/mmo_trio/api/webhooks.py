@@ -13,9 +13,11 @@ from attrs import define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
 from mmo_sansio.messages.inputs import Input
+from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.providers.common.interface import (
     AccountFinding,
+    AuthenticatesNotifications,
     DepositAnswer,
     DepositReport,
     DepositValidation,
@@ -24,6 +26,7 @@ from mmo_sansio.providers.common.interface import (
     ProviderNotification,
 )
 from mmo_sansio.values import problems
+from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies, is_in_networks
 from mmo_trio.engine.engine import Submit
@@ -46,7 +49,11 @@ class Webhooks:
     submit: Submit
     learn: Callable[[AccountFinding], Awaitable[None]]
     """Keeps what a notification says about our account."""
+    learn_balances: Callable[[BalanceReport], Awaitable[None]]
+    """Keeps what a notification says about our balances."""
     references: ReferenceGenerator
+    now: Callable[[], Instant]
+    """The wall time."""
     body_limit: int
     trusted_proxies: TrustedProxies = TrustedProxies()
     observe: Callable[[str, HttpRequest, HttpResponse], None] = lambda *_: None
@@ -72,12 +79,20 @@ class Webhooks:
         return Admitted(self.body_limit, respond)
 
     async def handle_notification(self, provider: Provider, request: HttpRequest) -> HttpResponse:
-        """Make the notification durable, then answer. The provider repeats one that could not be stored."""
+        """Make the notification durable, then answer; one that is not the provider's own leaves a line in the log only.
+        The provider repeats one that could not be stored."""
+        if isinstance(provider, AuthenticatesNotifications):
+            fault = provider.refuse_notification(request, now=self.now())
+            if fault is not None:
+                logger.warning("notification_refused", provider=provider.name, reason=fault, once_a_second=True)
+                return HttpResponse(401)
         notification = provider.read_notification(request)
         finding = provider.read_finding(request) if isinstance(provider, LocksCredentials) else None
         try:
             if finding is not None:
                 await self.learn(finding)
+            if isinstance(notification, BalanceReport):
+                await self.learn_balances(notification)
             if isinstance(notification, DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
@@ -90,7 +105,7 @@ class Webhooks:
 
     async def _inputs_for(self, provider: Provider, notification: ProviderNotification) -> Sequence[Input]:
         match notification:
-            case AccountFinding() | DepositValidation():
+            case AccountFinding() | BalanceReport() | DepositValidation():
                 return ()
             case DepositReport():
                 return await deposit_inputs(self.store, provider, notification, self.references.next())

@@ -50,7 +50,7 @@ ACTIVE_PER_WAITING = 2
 would cost much for the few who get their replies sooner; during small ones to wait would cost more."""
 
 COALESCED_MAX = 8
-"""Inputs for which a batch may wait: what a larger one saves is little for each of its inputs."""
+"""Inputs for which a batch may wait, and for which unhurried inputs wait: what more of them save is little for each."""
 
 UNHURRIED = (ProviderAccepted, CallbackConcluded, QrConcluded)
 """Inputs for whose record nobody waits. Where one gets lost with its process, its payment is polled, its callback or
@@ -268,32 +268,35 @@ class Engine:
         return call
 
     def _add_patient(self, input_: Input) -> PendingInput:
-        """Queue the input ahead of the next one that comes, or after `PATIENCE_S`."""
+        """Queue the input ahead of the next one that comes, or with enough of its kind, or after `PATIENCE_S`."""
         call = self._admit(input_)
         if not self._patient:
             self._patience.deadline = trio.current_time() + PATIENCE_S
         self._patient.append(call)
+        if len(self._patient) >= COALESCED_MAX:
+            self._queue_patient()
+            self._start_batch_if_possible()
         return call
 
     def _add(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
         call = self._admit(input_, received_at)
-        self._queue_patient()
+        if self._patient:
+            self._queue_patient()
         self._queue.add(call)
         return call
 
     def _admit(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:
-        if self.queued >= self.queue_max:
+        if len(self._queue) + len(self._patient) >= self.queue_max:
             self.statistics.rejected += 1
             raise StoreUnavailable("the queue into the engine is full")
         return PendingInput(input_, self.clock.since_boot() if received_at is None else received_at)
 
     def _queue_patient(self) -> None:
         """Queue what waits for others, ahead of what comes now: inputs with a common key keep their order."""
-        if self._patient:
-            for each in self._patient:
-                self._queue.add(each)
-            self._patient.clear()
-            self._patience.deadline = math.inf
+        for each in self._patient:
+            self._queue.add(each)
+        self._patient.clear()
+        self._patience.deadline = math.inf
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide batches until cancelled; then raise StoreUnavailable in the callers that still wait."""

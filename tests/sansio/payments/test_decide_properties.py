@@ -117,6 +117,8 @@ def copied(ledger: Ledger) -> Ledger:
         dict(ledger.deposits),
         dict(ledger.intents),
         dict(ledger.claims),
+        dict(ledger.usage),
+        dict(ledger.reversals),
     )
 
 

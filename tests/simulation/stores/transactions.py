@@ -91,6 +91,9 @@ class ServerTransaction:
             claim = ledger.claims.get(claim_key)
             if (0 if claim is None else claim.version) != version:
                 yield "claim"
+        for payment, (version, _) in effect.reversals.items():
+            if sum(each.version for each in ledger.reversals.get(payment, ())) != version:
+                yield "reversals"
         for intent_key in effect.concluded & self.fences.keys():
             intent = ledger.intents.get(intent_key)
             if intent is None or fence_of_intent(intent) > self.fences[intent_key]:
@@ -115,6 +118,7 @@ def reads_of(effect: NetEffect) -> Reads:
         intents=frozenset(effect.concluded),
         claims=frozenset(effect.claims),
         usage=frozenset(effect.usage),
+        reversals=frozenset(effect.reversals),
         held_brands=True,
     )
 
@@ -128,4 +132,5 @@ def keys_of(effect: NetEffect) -> frozenset[Hashable]:
     keys.update(("claim", key) for key in effect.claims)
     keys.update(("intent", key) for key in (*effect.concluded, *effect.scheduled))
     keys.update(("usage", key) for key in effect.usage)
+    keys.update(("reversals", payment) for payment in effect.reversals)
     return frozenset(keys)

@@ -63,6 +63,7 @@ async def read_books(store: Store, brands: Sequence[str], decided: Ledger) -> Wo
         intents=frozenset([*decided.intents, *((each.gateway_reference, each.kind) for each in claimed)]),
         claims=frozenset(decided.claims),
         usage=frozenset(decided.usage),
+        reversals=frozenset(decided.reversals),
     )
     return WorldBooks(
         transactions={each.reference: each for each in found},

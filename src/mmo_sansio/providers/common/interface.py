@@ -23,11 +23,22 @@ from mmo_sansio.messages.inputs import (
     ProviderUnreachable,
     UnmatchedNotified,
 )
-from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
+from mmo_sansio.messages.reversals import (
+    ReversalAccepted,
+    ReversalCannotTell,
+    ReversalFailed,
+    ReversalNeverReceived,
+    ReversalReport,
+    ReversalSucceeded,
+    ReversalUnreachable,
+)
+from mmo_sansio.providers.common.balances import BalanceReport
+from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, ReversalOperation
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositClaim, DepositTrust, Party, QrCode, Source, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import Reversal
 
 ResultT = TypeVar("ResultT")
 
@@ -159,11 +170,13 @@ class AccountFinding:
 
 ProviderNotification: TypeAlias = (
     ProviderReport
+    | ReversalReport
     | ProviderHinted
     | DepositReport
     | DepositAnswer
     | DepositValidation
     | AccountFinding
+    | BalanceReport
     | UnmatchedNotified
 )
 """The possible contents of a notification."""
@@ -215,6 +228,16 @@ class Provider(Protocol):
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         """Return the response to a notification: `accepted` once its content is durable or, for the validation of a
         deposit, that it is acceptable; never raises for bad input."""
+        ...
+
+
+@runtime_checkable
+class AuthenticatesNotifications(Protocol):
+    """Represents a provider whose notifications prove their origin, for a short time."""
+
+    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
+        """Return why a notification is not the provider's own at this wall time, in words without secrets; None: it may
+        be read. Never raises for bad input."""
         ...
 
 
@@ -272,6 +295,69 @@ class LocksCredentials(Protocol):
     def read_finding(self, request: HttpRequest) -> AccountFinding | None:
         """Return what a notification says about our account; None when it says nothing. Never raises."""
         ...
+
+
+ReversalConversation: TypeAlias = Generator[HttpRequest, HttpResponse, ReversalReport]
+"""A conversation about one reversal."""
+
+
+@runtime_checkable
+class ReversesPayments(Protocol):
+    """Represents a provider that moves the money of a payment back."""
+
+    @property
+    def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
+        """Return the operations whose payments it reverses, and how each reversal behaves."""
+        ...
+
+    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask for the money of the transaction back. A reversal is sent once (S6); what the provider knows it by is
+        made from its id, so that a repetition is the provider's duplicate."""
+        ...
+
+    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask what became of the reversal; where no question can tell, report that (:class:`ReversalCannotTell`)."""
+        ...
+
+
+@frozen
+class ReversalReports:
+    """Makes the reports about one reversal that answers to our own requests give."""
+
+    reversal: Reversal
+    provider: str
+
+    def accepted(self, provider_reference: str | None = None, *, poll_after: Span | None = None) -> ReversalAccepted:
+        """Report that the provider has the request, and has no result yet."""
+        return ReversalAccepted(self.reversal.id, self.provider, Source.POLL, provider_reference, poll_after)
+
+    def succeeded(self, provider_reference: str | None = None, amount: Money | None = None) -> ReversalSucceeded:
+        """Report that the money was moved back."""
+        return ReversalSucceeded(self.reversal.id, self.provider, Source.POLL, provider_reference, amount)
+
+    def failed(
+        self, reason: str, native_code: str | None = None, provider_reference: str | None = None
+    ) -> ReversalFailed:
+        """Report that the money was not and will not be moved back; an empty code is none."""
+        return ReversalFailed(
+            self.reversal.id, self.provider, Source.POLL, reason, native_code or None, provider_reference
+        )
+
+    def unreachable(self, reason: str) -> ReversalUnreachable:
+        """Report that nothing is known."""
+        return ReversalUnreachable(self.reversal.id, self.provider, reason)
+
+    def never_received(self) -> ReversalNeverReceived:
+        """Report that the request has certainly never arrived."""
+        return ReversalNeverReceived(self.reversal.id, self.provider, self.reversal.version)
+
+    def cannot_tell(self) -> ReversalCannotTell:
+        """Report that no question can tell the outcome."""
+        return ReversalCannotTell(self.reversal.id, self.provider)
+
+    def unanswered(self, failure: ExchangeFailed) -> ReversalUnreachable | ReversalNeverReceived:
+        """Report what is known of a request that had no usable response."""
+        return self.unreachable(failure.reason) if failure.may_have_arrived else self.never_received()
 
 
 @frozen

@@ -45,6 +45,14 @@ class ProviderOperation:
         return after is not None and now - submitted_at >= after
 
 
+@frozen
+class ReversalOperation(ProviderOperation):
+    """Describes how the reversals of one operation's payments behave."""
+
+    can_be_partial: bool = False
+    """Whether the provider moves a part of a payment's money back."""
+
+
 PAYIN_RESUBMISSION_PERIOD = Span(5 * MINUTE)
 """How long a pay-in is submitted again that its provider has certainly not received: no payer waits longer."""
 

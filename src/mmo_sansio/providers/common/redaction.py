@@ -13,10 +13,12 @@ from typing import Final, TypeVar
 from attrs import Factory, define, evolve, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.balances import BalanceInquiry, BalanceReport, ReportsBalances
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
     AccountFinding,
+    AuthenticatesNotifications,
     ChecksAccount,
     Conversation,
     DepositConversation,
@@ -27,14 +29,17 @@ from mmo_sansio.providers.common.interface import (
     LocksCredentials,
     Provider,
     ProviderNotification,
+    ReversalConversation,
+    ReversesPayments,
     SignIn,
     SignInFailed,
     VerifiesDeposits,
     resume,
 )
-from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation
+from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, ReversalOperation
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import DepositClaim, Transaction
+from mmo_sansio.values.reversals import Reversal
 
 REDACTED: Final = "[secret]"
 """The replacement of a secret."""
@@ -124,6 +129,27 @@ class RedactingProvider:
             return ()
         return (yield from self._redact_conversation(self.adapter.check_account(now=now)))
 
+    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+        """Ask as the adapter does; an adapter that cannot ask reports none."""
+        if not isinstance(self.adapter, ReportsBalances):
+            return BalanceReport()
+        return (yield from self._redact_conversation(self.adapter.ask_balances(now=now)))
+
+    @property
+    def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
+        """Return the adapter's; an adapter that cannot reverse has none."""
+        return self.adapter.reversal_operations if isinstance(self.adapter, ReversesPayments) else {}
+
+    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Reverse as the adapter does, which must be able to, with redacted responses and report."""
+        assert isinstance(self.adapter, ReversesPayments)
+        return self._redact_conversation(self.adapter.reverse(reversal, transaction, now=now))
+
+    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask as the adapter does, which must be able to, with redacted responses and report."""
+        assert isinstance(self.adapter, ReversesPayments)
+        return self._redact_conversation(self.adapter.poll_reversal(reversal, transaction, now=now))
+
     def credential_of(self, request: HttpRequest) -> str:
         """Return the adapter's credential; empty where none is ever locked."""
         return self.adapter.credential_of(request) if isinstance(self.adapter, LocksCredentials) else ""
@@ -135,6 +161,12 @@ class RedactingProvider:
     def read_notification(self, request: HttpRequest) -> ProviderNotification:
         """Return the adapter's reading, redacted. The body stays unchanged, as it may be signed."""
         return self._redact_report(self.adapter.read_notification(request))
+
+    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
+        """Refuse what the adapter refuses; an adapter that cannot tell refuses nothing."""
+        if not isinstance(self.adapter, AuthenticatesNotifications):
+            return None
+        return self.adapter.refuse_notification(request, now=now)
 
     def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
         return self.adapter.answer_notification(request, accepted)
@@ -159,7 +191,7 @@ class RedactingProvider:
         changes: dict[str, str] = {}
         for each in getattr(type(report), "__attrs_attrs__", ()):
             value = getattr(report, each.name)
-            if type(value) is str and each.name not in ("gateway_reference", "provider"):
+            if type(value) is str and each.name not in ("gateway_reference", "reversal", "provider"):
                 redacted = (
                     self._redact_free_text(value) if each.name in _FREE_TEXT else self._redact_long_secrets(value)
                 )

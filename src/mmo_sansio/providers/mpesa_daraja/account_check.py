@@ -28,13 +28,24 @@ MONEY_OUT: Final = "money out"
 """The part that results of pay-outs and taxes tell of: their address is known to more people than that of a question,
 so they raise the alarm, and stop no question."""
 
+REVERSALS: Final = "reversals"
+"""The same for results of reversals, which have a role of their own."""
+
+BALANCE: Final = "balance"
+"""The part that the question for a balance tells of."""
+
+_NO_BALANCE_ROLE: Final = (
+    "The API operator lacks the role for Account Balance. The administrator of the shortcode adds it in M-Pesa's"
+    " portal; balance_interval_s = 0 ends the question."
+)
 _STOPPED: Final = " Nothing asks with this password until it changes or a person asks."
 _OTHER: Final = "M-Pesa refuses the shortcode or its API operator. Ask Safaricom's support, and name the code."
 
 _REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "21": "The API operator lacks a role. The administrator of the shortcode adds it in M-Pesa's portal:"
-        " Transaction Status query ORG API for questions, and those for pay-outs and taxes.",
+        " Transaction Status query ORG API for questions, Org Reversals Initiator for reversals, and those for pay-outs"
+        " and taxes.",
         "2001": "The password of the API operator is wrong, or older than 90 days. The administrator of the shortcode"
         " sets another one in M-Pesa's portal; whoever runs the gateway puts it into the settings." + _STOPPED,
         "8006": "The API operator is locked. The administrator of the shortcode unlocks it in M-Pesa's portal."
@@ -70,14 +81,26 @@ def read_finding(provider: str, account: MpesaAccount, request: HttpRequest) -> 
         code = parse_result(request.body).code
     except ValueError:
         return None
-    is_answer, is_check = address.kind is not MpesaCallbackKind.RESULT, address.kind is MpesaCallbackKind.CHECK_RESULT
-    part = parts[address.credential] if is_answer else MONEY_OUT
+    told = {MpesaCallbackKind.RESULT: MONEY_OUT, MpesaCallbackKind.REVERSAL_RESULT: REVERSALS}
+    is_answer, is_check = address.kind not in told, address.kind is MpesaCallbackKind.CHECK_RESULT
+    part = told.get(address.kind, parts[address.credential])
+    if address.kind is MpesaCallbackKind.BALANCE_RESULT and code not in LOCKING_CODES:
+        return _balance_finding(provider, code)
     if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
         stopped = address.credential if is_answer and code in LOCKING_CODES else ""
         return AccountFinding(provider, part, AccountState.REFUSED, code, _REFUSALS.get(code, _OTHER), stopped)
     if code == SUCCESS or (is_answer and code == "2032"):
         return AccountFinding(provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator.")
     return no_answer_finding(provider, part, code) if is_check else None
+
+
+def _balance_finding(provider: str, code: str) -> AccountFinding:
+    """Return what the answer to the question for a balance says: without its role the API operator still pays."""
+    if code == "21":
+        return AccountFinding(provider, BALANCE, AccountState.WARNED, code, _NO_BALANCE_ROLE)
+    if code == SUCCESS:
+        return AccountFinding(provider, BALANCE, AccountState.WORKS, code, "M-Pesa tells the balance.")
+    return no_answer_finding(provider, BALANCE, code)
 
 
 def _response_finding(provider: str, part: str, response: HttpResponse) -> AccountFinding | None:

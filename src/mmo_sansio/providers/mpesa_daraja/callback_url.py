@@ -8,7 +8,7 @@ Daraja rejects addresses with certain words.
 from __future__ import annotations
 
 import hmac
-from enum import StrEnum
+from enum import StrEnum, unique
 from hashlib import sha256
 from typing import Final
 
@@ -19,6 +19,7 @@ from mmo_sansio.values.clock import Instant
 _MAC_BYTES: Final = 16
 
 
+@unique
 class MpesaCallbackKind(StrEnum):
     PUSH = "p"
     """The result of a push."""
@@ -30,8 +31,16 @@ class MpesaCallbackKind(StrEnum):
     """The answer to a poll of a pay-out or a tax payout."""
     DEPOSIT_RESULT = "d"
     """The answer to a question about a deposit; its reference is the receipt."""
+    REVERSAL_RESULT = "b"
+    """The result of a reversal; its reference is the reversal's id, and its receipt that of the payment."""
+    REVERSAL_QUEUE_TIMEOUT = "t"
+    """A reversal has waited for too long in Daraja's queue."""
+    REVERSAL_STATE = "s"
+    """The answer to a question about a reversal."""
     CHECK_RESULT = "k"
     """The answer to the question of an account's check."""
+    BALANCE_RESULT = "f"
+    """The answer to the question for a balance."""
     CONFIRMATION = "c"
     """A deposit that was made."""
     VALIDATION = "v"
@@ -44,7 +53,8 @@ class CallbackContext:
 
     kind: MpesaCallbackKind
     reference: str = ""
-    """The gatewayReference; for a question about a deposit its receipt; empty for confirmations and validations."""
+    """The gatewayReference, or the id of a reversal; for a question about a deposit its receipt; empty for
+    confirmations and validations."""
     minor: int = 0
     """The requested amount in cents."""
     submitted_at: Instant = Instant(0)

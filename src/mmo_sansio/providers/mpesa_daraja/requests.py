@@ -19,6 +19,7 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, Mpes
 from mmo_sansio.providers.mpesa_daraja.wire import password, spaced_timestamp, timestamp, to_json
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order
+from mmo_sansio.values.reversals import Reversal
 
 TAX_AUTHORITY_SHORTCODE = 572572
 """The Kenya Revenue Authority."""
@@ -111,6 +112,43 @@ def remittance(account: MpesaAccount, order: Order, *, registration_number: str,
     )
 
 
+def reversal(account: MpesaAccount, about: Reversal, *, receipt: str, shillings: int) -> HttpRequest:
+    """Give the payment with this receipt back. The page on reversals names 11 as the type of every organisation."""
+    operator = account.reverser
+    result = CallbackContext(
+        MpesaCallbackKind.REVERSAL_RESULT, about.id, about.amount.minor, receipt=receipt, credential=operator.credential
+    )
+    return _post(
+        account,
+        "/mpesa/reversal/v1/request",
+        {
+            "Initiator": operator.name,
+            "SecurityCredential": operator.security_credential,
+            "CommandID": "TransactionReversal",
+            "TransactionID": receipt,
+            "Amount": shillings,
+            "ReceiverParty": int(account.till or account.shortcode),
+            "RecieverIdentifierType": "11",
+            "Remarks": about.id,
+            "QueueTimeOutURL": _reversal_timeout_url(account, about),
+            "ResultURL": _callback_url(account, result),
+        },
+    )
+
+
+def reversal_query(account: MpesaAccount, about: Reversal, conversation: str) -> HttpRequest:
+    """Ask about a reversal by Daraja's id; the state arrives by a callback."""
+    operator, named, kind = account.reverser, conversation.replace("|", ""), MpesaCallbackKind.REVERSAL_STATE
+    state = CallbackContext(kind, about.id, about.amount.minor, conversation=named, credential=operator.credential)
+    ids, url = {"OriginalConversationID": conversation}, _callback_url(account, state)
+    timeout_url = _reversal_timeout_url(account, about)
+    return _question(account, operator, ids, url, timeout_url=timeout_url, remarks=about.id)
+
+
+def _reversal_timeout_url(account: MpesaAccount, about: Reversal) -> str:
+    return _callback_url(account, CallbackContext(MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT, about.id))
+
+
 def status_query(
     account: MpesaAccount, order: Order, original_conversation_id: str, callback: CallbackContext
 ) -> HttpRequest:
@@ -139,6 +177,27 @@ def account_check(account: MpesaAccount, operator: ApiOperator) -> HttpRequest:
     arrives by a callback."""
     url = _callback_url(account, CallbackContext(MpesaCallbackKind.CHECK_RESULT, credential=operator.credential))
     return _question(account, operator, {"TransactionID": IMPOSSIBLE_RECEIPT}, url, timeout_url=url, remarks="Check")
+
+
+def balance_query(account: MpesaAccount, *, now: Instant) -> HttpRequest:
+    """Ask for the balances of the shortcode that pays out; they arrive by a callback."""
+    operator = account.initiator
+    kind = MpesaCallbackKind.BALANCE_RESULT
+    url = _callback_url(account, CallbackContext(kind, asked_at=now, credential=operator.credential))
+    return _post(
+        account,
+        "/mpesa/accountbalance/v1/query",
+        {
+            "Initiator": operator.name,
+            "SecurityCredential": operator.security_credential,
+            "CommandID": "AccountBalance",
+            "PartyA": int(operator.shortcode),
+            "IdentifierType": _ORGANISATION,
+            "Remarks": "Balance",
+            "QueueTimeOutURL": url,
+            "ResultURL": url,
+        },
+    )
 
 
 def _order_question(

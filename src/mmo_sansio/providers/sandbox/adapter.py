@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -21,8 +22,17 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     UnmatchedNotified,
 )
+from mmo_sansio.messages.reversals import ReversalAccepted, ReversalFailed, ReversalReport, ReversalSucceeded
+from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
 from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code
-from mmo_sansio.providers.common.interface import Conversation, ExchangeFailed, PaymentReports, SignIn
+from mmo_sansio.providers.common.interface import (
+    Conversation,
+    ExchangeFailed,
+    PaymentReports,
+    ReversalConversation,
+    ReversalReports,
+    SignIn,
+)
 from mmo_sansio.providers.common.operations import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
@@ -32,12 +42,14 @@ from mmo_sansio.providers.common.operations import (
     WEB_PAYIN,
     OperationKey,
     ProviderOperation,
+    ReversalOperation,
 )
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, stored_text, to_json
 from mmo_sansio.providers.sandbox import wire
 from mmo_sansio.providers.sandbox.scenarios import find_scenario
 from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
 from mmo_sansio.values.model import Flow, Source, Transaction
+from mmo_sansio.values.reversals import Reversal
 
 DEFAULT_QR_MERCHANT = QrMerchant(
     account=(("00", "org.mmo-gateway.sandbox"), ("01", "DEMO")), name="Demo Shop", city="Nairobi", country="KE"
@@ -56,6 +68,20 @@ OPERATIONS: Mapping[OperationKey, ProviderOperation] = MappingProxyType(
     dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH, DIRECT_PAYOUT, DIRECT_TAXPAYOUT), _OPERATION)
 )
 """The operator simulates every operation in the same way."""
+
+REVERSAL_OPERATIONS: Mapping[OperationKey, ReversalOperation] = MappingProxyType(
+    dict.fromkeys(
+        OPERATIONS,
+        ReversalOperation(
+            is_idempotent=False,
+            can_be_polled=True,
+            not_found_is_final_after=Span(0),
+            poll_intervals=POLL_INTERVALS,
+            can_be_partial=True,
+        ),
+    )
+)
+"""The operator moves money of every payment back, and parts of it."""
 
 
 @frozen
@@ -109,10 +135,53 @@ class SandboxProvider:
             return about.unreachable(f"The sandbox operator answered {answer.status} to a question.")
         return self._read_response(about, answer)
 
-    def read_notification(self, request: HttpRequest) -> ProviderReport | UnmatchedNotified:
-        """Return the result of a payment; an unreadable notification is stored as it came."""
+    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+        """Ask for the balances, one for each currency that was paid in or out."""
+        with suppress(ExchangeFailed, ValueError):
+            document = parse_json((yield HttpRequest("GET", f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode())).body)
+            amounts = [parse_balance(text, currency) for currency, text in document.items()]
+            return BalanceReport([AccountBalance(self.name, each.currency, each, now, True) for each in amounts])
+        return BalanceReport()
+
+    @property
+    def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
+        return REVERSAL_OPERATIONS
+
+    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask the operator to move money of the payment back."""
+        about = ReversalReports(reversal, self.name)
+        amount = wire.format_amount(reversal.amount)
+        body = to_json({"reversal": reversal.id, "reference": reversal.payment, "amount": amount})
+        target = f"{wire.ORIGIN}{wire.REVERSALS_PATH}".encode()
+        try:
+            answer = yield HttpRequest("POST", target, JSON_HEADERS, body)
+        except ExchangeFailed as failure:
+            return about.unanswered(failure)
+        return self._read_reversal(about, answer, 202)
+
+    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask the operator about a reversal; it is certain about those that it never received."""
+        about = ReversalReports(reversal, self.name)
+        try:
+            answer = yield HttpRequest("GET", f"{wire.ORIGIN}{wire.REVERSALS_PATH}/{reversal.id}".encode())
+        except ExchangeFailed as failure:
+            return about.unreachable(failure.reason)
+        return about.never_received() if answer.status == 404 else self._read_reversal(about, answer, 200)
+
+    def _read_reversal(self, about: ReversalReports, answer: HttpResponse, expected_status: int) -> ReversalReport:
+        if answer.status != expected_status:
+            return about.unreachable(f"The sandbox operator answered {answer.status} about a reversal.")
+        try:
+            return self._to_reversal_report(about.reversal.id, parse_json(answer.body), Source.POLL)
+        except ValueError as error:
+            return about.unreachable(f"The sandbox operator gave an answer that can't be read: {error}.")
+
+    def read_notification(self, request: HttpRequest) -> ProviderReport | ReversalReport | UnmatchedNotified:
+        """Return the result of a payment or a reversal; an unreadable notification is stored as it came."""
         try:
             document = parse_json(request.body)
+            if (reversal := wire.optional_member(document, "reversal", str)) is not None:
+                return self._to_reversal_report(reversal, document, Source.WEBHOOK)
             return self._to_report(wire.required_member(document, "reference", str), document, Source.WEBHOOK)
         except ValueError:
             return UnmatchedNotified(self.name, stored_text(request.body))
@@ -166,6 +235,27 @@ class SandboxProvider:
                     native_code=code,
                     native_message=wire.optional_member(document, "errorMessage", str),
                 )
+            case other:
+                raise ValueError(f"{other} is no known status")
+
+    def _to_reversal_report(
+        self, reversal: str, document: dict[str, Any], source: Source
+    ) -> ReversalAccepted | ReversalSucceeded | ReversalFailed:
+        """Return the meaning of a reversal of the operator; raises ValueError when it has none."""
+        if wire.required_member(document, "reversal", str) != reversal:
+            raise ValueError("it is about another reversal")
+        known_as = wire.optional_member(document, "providerReference", str)
+        match wire.required_member(document, "status", str):
+            case "pending":
+                return ReversalAccepted(reversal, self.name, source, known_as)
+            case "success":
+                return ReversalSucceeded(
+                    reversal, self.name, source, known_as, amount=wire.parse_amount(document, "amount")
+                )
+            case "failed":
+                code = wire.required_member(document, "errorCode", str)
+                told = wire.optional_member(document, "errorMessage", str) or "The operator has refused it."
+                return ReversalFailed(reversal, self.name, source, told, code, known_as)
             case other:
                 raise ValueError(f"{other} is no known status")
 

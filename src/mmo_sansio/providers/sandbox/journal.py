@@ -1,4 +1,5 @@
-"""Defines the sandbox operator's journal: one line for each submission, result and acknowledgement.
+"""Defines the sandbox operator's journal: one line for each submission, result, acknowledgement and
+reversal.
 
 A line is a JSON object whose `entry` names its kind. The journal alone restores the operator, and counts: two
 submissions of one payment are two lines.
@@ -56,7 +57,21 @@ class SandboxAcknowledgement:
     """The number of the result."""
 
 
-SandboxJournalEntry: TypeAlias = SandboxSubmission | SandboxResult | SandboxAcknowledgement
+@frozen
+class SandboxReversal:
+    """A request to move the money of a payment back arrived, and was decided at once."""
+
+    at: Instant
+    reference: str
+    """The payment's gatewayReference."""
+    reversal: str
+    """The id of the reversal."""
+    amount: Money
+    failure: ErrorCode | None = None
+    """Why it has failed; None: the money was moved back."""
+
+
+SandboxJournalEntry: TypeAlias = SandboxSubmission | SandboxResult | SandboxAcknowledgement | SandboxReversal
 
 
 def format_entry(entry: SandboxJournalEntry) -> bytes:
@@ -92,6 +107,15 @@ def parse_entry(line: bytes) -> SandboxJournalEntry:
             )
         case "acknowledged":
             return SandboxAcknowledgement(at, reference, required_member(document, "number", int))
+        case "reversed":
+            failure = optional_member(document, "failure", str)
+            return SandboxReversal(
+                at,
+                reference,
+                required_member(document, "reversal", str),
+                parse_amount(document, "amount"),
+                ErrorCode(failure) if failure else None,
+            )
         case other:
             raise ValueError(f"{other} is no entry of the book")
 
@@ -122,5 +146,14 @@ def _document(entry: SandboxJournalEntry) -> dict[str, Any]:
             }
         case SandboxAcknowledgement():
             return {"entry": "acknowledged", "at": entry.at, "reference": entry.reference, "number": entry.number}
+        case SandboxReversal():
+            return {
+                "entry": "reversed",
+                "at": entry.at,
+                "reference": entry.reference,
+                "reversal": entry.reversal,
+                "amount": format_amount(entry.amount),
+                "failure": entry.failure,
+            }
         case _:
             assert_never(entry)

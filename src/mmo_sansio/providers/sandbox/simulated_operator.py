@@ -1,6 +1,6 @@
 """Simulates the operator behind the sandbox provider, as a state machine that never waits.
 
-    response = operator.receive(request, now=now)           # a submission or a poll
+    response = operator.receive(request, now=now)           # a submission, a reversal or a poll
     for each in operator.due_notifications(now=now): ...    # notifications to send now
     operator.acknowledge(each.id, now=now)                  # once the gateway has made it durable
     entries = operator.take_entries()    # journal entries, to store BEFORE a response leaves
@@ -11,12 +11,12 @@ order, each until it is acknowledged; a restored operator sends unacknowledged o
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, to_json
@@ -25,17 +25,24 @@ from mmo_sansio.providers.sandbox.journal import (
     SandboxAcknowledgement,
     SandboxJournalEntry,
     SandboxResult,
+    SandboxReversal,
     SandboxSubmission,
 )
 from mmo_sansio.providers.sandbox.scenarios import FEE_PERCENT, SCENARIOS_BY_NAME, DelayOrigin, Scenario, ScenarioStep
 from mmo_sansio.values.clock import Instant, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.money import Money, percentage_of
+from mmo_sansio.values.model import Type
+from mmo_sansio.values.money import Money, decimals_of, percentage_of
 
 FINISHED_PAYMENTS_MAX = 10_000
 """Finished payments that are remembered; earlier ones are unknown to it."""
 
+OPENING_BALANCE = 10_000_000
+"""What our account has in each currency at first, in whole units."""
+
 _PAYMENTS_TARGET = f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode()
+_BALANCES_TARGET = f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode()
+_REVERSALS_TARGET = f"{wire.ORIGIN}{wire.REVERSALS_PATH}".encode()
 
 
 @frozen
@@ -88,19 +95,30 @@ class SimulatedOperator:
 
     _payments: dict[str, _SimulatedPayment] = Factory(dict)
     _prompts: dict[str, _SimulatedPayment] = Factory(dict)
+    _reversals: dict[str, SandboxReversal] = Factory(dict)
+    """By their ids; the first request with an id counts."""
     _finished: deque[str] = Factory(deque)
     """References of remembered payments that are finished, the first at the left."""
     _schedule: list[tuple[Instant, str]] = Factory(list)
     """A heap of (when, reference); checking a payment too often does no harm."""
     _entries: list[SandboxJournalEntry] = Factory(list)
+    _received: Counter[str] = Factory(Counter)
+    """By currency: what our account has received in minor units, less what was paid from it."""
 
     def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
-        """Return its response to a submission or a poll."""
+        """Return its response to a submission, a reversal or a poll."""
         if request.method == "POST" and request.target == _PAYMENTS_TARGET:
             return self._accept_submission(request, now=now)
         if request.method == "GET" and request.target.startswith(_PAYMENTS_TARGET + b"/"):
             reference = request.target[len(_PAYMENTS_TARGET) + 1 :].decode("ascii", "replace")
             return self._answer_poll(reference, now=now)
+        if request.method == "GET" and request.target == _BALANCES_TARGET:
+            return _json_response(200, {each: self._balance(each).text for each in sorted(self._received)})
+        if request.method == "POST" and request.target == _REVERSALS_TARGET:
+            return self._accept_reversal(request, now=now)
+        if request.method == "GET" and request.target.startswith(_REVERSALS_TARGET + b"/"):
+            known = self._reversals.get(request.target[len(_REVERSALS_TARGET) + 1 :].decode("ascii", "replace"))
+            return HttpResponse(404) if known is None else _json_response(200, _reversal_document(known))
         return HttpResponse(404)
 
     def due_notifications(self, *, now: Instant) -> list[SandboxNotification]:
@@ -177,6 +195,25 @@ class SimulatedOperator:
         self._add_due_results(payment, now=now)
         return _json_response(200, _payment_document(payment, payment.results[-1:]))
 
+    def _accept_reversal(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
+        """Decide a reversal; its result is told by a poll only."""
+        try:
+            document = parse_json(request.body)
+            reference = wire.required_member(document, "reference", str)
+            asked = SandboxReversal(
+                now, reference, wire.required_member(document, "reversal", str), wire.parse_amount(document, "amount")
+            )
+        except ValueError as error:
+            return _json_response(400, {"errorMessage": str(error)})
+        payment = self._payments.get(reference)
+        paid = payment.results[0].final if payment is not None and payment.results else None
+        others = [each for each in self._reversals.values() if each.reference == reference and each.failure is None]
+        moved_back = sum(each.amount.minor for each in others)
+        if paid is None or paid.currency != asked.amount.currency or moved_back + asked.amount.minor > paid.minor:
+            asked = evolve(asked, failure=ErrorCode.TRANSACTION_DECLINED)
+        self._record(asked)
+        return _json_response(202, {**_reversal_document(asked), "status": "pending"})
+
     def _complete_prompt(self, reference: str, step: ScenarioStep, *, now: Instant) -> bool:
         payment = self._prompts.get(reference)
         if payment is None:
@@ -205,7 +242,13 @@ class SimulatedOperator:
             case SandboxResult():
                 payment = self._payments[entry.reference]
                 payment.results.append(entry)
+                if entry.final is not None and entry.number == 1:
+                    is_received = payment.submitted.type == Type.PAYIN
+                    self._received[entry.final.currency] += entry.final.minor if is_received else -entry.final.minor
                 self._prompts.pop(entry.reference, None)
+            case SandboxReversal():
+                self._reversals.setdefault(entry.reversal, entry)
+                return
             case SandboxAcknowledgement():
                 payment = self._payments[entry.reference]
                 payment.acknowledged = entry.number
@@ -214,6 +257,12 @@ class SimulatedOperator:
                     self._forget_finished(entry.reference)
         if (at := payment.next_step_at) is not None:
             heappush(self._schedule, (at, entry.reference))
+
+    def _balance(self, currency: str) -> Money:
+        opening = OPENING_BALANCE * 10 ** decimals_of(currency)
+        reversals = [each for each in self._reversals.values() if each.failure is None]
+        moved_back = sum(each.amount.minor for each in reversals if each.amount.currency == currency)
+        return Money(opening + self._received[currency] - moved_back, currency)
 
     def _forget_finished(self, reference: str) -> None:
         """Forget the payment that finished first, once there are too many; it stays in the journal."""
@@ -274,6 +323,18 @@ def _payment_document(payment: _SimulatedPayment, results: list[SandboxResult]) 
                 "partyData": name and {"registeredName": name, "network": "Sandbox Mobile"},
             }
     return document
+
+
+def _reversal_document(reversal: SandboxReversal) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "reversal": reversal.reversal,
+        "reference": reversal.reference,
+        "providerReference": f"SBXR{reversal.reversal[-12:]}",
+    }
+    if reversal.failure is not None:
+        native = wire.NATIVE_ERRORS[reversal.failure]
+        return document | {"status": "failed", "errorCode": native.code, "errorMessage": native.message}
+    return document | {"status": "success", "amount": wire.format_amount(reversal.amount)}
 
 
 def _json_response(status: int, document: dict[str, Any]) -> HttpResponse:

@@ -2,10 +2,14 @@
 
     POST /payments              a submission    202, a payment
     GET  /payments/{reference}  a poll          200, a payment; 404: it was never received
-    POST {hooks}/sandbox        a notification of a payment's result
+    POST /reversals             a reversal      202, a reversal
+    GET  /reversals/{reversal}  a poll          200, a reversal; 404: it was never received
+    POST {hooks}/sandbox        a notification of a payment's or a reversal's result
 
 A payment is `{"reference", "providerReference", "status", "amount", "fee", "partyData", "errorCode", "errorMessage",
 "askAfterUs"}`, its status `pending`, `success` or `failed`. Amounts are `{"value": "150.00", "currency": "KES"}`.
+A reversal is `{"reversal", "reference", "providerReference", "status", "amount", "errorCode", "errorMessage"}`: its id,
+its payment's reference, and members with the same meaning.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ ORIGIN = "https://sandbox.invalid"
 """The operator's address; the name is reserved and never resolves (RFC 6761 section 6.4)."""
 
 PAYMENTS_PATH = "/payments"
+BALANCES_PATH = "/balances"
+REVERSALS_PATH = "/reversals"
 WEBHOOK_TARGET = b"/hooks/sandbox"
 """The target of the operator's notifications."""
 

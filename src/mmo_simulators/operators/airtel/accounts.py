@@ -61,6 +61,7 @@ class SimulatedAirtelPayment:
     callback_delays: tuple[Span, ...] = ()
     result: str | None = None
     """The operator's code, once the payment has a result."""
+    ended_at: Instant | None = None
     message: str = "in process"
     is_refunded: bool = False
     callback_count: int = 0
@@ -116,8 +117,9 @@ class SimulatedAirtelWallets:
         """Return the customer's wallet with this number."""
         return None if number in CODE_PREFIXES else self._wallets.get(number)
 
-    def complete(self, payment: SimulatedAirtelPayment) -> None:
+    def complete(self, payment: SimulatedAirtelPayment, *, now: Instant) -> None:
         """Set the payment's result, and move the money if that is a success."""
+        payment.ended_at = now
         ending = payment.scripted_code
         if ending is None:
             ending = CODE_PREFIXES[payment.kind] + self._code_suffix(payment)

@@ -40,6 +40,7 @@ from mmo_simulators.operators.airtel.accounts import (
     COLLECTION,
     DISBURSEMENT,
     NOT_FOUND,
+    REFUSED,
     SimulatedAirtelPayment,
     SimulatedAirtelWallets,
 )
@@ -243,13 +244,19 @@ class AirtelSimulator:
         return payment_response(payment)
 
     def _refund(self, call: SimulatedCall) -> HttpResponse:
-        """Refund a collection by its airtel_money_id, whole."""
+        """Refund a collection by its airtel_money_id, whole. A fault may end it with another code, and then no money
+        moves."""
         self._check_headers(call)
         receipt = parse_id(required_object(parse_document(call.request), "transaction"), "airtel_money_id")
         payment = next((each for each in self._payments.values() if each.receipt == receipt), None)
         if payment is None or payment.kind != COLLECTION:
             raise AirtelRequestRejected(CODE_PREFIXES[COLLECTION] + NOT_FOUND, "Transaction Not Found")
-        return refund_response(payment, self.wallets.refund(payment))
+        ending, limit = find_fault(EndWith, call.faults), self.market.refundable_for
+        if ending is not None:
+            return refund_response(payment, ending.code)
+        is_old = limit is not None and call.now - (payment.ended_at or call.now) > limit
+        suffix = REFUSED if is_old else self.wallets.refund(payment)
+        return refund_response(payment, CODE_PREFIXES[COLLECTION] + suffix)
 
     def _user(self, call: SimulatedCall) -> HttpResponse:
         self._check_headers(call)
@@ -299,7 +306,7 @@ class AirtelSimulator:
         return payment
 
     def _complete(self, payment: SimulatedAirtelPayment, *, at: Instant) -> None:
-        self.wallets.complete(payment)
+        self.wallets.complete(payment, now=at)
         if payment.result != CODE_PREFIXES[payment.kind] + AMBIGUOUS:
             for after in payment.callback_delays:
                 self._pending_callbacks.schedule(payment, at=later(at, after))

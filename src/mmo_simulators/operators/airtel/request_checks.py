@@ -58,6 +58,8 @@ class SimulatedAirtelMarket:
     callback_url: str | None = None
     callback_key: str | None = field(default=None, repr=False)
     token_lifetime: Span = Span(180 * SECOND)
+    refundable_for: Span | None = None
+    """How long after its result a collection can be refunded; None: always, as no document names a limit."""
     pin_paddings: tuple[RsaPadding, ...] = ANY_PADDING
     """Those that are accepted with keys of more than 1024 bits; shorter ones take PKCS#1 v1.5."""
     key_padding: RsaPadding = RsaPadding.PKCS1V15

@@ -30,12 +30,12 @@ def payment_response(payment: SimulatedAirtelPayment) -> HttpResponse:
     return operator_response({"transaction": transaction}, code, payment.message, success=is_well)
 
 
-def refund_response(payment: SimulatedAirtelPayment, suffix: str) -> HttpResponse:
-    """Return the response to a refund, whose result has the code of a collection that ends so."""
-    success = suffix == SUCCESS
+def refund_response(payment: SimulatedAirtelPayment, code: str) -> HttpResponse:
+    """Return the response to a refund, whose result has the code of a collection."""
+    success = code == CODE_PREFIXES[COLLECTION] + SUCCESS
     data = {"transaction": {"airtel_money_id": payment.receipt, "status": "SUCCESS" if success else "FAILED"}}
     message = "SUCCESS" if success else "The refund was refused"
-    return operator_response(data, CODE_PREFIXES[COLLECTION] + suffix, message, success=success)
+    return operator_response(data, code, message, success=success)
 
 
 def user_response(wallet: SimulatedAirtelWallet) -> HttpResponse:

@@ -59,6 +59,8 @@ class SimulatedMpesaAccount:
     """Whether these confirmations name the AccountReference of the push; those of a till may not."""
     can_pull: bool = False
     """Whether the shortcode is registered for Pull Transactions."""
+    reversible_for_s: int | None = None
+    """How long after a payment to the shortcode it can be reversed; None: always, as Daraja's page names no limit."""
 
 
 @define
@@ -113,7 +115,7 @@ class SimulatedMpesaAccounts:
     def open_account(self, document: Mapping[str, Any]) -> None:
         """Open or change an account: `{"account", "balance", "name", "pin", "enters", "passkey", "initiator",
         "initiator_password", "roles", "operator_state", "fee", "validates", "confirms_pushes",
-        "tells_references", "confirmation_url"}`. Raises ValueError for an invalid one."""
+        "tells_references", "confirmation_url", "reversible_for_s"}`. Raises ValueError for an invalid one."""
         members = dict(document)
         id = str(members.pop("account", ""))
         if not (id.isascii() and id.isdigit()) or len(id) not in (5, 6, 7, 12):
@@ -172,7 +174,13 @@ class SimulatedMpesaAccounts:
             return "R000002"
         if original.is_reversed:
             return "R000001"
-        return "1" if self.accounts[payment.payer].balance_minor < payment.amount_minor else None
+        receiver = self.accounts[payment.payer]
+        ends_at = (
+            None if receiver.reversible_for_s is None else (original.ended_at or 0) + receiver.reversible_for_s * SECOND
+        )
+        if ends_at is not None and payment.accepted_at > ends_at:
+            return "R000002"
+        return "1" if receiver.balance_minor < payment.amount_minor else None
 
     def find_payment(
         self, *, conversation_id: str = "", originator_id: str = "", receipt: str = ""

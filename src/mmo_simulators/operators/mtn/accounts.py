@@ -42,6 +42,7 @@ class SimulatedMtnPayment:
     result: str | None = None
     receipt: str | None = None
     callback_count: int = 0
+    ended_at: Instant | None = None
     refunded_minor: int = 0
     """How much of a request to pay was given back."""
 
@@ -59,6 +60,8 @@ class SimulatedMtnAccounts:
     """Whether a failed payment's reason is `{"code", "message"}`; otherwise it is the code alone.
     """
     callback_method: str = "PUT"
+    refundable_for: Span | None = None
+    """How long after its result a request to pay can be refunded; None: always, as the documentation names no limit."""
     _balances: dict[str, Money] = Factory(dict)
     _payments: dict[str, SimulatedMtnPayment] = Factory(dict)
     _pending_results: DueQueue[SimulatedMtnPayment] = Factory(DueQueue)
@@ -118,7 +121,7 @@ class SimulatedMtnAccounts:
     def complete_due(self, *, now: Instant) -> None:
         """Give every payment its result that is due."""
         for at, payment in self._pending_results.take_due(now=now):
-            payment.result = self._transfer(payment)
+            payment.result, payment.ended_at = self._transfer(payment, now=at), at
             if payment.result == SUCCESSFUL and payment.kind.has_receipt:
                 payment.receipt = str(1_000_000_000 + int(payment.reference_id[:8], 16))
             if payment.callback_url is not None:
@@ -183,7 +186,7 @@ class SimulatedMtnAccounts:
             return None
         return ONGOING_DELAY if outcome == ONGOING else self.approval_delay
 
-    def _transfer(self, payment: SimulatedMtnPayment) -> str:
+    def _transfer(self, payment: SimulatedMtnPayment, *, now: Instant) -> str:
         if payment.outcome not in (SUCCESSFUL, ONGOING):
             return payment.outcome
         is_payin, refunded = payment.kind.is_payin, self._refunded_payment(payment.document)
@@ -191,6 +194,8 @@ class SimulatedMtnAccounts:
             if refunded is None:
                 return "TRANSACTION_NOT_FOUND"
             if refunded.refunded_minor + payment.amount.minor > refunded.amount.minor:
+                return "NOT_ALLOWED"
+            if self.refundable_for is not None and now - (refunded.ended_at or now) > self.refundable_for:
                 return "NOT_ALLOWED"
         if self.balance(payment.party) is None:
             return "PAYER_NOT_FOUND" if is_payin else "PAYEE_NOT_FOUND"

@@ -13,7 +13,7 @@ from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_trio.cli.support.errors import UsageProblem
 from mmo_trio.cli.support.local_server import HOST, open_local_listeners, port_option, serving_until_stopped
 
-OPERATORS = ("airtel", "mpesa", "mtn")
+OPERATORS = ("airtel", "mpesa", "mtn", "pawapay")
 ANY_PADDING = "any"
 
 

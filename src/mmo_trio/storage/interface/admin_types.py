@@ -335,6 +335,12 @@ class NoteTopic(StrEnum):
     """Until when what goes to and comes from it is recorded."""
     RECORDED = "recorded"
     """Lines of a recording."""
+    BALANCE = "balance"
+    """When its balances were asked for last."""
+    FLOAT = "float"
+    """Whether a float of it is low, since when."""
+    FLOAT_REFUSAL = "float_refusal"
+    """Which pay-out it has refused last because a float lacked money."""
 
 
 @frozen
@@ -404,6 +410,8 @@ class Backlog:
     """How often the store was restored from a backup, or a failover has lost commits."""
     usage: Sequence[BrandUsage] = field(factory=list)
     """The counters of brands with limits, as they show at that time."""
+    reversals: int = 0
+    """Reversals that have not ended."""
 
 
 @frozen

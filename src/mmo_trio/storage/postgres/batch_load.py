@@ -34,7 +34,7 @@ from mmo_trio.storage.postgres.pipeline import (
 from mmo_trio.storage.postgres.statements import BrandStatement, KnownBrands
 from mmo_trio.storage.postgres.tables import Tables
 from mmo_trio.storage.postgres.trio_connection import PostgresConnection
-from mmo_trio.storage.sql.serialization import parse_claim, parse_transaction
+from mmo_trio.storage.sql.serialization import parse_claim, parse_reversals, parse_transaction
 
 T = TypeVar("T")
 AnyStatement: TypeAlias = PreparedStatement | BrandStatement
@@ -71,6 +71,9 @@ _SELECT_CLAIMS = PreparedStatement("""
     SELECT claim
     FROM unnest(%s::text[], %s::text[]) AS wanted (provider, receipt)
     JOIN deposit_claims USING (provider, receipt)
+""")
+_SELECT_REVERSALS = PreparedStatement("""
+    SELECT payment, reversals FROM reversals WHERE payment = ANY (%s::text[])
 """)
 _SELECT_INTENTS = BrandStatement(
     """
@@ -160,6 +163,8 @@ async def load_batch(
     for (row,) in results.get(_SELECT_CLAIMS, ()):
         claim = parse_claim(row)
         ledger.claims[claim.provider, claim.receipt] = claim
+    for payment, row in results.get(_SELECT_REVERSALS, ()):
+        ledger.reversals[payment] = parse_reversals(row)
     for reference, transaction in ledger.transactions.items():
         known_brands.add(reference, transaction.order.brand)
     loaded = (ledger.deposits.values(), (each.gateway_reference for each in ledger.references.values()))
@@ -205,6 +210,7 @@ def _batch_queries(
     for statement, others in (
         (_SELECT_DEPOSITS, deposits),
         (_SELECT_CLAIMS, reads.claims),
+        (_SELECT_REVERSALS, [(each,) for each in filter(is_storable, reads.reversals)]),
         (_FIND_INTENTS, unknown_intents),
         (_FIND_TRANSACTIONS, unknown),
     ):

@@ -21,6 +21,7 @@ from mmo_trio.storage.sql.serialization import (
     order_columns,
     progress_columns,
     provider_receipt_key,
+    reversal_columns,
     serialize_breaker,
     serialize_claim,
     serialize_order,
@@ -221,6 +222,23 @@ _DELETE_CLAIMS = PreparedStatement("""
 """)
 
 
+_INSERT_REVERSALS = PreparedStatement("""
+    INSERT INTO reversals (payment, version, asked_at, wake_at, unfinished, reversals)
+    SELECT * FROM unnest(%s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::bytea[])
+""")
+_UPDATE_REVERSALS = PreparedStatement("""
+    WITH moved AS (
+        UPDATE reversals AS r SET version = new.version, asked_at = new.asked_at, wake_at = new.wake_at,
+            unfinished = new.unfinished, reversals = new.reversals
+        FROM unnest(%s::text[], %s::integer[], %s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::bytea[])
+            AS new (payment, was, version, asked_at, wake_at, unfinished, reversals)
+        WHERE r.payment = new.payment AND r.version = new.was
+        RETURNING 1
+    )
+    SELECT still_so(count(*) = %s::bigint) FROM moved
+""")
+
+
 def batch_statements(
     effect: NetEffect, loaded: LoadedBatch, tables: Tables, *, holder: int, is_horizon_held: bool = False
 ) -> Iterator[BoundStatement]:
@@ -253,6 +271,8 @@ def batch_statements(
     yield from _wake_statements(effect, tables)
     if effect.claims:
         yield from _claim_statements(effect)
+    if effect.reversals:
+        yield from _reversal_statements(effect)
     yield from _intent_statements(effect, loaded, tables, holder)
     if effect.journal:
         yield from tables.bind(_INSERT_JOURNAL, [*map(_journal_row, effect.journal)])
@@ -362,6 +382,16 @@ def _claim_statements(effect: NetEffect) -> Iterator[BoundStatement]:
         yield _UPDATE_CLAIMS.bind_rows(updated, len(updated))
     if deleted:
         yield _DELETE_CLAIMS.bind_rows(deleted, len(deleted))
+
+
+def _reversal_statements(effect: NetEffect) -> Iterator[BoundStatement]:
+    changed = sorted(effect.reversals.items(), key=lambda item: item[0])
+    inserted = [(payment, *reversal_columns(reversals)) for payment, (was, reversals) in changed if not was]
+    updated = [(payment, was, *reversal_columns(reversals)) for payment, (was, reversals) in changed if was]
+    if inserted:
+        yield _INSERT_REVERSALS.bind_rows(inserted)
+    if updated:
+        yield _UPDATE_REVERSALS.bind_rows(updated, len(updated))
 
 
 def _intent_statements(effect: NetEffect, loaded: LoadedBatch, tables: Tables, holder: int) -> Iterator[BoundStatement]:

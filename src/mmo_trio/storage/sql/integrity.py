@@ -8,7 +8,14 @@ from typing import Any
 from mmo_sansio.api.outgoing import transaction_object
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import parse_brand, parse_breaker, parse_claim, parse_object, parse_transaction
+from mmo_trio.storage.sql.serialization import (
+    parse_brand,
+    parse_breaker,
+    parse_claim,
+    parse_object,
+    parse_reversals,
+    parse_transaction,
+)
 from mmo_trio.storage.sql.statements import SqlQuery, execute
 
 _PAGE_SIZE = 1_000
@@ -51,6 +58,11 @@ def integrity_errors(schema: SqlSchema) -> SqlQuery[Sequence[str]]:
             parse_claim(claim)
         except StoreCorrupt as error:
             found.append(f"claim {receipt} of provider {provider}: {error.damage}")
+    for payment, reversals in (yield from execute("SELECT payment, reversals FROM reversals")):
+        try:
+            parse_reversals(reversals)
+        except StoreCorrupt as error:
+            found.append(f"reversals of payment {payment}: {error.damage}")
     for description, rows_from in _violations(schema).items():
         [(count,)] = yield from execute(f"SELECT count(*) FROM {rows_from}")
         if count:

@@ -17,6 +17,7 @@ from mmo_sansio.payments.decision import Decision
 from mmo_sansio.payments.ledger import DepositKey, UsageKey
 from mmo_sansio.values.clock import SECOND, Instant, Span, elapsed
 from mmo_sansio.values.model import DepositClaim, Status, Transaction
+from mmo_sansio.values.reversals import Reversal
 from mmo_trio.storage.interface.admin_types import COUNT_SPANS, LATENCY_BOUNDS_S
 
 FineKey: TypeAlias = tuple[Instant, str, str, str, str, int]
@@ -43,6 +44,9 @@ class NetEffect:
     claims: dict[DepositKey, tuple[int, DepositClaim | None]] = Factory(dict)
     """Claims of deposits that changed: the version that must be stored (0: none), and how they are at the end of the
     batch (None: withdrawn)."""
+    reversals: dict[str, tuple[int, tuple[Reversal, ...]]] = Factory(dict)
+    """Reversals that changed, by payment: the sum of the versions that must be stored (0: none), and all that the
+    payment has at the end of the batch."""
     concluded: set[IntentKey] = Factory(set)
     """Durable intents to remove, before the scheduled ones are added."""
     scheduled: dict[IntentKey, None] = Factory(dict)
@@ -106,6 +110,9 @@ class NetEffect:
             case changes.DepositClaimChanged(claim_before, claim_after):
                 stored, _ = self.claims.get(change.key, (claim_before.version if claim_before else 0, None))
                 self.claims[change.key] = (stored, claim_after)
+            case changes.ReversalChanged(known, reversal):
+                stored, _ = self.reversals.get(reversal.payment, (sum(each.version for each in known), known))
+                self.reversals[reversal.payment] = (stored, change.reversals)
             case changes.QrRecorded():
                 pass  # The journal entry contains it.
             case changes.SuspenseRecorded():

@@ -1,8 +1,8 @@
-"""Transactions, claims, breakers and brands as a store holds them: the columns by which rows are found, and the compact
-text of all the rest, most with a checksum of its own.
+"""Transactions, claims, reversals, breakers and brands as a store holds them: the columns by which rows are found, and
+the compact text of all the rest, most with a checksum of its own.
 
 A text is eight hexadecimal digits of CRC-32, then JSON. A damaged one raises StoreCorrupt instead of giving wrong data.
-The arrays' order is the format; what is seldom written, claims and brands, has the names of the attributes.
+The arrays' order is the format; what is seldom written, claims, reversals and brands, has the names of the attributes.
 
 Look-ups and records send the transaction object, the bytes that the HTTP API's serializer has made (T4). It is stored
 with a transaction that has ended. That of a pending transaction, which changes with each step and is seldom read, is
@@ -35,6 +35,7 @@ from mmo_sansio.values import model
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import DepositClaim, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import Reversal
 from mmo_trio.storage.interface.store import StoreCorrupt
 from mmo_trio.storage.sql.net_effect import NetEffect, suspense_identity
 
@@ -375,6 +376,25 @@ def parse_claim(row: bytes) -> DepositClaim:
     """Return the claim of this row."""
     claim: DepositClaim = _reader(DepositClaim)(json.loads(without_checksum(row)))
     return claim
+
+
+def reversal_columns(reversals: Sequence[Reversal]) -> tuple[object, ...]:
+    """Return what the row of a payment's reversals holds, after the payment: version, `asked_at`, `wake_at`, the number
+    of those that have not ended, and all of them, each value under the name of its attribute."""
+    wakes = [each.wake_at for each in reversals if each.wake_at is not None]
+    return (
+        sum(each.version for each in reversals),
+        max(each.asked_at for each in reversals),
+        min(wakes, default=None),
+        sum(not each.state.has_ended for each in reversals),
+        with_checksum(_encode_json(_to_plain(tuple(reversals))).encode()),
+    )
+
+
+def parse_reversals(row: bytes) -> tuple[Reversal, ...]:
+    """Return the reversals of this row, in the order of their numbers."""
+    found: tuple[Reversal, ...] = _reader(tuple[Reversal, ...])(json.loads(without_checksum(row)))
+    return found
 
 
 def serialize_breaker(breaker: BreakerSnapshot) -> bytes:

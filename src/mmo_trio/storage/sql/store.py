@@ -20,6 +20,7 @@ from mmo_sansio.resilience.clock_guard import ClockRecord, StoreClock
 from mmo_sansio.resilience.store_mark import StoreMark, StoreState
 from mmo_sansio.values.clock import FIRST_INSTANT, Instant, Span, earlier
 from mmo_sansio.values.model import DepositClaim, Transaction
+from mmo_sansio.values.reversals import Reversal
 from mmo_trio.storage.interface.admin_types import BrandRecord, Configuration, KeyOwner, ServingProcess
 from mmo_trio.storage.interface.store import (
     CLOCK_RECORDS_KEPT_FOR,
@@ -41,7 +42,13 @@ from mmo_trio.storage.sql.masked_rows import Forget, forget_nothing
 from mmo_trio.storage.sql.records_page import list_records
 from mmo_trio.storage.sql.retention import RetentionStore
 from mmo_trio.storage.sql.schema import SqlSchema
-from mmo_trio.storage.sql.serialization import object_of_row, parse_brand, parse_claim, parse_transaction
+from mmo_trio.storage.sql.serialization import (
+    object_of_row,
+    parse_brand,
+    parse_claim,
+    parse_reversals,
+    parse_transaction,
+)
 from mmo_trio.storage.sql.statements import Row, RunQuery, RunWrite, SqlQuery, execute
 from mmo_trio.system.waiting import ParkingSpot
 
@@ -149,6 +156,12 @@ class Store(ABC):
         statement = "SELECT claim FROM deposit_claims WHERE wake_at <= ? ORDER BY wake_at, receipt LIMIT ?"
         return await self._fetch(_parse_claims, statement, now, limit)
 
+    async def due_reversals(self, now: Instant, *, limit: int) -> Sequence[Reversal]:
+        """Return reversals whose `wake_at` has come, of so many payments, the earliest first, as `due_claims` does."""
+        statement = "SELECT reversals FROM reversals WHERE wake_at <= ? ORDER BY wake_at, payment LIMIT ?"
+        found = await self._fetch(_parse_reversals, statement, now, limit)
+        return [each for each in found if each.wake_at is not None and each.wake_at <= now]
+
     async def begin_listing(self, provider: str, now: Instant, *, interval: Span) -> Instant | None:
         """Begin to list what was paid to this provider's account, in one process at a time: return from when on, which
         is now at first; None while the last listing began less than this interval ago. Times are the gateway's own."""
@@ -208,6 +221,16 @@ class Store(ABC):
         statement = "SELECT claim FROM deposit_claims WHERE provider = ? AND receipt = ?"
         found = await self._fetch(_parse_claims, statement, provider, receipt)
         return found[0] if found else None
+
+    async def reversals(self, payment: str) -> Sequence[Reversal]:
+        """Return the reversals of a payment, in the order of their numbers."""
+        return await self._fetch(_parse_reversals, "SELECT reversals FROM reversals WHERE payment = ?", payment)
+
+    async def list_reversals(self, *, only_unfinished: bool = False, limit: int) -> Sequence[Reversal]:
+        """Return the reversals of so many payments, those that were asked for last first."""
+        where = "WHERE unfinished > 0" if only_unfinished else ""
+        statement = f"SELECT reversals FROM reversals {where} ORDER BY asked_at DESC, payment DESC LIMIT ?"
+        return await self._fetch(_parse_reversals, statement, limit)
 
     async def key_owner(self, *digests: bytes) -> KeyOwner | None:
         """Return the brand, enabled or not, that has a key in use with one of these digests, and the key's id. They are
@@ -340,6 +363,10 @@ def _parse_transactions(rows: Sequence[Row]) -> Sequence[Transaction]:
 
 def _parse_claims(rows: Sequence[Row]) -> Sequence[DepositClaim]:
     return [parse_claim(row[0]) for row in rows]
+
+
+def _parse_reversals(rows: Sequence[Row]) -> Sequence[Reversal]:
+    return [each for row in rows for each in parse_reversals(row[0])]
 
 
 def _parse_key_owner(rows: Sequence[Row]) -> KeyOwner | None:

@@ -28,9 +28,11 @@ from mmo_trio.storage.sql.serialization import (
     journal_columns,
     order_columns,
     parse_claim,
+    parse_reversals,
     parse_transaction,
     progress_columns,
     provider_receipt_key,
+    reversal_columns,
     serialize_breaker,
     serialize_claim,
     serialize_order,
@@ -62,6 +64,9 @@ _SELECT_DEPOSITS = """
 _SELECT_CLAIMS = """
     SELECT claim FROM ({rows}) AS wanted
     CROSS JOIN deposit_claims ON provider = wanted.column1 AND receipt = wanted.column2
+"""
+_SELECT_REVERSALS = """
+    SELECT payment, reversals FROM ({rows}) AS wanted CROSS JOIN reversals ON payment = wanted.column1
 """
 _SELECT_USAGE = """
     SELECT brand, counter, day, amount FROM ({rows}) AS wanted
@@ -131,6 +136,8 @@ def load_batch(connection: sqlite3.Connection, reads: Reads, recent: RecentTrans
     for (row,) in _run_for_rows(connection, _SELECT_CLAIMS, [*reads.claims]):
         claim = parse_claim(row)
         ledger.claims[claim.provider, claim.receipt] = claim
+    for payment, row in _run_for_rows(connection, _SELECT_REVERSALS, [(each,) for each in reads.reversals]):
+        ledger.reversals[payment] = parse_reversals(row)
     for gateway_reference, kind in _run_for_rows(connection, _SELECT_INTENTS, [*reads.intents]):
         ledger.intents[gateway_reference, IntentKind(kind)] = durable_intent(IntentKind(kind), gateway_reference)
     for brand, counter, day, amount in _run_for_rows(connection, _SELECT_USAGE, [*reads.usage]):
@@ -213,6 +220,12 @@ def write_batch(connection: sqlite3.Connection, effect: NetEffect, *, is_claimed
         )
     for key, (_, claim) in effect.claims.items():
         _write_claim(connection, key, claim)
+    if effect.reversals:
+        connection.executemany(
+            "INSERT OR REPLACE INTO reversals (payment, version, asked_at, wake_at, unfinished, reversals)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            [(payment, *reversal_columns(reversals)) for payment, (_, reversals) in effect.reversals.items()],
+        )
     if effect.usage:
         connection.executemany(UPSERT_USAGE.format(source="VALUES (?, ?, ?, ?)"), usage_rows(effect))
     _write_intents(connection, effect, is_claimed=is_claimed)

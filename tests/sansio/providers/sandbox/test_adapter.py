@@ -24,6 +24,13 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.intents import DeliverCallback, Intent, PollEnded, PollProvider, SubmitToProvider
 from mmo_sansio.messages.replies import Applied
+from mmo_sansio.messages.reversals import (
+    ReversalAccepted,
+    ReversalFailed,
+    ReversalNeverReceived,
+    ReversalReport,
+    ReversalSucceeded,
+)
 from mmo_sansio.payments.gateway import Gateway
 from mmo_sansio.providers.common.interface import ExchangeFailed, drive
 from mmo_sansio.providers.sandbox import simulated_operator
@@ -32,6 +39,7 @@ from mmo_sansio.providers.sandbox.journal import (
     SandboxAcknowledgement,
     SandboxJournalEntry,
     SandboxResult,
+    SandboxReversal,
     SandboxSubmission,
     format_entry,
     parse_entry,
@@ -51,6 +59,7 @@ from mmo_sansio.values.clock import Instant, Span, earlier, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Operation, Source, Stage, Status, Transaction
 from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import Reversal, ReversalState
 
 EXPIRY = later(START, Span(3 * clock.DAY))
 PAGE = Path(__file__).parents[4] / "docs" / "make_sandbox.py"
@@ -439,6 +448,63 @@ def test_a_notification_that_makes_no_sense_is_kept_as_it_came(body: bytes) -> N
     assert "\0" not in report.content
 
 
+# --- money back
+
+
+def a_reversal(number: int = 1, minor: int = 15_000) -> Reversal:
+    return Reversal(
+        payment=REFERENCE,
+        number=number,
+        brand="acme",
+        provider="test",
+        amount=Money(minor, "KES"),
+        reason="Paid twice.",
+        asked_by="amina",
+        asked_at=START,
+        state=ReversalState.SENT,
+        wake_at=START,
+    )
+
+
+def reversed_by(sandbox: Sandbox, reversal: Reversal) -> ReversalReport:
+    """Send a reversal and ask after it; return the answer."""
+    adapter, payment = sandbox.provider, sandbox.transaction()
+    answer = drive(adapter.reverse(reversal, payment, now=sandbox.now), sandbox.exchange)
+    assert isinstance(answer, ReversalAccepted)
+    return drive(adapter.poll_reversal(reversal, payment, now=sandbox.now), sandbox.exchange)
+
+
+@pytest.mark.spec("S6")
+def test_money_of_a_payment_is_moved_back_in_parts_and_never_more_than_was_paid() -> None:
+    sandbox = Sandbox()
+    sandbox.create()
+    sandbox.advance_to(later(START, clock.SECOND))
+    first = reversed_by(sandbox, a_reversal(1, 10_000))
+    assert first == ReversalSucceeded(f"{REFERENCE}-1", "test", Source.POLL, "SBXRTESTTEST00-1", KES(100))
+    assert isinstance(reversed_by(sandbox, a_reversal(2, 5_100)), ReversalFailed)
+    assert isinstance(reversed_by(sandbox, a_reversal(3, 5_000)), ReversalSucceeded)
+    entries = [each for each in sandbox.book if isinstance(each, SandboxReversal)]
+    assert [each.failure is None for each in entries] == [True, False, True]
+    again = restored(sandbox.book)
+    asked = HttpRequest("GET", f"https://sandbox.invalid/reversals/{REFERENCE}-1".encode())
+    assert again.receive(asked, now=START).status == 200
+
+
+@pytest.mark.spec("S6")
+def test_the_operator_is_certain_of_reversals_that_it_never_received() -> None:
+    sandbox = Sandbox()
+    sandbox.create()
+    asked = sandbox.provider.poll_reversal(a_reversal(), sandbox.transaction(), now=START)
+    assert isinstance(drive(asked, sandbox.exchange), ReversalNeverReceived)
+
+
+@pytest.mark.spec("S5")
+def test_a_notification_of_a_reversal_is_its_result() -> None:
+    body = b'{"reversal":"A-1","status":"failed","errorCode":"SBX-116","errorMessage":"Declined"}'
+    report = a_provider().read_notification(HttpRequest("POST", b"/hooks/sandbox", (), body))
+    assert report == ReversalFailed("A-1", "test", Source.WEBHOOK, "Declined", "SBX-116")
+
+
 # --- the operator's memory
 
 
@@ -512,6 +578,8 @@ def test_the_operator_remembers_what_is_not_over_and_the_last_of_what_is(monkeyp
         ("POST", b"https://sandbox.invalid/payments", b"{}", 400),
         ("POST", b"https://sandbox.invalid/payments", b'{"scenario":"no such"}', 400),
         ("GET", b"https://sandbox.invalid/payments/\xff", b"", 404),
+        ("POST", b"https://sandbox.invalid/reversals", b"{}", 400),
+        ("GET", b"https://sandbox.invalid/reversals/A-1", b"", 404),
         ("DELETE", b"https://sandbox.invalid/payments", b"", 404),
         ("GET", b"https://sandbox.invalid/", b"", 404),
     ],

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.common.interface import RsaPadding
 from mmo_sansio.testing import START
-from mmo_sansio.values.clock import MINUTE, Instant, later
+from mmo_sansio.values.clock import MINUTE, SECOND, Instant, later
+from mmo_simulators.common.faults import EndWith, Fault, LoseAnswer, LoseRequest, PlannedFault
 from mmo_simulators.operators.airtel.api import AirtelSimulator
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support.airtel_account import PAYER, a_simulator
@@ -166,6 +167,40 @@ def test_a_refund_gives_a_collection_back_once(version: str) -> None:
     assert client.balances()[PAYER] == "100000"
     kinds = [each["kind"] for each in client.simulator.snapshot()["payments"]]
     assert kinds == ["collection", "refund"]
+
+
+def refund(client: Client, receipt: str) -> tuple[Any, str]:
+    _, found = client.call("POST", "/standard/v1/payments/refund", {"transaction": {"airtel_money_id": receipt}})
+    return found["status"]["success"], found["status"]["response_code"]
+
+
+def test_a_refund_is_refused_where_the_wallet_lacks_the_money() -> None:
+    client = Client()
+    receipt = client.paid()
+    client.simulator.open_accounts([{"account": "collection", "balance": "999"}])
+    assert refund(client, receipt) == (False, "DP00800001007")
+    assert client.balances()[PAYER] == "99000"
+
+
+def test_a_refund_is_refused_when_the_payment_is_too_old() -> None:
+    client = Client(a_simulator(2048, refundable_for=SECOND))
+    receipt = client.paid()
+    assert refund(client, receipt) == (False, "DP00800001008")
+    assert client.balances()[PAYER] == "99000"
+
+
+def test_a_refund_goes_wrong_as_a_script_says() -> None:
+    client = Client()
+    receipt = client.paid()
+    faults: tuple[Fault, ...] = (EndWith("DP00800001000"), LoseRequest(), LoseAnswer())
+    client.simulator.faults.plan([PlannedFault("refund", each, skip=skip) for skip, each in enumerate(faults)])
+    assert refund(client, receipt) == (False, "DP00800001000")
+    for balance in ("99000", "100000"):
+        with pytest.raises(AssertionError):
+            refund(client, receipt)
+        assert client.balances()[PAYER] == balance
+    assert refund(client, receipt) == (False, "DP00800001008")
+    assert [each["kind"] for each in client.simulator.snapshot()["payments"]] == ["collection", "refund"]
 
 
 @pytest.mark.finding("operators-L4")

@@ -13,7 +13,7 @@ import trio
 
 from mmo_sansio.http.messages import HttpResponse
 from tests.support.emv_qr_reader import parse_objects, parse_payload
-from tests.support.mpesa_stage import DEPOSIT, PUSH, REGISTRATION, Stage, credential, payout, staged, told
+from tests.support.mpesa_stage import DEPOSIT, PUSH, REGISTRATION, Stage, credential, payout, plan, staged, told
 from tests.support.png import parse_png
 from tests.support.qr_reader import read_qr_rows
 
@@ -339,6 +339,38 @@ async def test_a_reversal_gives_the_money_back_once_and_whole() -> None:
         assert await stage.balance("174379") == "0.00"
         kinds = [(each["kind"], each["result"]) for each in (await stage.book())["payments"]]
         assert kinds.count(("reversal", "success")) == 1
+
+
+async def test_a_reversal_is_refused_when_money_or_time_has_run_out() -> None:
+    async with staged() as stage:
+        await pushed(stage)
+        (paid,) = (await stage.book())["payments"]
+        shop = {"account": "174379", "balance": "0.50", "reversible_for_s": 60}
+        assert (await stage.call("POST", "/_simulator/accounts", {"accounts": [shop]}))[0] == 200
+        assert (await reversed_(stage, paid["receipt"]))["ResultCode"] == "1"
+        await stage.pass_time(61)
+        assert (await reversed_(stage, paid["receipt"]))["ResultCode"] == "R000002"
+        assert await stage.balance("254708374149") == "99999.00"
+
+
+async def test_a_lost_answer_reverses_and_the_state_is_asked_by_the_ids_of_the_result() -> None:
+    async with staged() as stage:
+        await pushed(stage)
+        (paid,) = (await stage.book())["payments"]
+        await plan(stage, {"at": "reversal", "do": "lose_answer"})
+        with pytest.raises(OSError):
+            await reversed_(stage, paid["receipt"])
+        found = await result(stage)
+        assert found["ResultCode"] == "0"
+        for about in (
+            {"OriginalConversationID": found["OriginatorConversationID"]},
+            {"TransactionID": found["TransactionID"]},
+        ):
+            assert (await initiated(stage, STATUS_PATH, **STATUS, **about))[0] == 200
+            state = parameters(await result(stage))
+            assert (state["TransactionStatus"], state["ReceiptNo"]) == ("Completed", found["TransactionID"])
+            assert state["ReasonType"] == "Transaction Reversal via API"
+        assert await stage.balance("254708374149") == "100000.00"
 
 
 @pytest.mark.finding("operators-M13")

@@ -14,7 +14,9 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mtn_momo.account import read_account
 from mmo_sansio.providers.mtn_momo.adapter import MtnMomoProvider
 from mmo_sansio.testing import START
-from mmo_sansio.values.clock import MINUTE, Instant, later
+from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later
+from mmo_simulators.common.faults import CallBack, LoseAnswer, PlannedFault
+from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import API_KEY, API_USER, MtnSimulator
 from tests.simulators.operators.mtn.test_api import HOOKS, OPTIONS, a_line, a_payment, outcome
 
@@ -133,6 +135,39 @@ def test_a_refund_gives_back_what_was_paid_and_no_more(version: str) -> None:
     assert client.ended("/disbursement/v1_0/refund", unknown)["reason"] == "TRANSACTION_NOT_FOUND"
     assert client.balance("46733123999") == "999997.00"
     assert (client.balance("collection"), client.balance("disbursement")) == ("1000010.00", "999993.00")
+
+
+def test_a_refund_is_refused_when_money_or_time_has_run_out() -> None:
+    client = Client(MtnSimulator(accounts=SimulatedMtnAccounts(refundable_for=Span(3 * MINUTE))))
+    paid = client.submit("/collection/v1_0/requesttopay", payer=PARTY)
+    client.ended("/collection/v1_0/requesttopay", paid)
+    client.simulator.open_accounts([{"account": "disbursement", "balance": "1"}])
+    path = "/disbursement/v1_0/refund"
+    assert client.ended(path, client.submit(path, referenceIdToRefund=paid))["reason"] == "NOT_ENOUGH_FUNDS"
+    client.now = later(client.now, Span(3 * MINUTE))
+    assert client.ended(path, client.submit(path, amount="1", referenceIdToRefund=paid))["reason"] == "NOT_ALLOWED"
+    assert client.balance("46733123999") == "999990.00"
+
+
+def test_a_refund_is_called_back_and_goes_wrong_as_a_script_says() -> None:
+    client = Client()
+    paid = client.submit("/collection/v1_0/requesttopay", payer=PARTY)
+    client.ended("/collection/v1_0/requesttopay", paid)
+    path = "/disbursement/v1_0/refund"
+    plan = [PlannedFault("refund", LoseAnswer()), PlannedFault("refund", CallBack((SECOND, MINUTE)))]
+    client.simulator.faults.plan(plan)
+    members = {"amount": "10", "currency": "EUR", "externalId": "back", "payerMessage": "", "payeeNote": ""}
+    id, url = str(uuid.uuid4()), "https://gw.example/hooks/mtn/token/back"
+    with pytest.raises(AssertionError):
+        client.call("POST", path, {**members, "referenceIdToRefund": paid}, x_reference_id=id, x_callback_url=url)
+    status, found = client.call("POST", path, {**members, "referenceIdToRefund": paid}, x_reference_id=id)
+    assert (status, found["code"]) == (409, "RESOURCE_ALREADY_EXIST")
+    assert client.ended(path, id)["status"] == "SUCCESSFUL"
+    client.now = later(client.now, MINUTE)
+    told = client.simulator.take_due_callbacks(now=client.now)
+    assert [each.target.decode() for each in told] == [url, url]
+    assert json.loads(told[0].body)["externalId"] == "back"
+    assert [each["kind"] for each in client.simulator.snapshot()["payments"]] == ["requesttopay", "refund"]
 
 
 @pytest.mark.finding("operators-T5")

@@ -86,6 +86,17 @@ CREATE TABLE deposit_claims (
 
 CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;
 
+-- Money of payments that staff ask back: all reversals of a payment are one row, as their sum is limited. `asked_at` is
+-- that of the newest, `wake_at` the earliest, and `unfinished` counts those that have not ended.
+CREATE TABLE reversals (
+    payment text PRIMARY KEY, version integer NOT NULL, asked_at bigint NOT NULL, wake_at bigint,
+    unfinished integer NOT NULL, reversals bytea NOT NULL
+);
+
+CREATE INDEX reversals_by_wake ON reversals (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX reversals_by_time ON reversals (asked_at, payment);
+CREATE INDEX reversals_unfinished ON reversals (asked_at, payment) WHERE unfinished > 0;
+
 -- When the payments to a provider's account were last listed, and until when they are known.
 CREATE TABLE deposit_listings (
     provider text PRIMARY KEY, begun_at bigint NOT NULL, listed_until bigint NOT NULL
@@ -246,6 +257,15 @@ CREATE TABLE provider_notes (
     provider text NOT NULL, topic text NOT NULL, subject text NOT NULL, at bigint NOT NULL, content text NOT NULL,
     PRIMARY KEY (provider, topic, subject)
 );
+
+-- What was in our accounts with providers, by the gateway's own time.
+CREATE TABLE provider_balances (
+    provider text NOT NULL, account text NOT NULL, at bigint NOT NULL, minor bigint NOT NULL, currency text NOT NULL,
+    is_float integer NOT NULL,
+    PRIMARY KEY (provider, account, at)
+);
+
+CREATE INDEX provider_balances_by_time ON provider_balances (at);
 
 -- How many payments there were, for each span; see shared/payment_counts.py. Each holder has rows of its own, so that no
 -- node waits for another.

@@ -66,6 +66,17 @@ CREATE TABLE deposit_claims (
 
 CREATE INDEX deposit_claims_by_wake ON deposit_claims (wake_at) WHERE wake_at IS NOT NULL;
 
+-- Money of payments that staff ask back: all reversals of a payment are one row, as their sum is limited. `asked_at` is
+-- that of the newest, `wake_at` the earliest, and `unfinished` counts those that have not ended.
+CREATE TABLE reversals (
+    payment TEXT PRIMARY KEY, version INTEGER NOT NULL, asked_at INTEGER NOT NULL, wake_at INTEGER,
+    unfinished INTEGER NOT NULL, reversals BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX reversals_by_wake ON reversals (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX reversals_by_time ON reversals (asked_at, payment);
+CREATE INDEX reversals_unfinished ON reversals (asked_at, payment) WHERE unfinished > 0;
+
 -- When the payments to a provider's account were last listed, and until when they are known.
 CREATE TABLE deposit_listings (
     provider TEXT PRIMARY KEY, begun_at INTEGER NOT NULL, listed_until INTEGER NOT NULL
@@ -179,6 +190,15 @@ CREATE TABLE provider_notes (
     provider TEXT NOT NULL, topic TEXT NOT NULL, subject TEXT NOT NULL, at INTEGER NOT NULL, content TEXT NOT NULL,
     PRIMARY KEY (provider, topic, subject)
 ) STRICT, WITHOUT ROWID;
+
+-- What was in our accounts with providers, by the gateway's own time.
+CREATE TABLE provider_balances (
+    provider TEXT NOT NULL, account TEXT NOT NULL, at INTEGER NOT NULL, minor INTEGER NOT NULL, currency TEXT NOT NULL,
+    is_float INTEGER NOT NULL,
+    PRIMARY KEY (provider, account, at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX provider_balances_by_time ON provider_balances (at);
 
 -- The merchants' breakers as they were kept last, each with its own checksum; see sql/serialization.py (K5).
 CREATE TABLE breakers (brand TEXT PRIMARY KEY, breaker BLOB NOT NULL) STRICT, WITHOUT ROWID;

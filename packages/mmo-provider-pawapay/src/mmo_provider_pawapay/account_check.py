@@ -1,0 +1,133 @@
+"""Judges the answers to the questions of an account's check."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from mmo_provider_pawapay.account import PawapayAccount
+from mmo_provider_pawapay.configuration import (
+    PROVIDER_AUTH,
+    ActiveConfiguration,
+    parse_active_configuration,
+    parse_availability,
+    parse_public_keys,
+)
+from mmo_provider_pawapay.signatures import load_public_keys
+from mmo_provider_pawapay.wire import DEPOSIT, PAYOUT, Operation, parse_failure, parse_json
+from mmo_sansio import HttpResponse
+from mmo_sansio.providers import AccountFinding, AccountState, no_answer_finding
+
+MARKET_PART = "market"
+CALLBACK_KEYS_PART = "callback_keys"
+
+_REFUSALS = {
+    401: "pawaPay refuses the API token. Whoever manages the account in pawaPay's dashboard compares it with api_token;"
+    " the sandbox and production have different ones.",
+    403: "pawaPay refuses the API token, or this request with it. Whoever manages the account in pawaPay's dashboard"
+    " compares it with api_token and looks at what it permits.",
+}
+
+_STATUSES = {
+    "OPERATIONAL": (AccountState.WORKS, "The operator works."),
+    "DELAYED": (
+        AccountState.WARNED,
+        "The operator is disturbed: pay-outs wait with pawaPay until it works, and deposits are rejected.",
+    ),
+    "CLOSED": (
+        AccountState.WARNED,
+        "The operator does not work, and pawaPay rejects everything. Close the provider until it works again.",
+    ),
+}
+
+
+@frozen
+class AnswerJudge:
+    """Says what answers to questions about one account mean."""
+
+    provider: str
+    account: PawapayAccount
+
+    def active_configuration(self, response: HttpResponse) -> AccountFinding:
+        """Return the finding from the active configuration."""
+        if (refused := self._refused(MARKET_PART, response)) is not None:
+            return refused
+        try:
+            configuration = parse_active_configuration(response.body, self.account.market)
+        except ValueError:
+            return no_answer_finding(self.provider, MARKET_PART, f"HTTP {response.status}")
+        for state, found in (
+            (AccountState.REFUSED, self._refusal(configuration)),
+            (AccountState.WARNED, self._warning(configuration)),
+        ):
+            if found is not None:
+                return AccountFinding(self.provider, MARKET_PART, state, self.account.market, found)
+        words = "pawaPay answers questions about this market."
+        return AccountFinding(self.provider, MARKET_PART, AccountState.WORKS, self.account.market, words)
+
+    def availability(self, response: HttpResponse, operation: Operation) -> AccountFinding:
+        """Return the finding from whether the operator works for this operation."""
+        part = operation.key.lower()
+        if (refused := self._refused(part, response)) is not None:
+            return refused
+        try:
+            status = parse_availability(response.body, self.account.market).get(operation.key, "")
+            state, words = _STATUSES[status]
+        except (ValueError, KeyError):
+            return no_answer_finding(self.provider, part, f"HTTP {response.status}")
+        return AccountFinding(self.provider, part, state, status, words)
+
+    def public_keys(self, response: HttpResponse) -> AccountFinding:
+        """Return the finding from pawaPay's public keys, of which the settings must have one."""
+        try:
+            published = load_public_keys(parse_public_keys(response.body))
+        except ValueError:
+            return no_answer_finding(self.provider, CALLBACK_KEYS_PART, f"HTTP {response.status}")
+        numbers = [each.public_numbers() for each in self.account.callback_keys]
+        if all(each.public_numbers() in numbers for each in published):
+            words = "The settings have all of pawaPay's keys."
+            return AccountFinding(self.provider, CALLBACK_KEYS_PART, AccountState.WORKS, "", words)
+        words = (
+            "pawaPay has a key that callback_keys has not, so callbacks signed with it are refused. Whoever runs the"
+            " gateway adds the keys of GET /v2/public-key/http."
+        )
+        return AccountFinding(self.provider, CALLBACK_KEYS_PART, AccountState.REFUSED, "", words)
+
+    def _refused(self, part: str, response: HttpResponse) -> AccountFinding | None:
+        words = _REFUSALS.get(response.status)
+        if words is None:
+            return None
+        try:
+            code = parse_failure(parse_json(response.body)).code or ""
+        except ValueError:
+            code = ""
+        shown = code if code.replace("_", "").isalnum() and code.isascii() else f"HTTP {response.status}"
+        return AccountFinding(self.provider, part, AccountState.REFUSED, shown, words)
+
+    def _refusal(self, found: ActiveConfiguration) -> str | None:
+        if not found.terms:
+            return (
+                "The account does not have this market. Whoever manages it asks pawaPay for the market, or corrects"
+                " `market`."
+            )
+        if found.signed_requests_only and self.account.signing_key is None:
+            return "pawaPay takes signed requests only. Set signing_key and signing_key_id."
+        if self.account.callback_keys and not found.signed_callbacks:
+            return (
+                "pawaPay does not sign its callbacks, so all are refused. Whoever manages the account enables signed"
+                " callbacks in pawaPay's dashboard, or callback_keys goes from the settings."
+            )
+        return None
+
+    def _warning(self, found: ActiveConfiguration) -> str | None:
+        deposits = [each for (operation, _), each in found.terms.items() if operation == DEPOSIT.key]
+        if any(each.authorisation not in (None, PROVIDER_AUTH) for each in deposits):
+            return "Payers of this market approve on a web page or with a code, so deposits fail. Pay-outs work."
+        if found.signed_callbacks and not self.account.callback_keys:
+            return "pawaPay signs its callbacks. Set callback_keys, so that they are verified."
+        used = [each for (operation, _), each in found.terms.items() if operation in (DEPOSIT.key, PAYOUT.key)]
+        if any(each.callback_url is None for each in used):
+            return (
+                "pawaPay has no address for callbacks, so results come from polls. Whoever manages the account enters"
+                " that of `mmo providers address` in pawaPay's dashboard."
+            )
+        return None

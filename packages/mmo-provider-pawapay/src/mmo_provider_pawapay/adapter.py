@@ -1,0 +1,343 @@
+"""Holds the conversations with pawaPay: submissions, polls, callbacks, and the check of an account.
+
+A submission is known by an id that is made of the gatewayReference, so that a repetition is pawaPay's own duplicate:
+`DUPLICATE_IGNORED` says that pawaPay has the payment and not how it ends, so it is polled like an accepted one. A
+payment fails by pawaPay's own statement only: a request REJECTED with a code, or a payment FAILED, which is final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from attrs import define, field
+
+from mmo_provider_pawapay.account import PawapayAccount, read_account
+from mmo_provider_pawapay.account_check import CALLBACK_KEYS_PART, MARKET_PART, AnswerJudge
+from mmo_provider_pawapay.codes import FAILURES, INCONCLUSIVE, OTHER_FAILURE
+from mmo_provider_pawapay.configuration import ActiveConfiguration, parse_active_configuration
+from mmo_provider_pawapay.signatures import SignatureFault, check_age, signed_headers, verify_signature
+from mmo_provider_pawapay.wire import (
+    DEPOSIT,
+    PAYOUT,
+    RECEIPT_CHARACTERS_MAX,
+    FailureReason,
+    Operation,
+    gateway_reference,
+    object_member,
+    operation_id,
+    operation_of,
+    parse_amount,
+    parse_failure,
+    parse_json,
+    submission_body,
+    text_member,
+)
+from mmo_sansio import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    ErrorCode,
+    Headers,
+    HttpRequest,
+    HttpResponse,
+    Instant,
+    ProviderFailed,
+    ProviderHinted,
+    ProviderReport,
+    ProviderSucceeded,
+    Source,
+    Span,
+    Stage,
+    Transaction,
+    Type,
+    UnmatchedNotified,
+)
+from mmo_sansio.providers import (
+    DIRECT_PAYIN,
+    DIRECT_PAYOUT,
+    WEB_PAYIN,
+    AccountCheck,
+    AccountQuestion,
+    AdapterContext,
+    Conversation,
+    ExchangeFailed,
+    OperationKey,
+    PaymentReports,
+    ProviderOperation,
+    SignIn,
+    SignInFailed,
+    ask_all,
+    operation_key,
+    stored_text,
+)
+
+POLL_INTERVALS: Final[Sequence[Span]] = (
+    Span(10 * SECOND),
+    Span(10 * SECOND),
+    Span(20 * SECOND),
+    *(Span(30 * SECOND) for _ in range(11)),
+    Span(5 * MINUTE),
+    Span(15 * MINUTE),
+    HOUR,
+)
+"""The polls are frequent while the payer may approve; then rare: a pay-out may wait for hours at pawaPay."""
+
+NOT_FOUND_IS_FINAL_AFTER: Final[Span] = Span(15 * MINUTE)
+"""pawaPay's own guide says so of "not found"."""
+
+CONFIGURATION_LIFETIME: Final[Span] = Span(10 * MINUTE)
+"""For how long the active configuration is used; pawaPay asks for some minutes."""
+
+_OPERATION = ProviderOperation(
+    is_idempotent=True,
+    can_be_polled=True,
+    not_found_is_final_after=NOT_FOUND_IS_FINAL_AFTER,
+    poll_intervals=POLL_INTERVALS,
+)
+
+OPERATIONS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
+    dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN, DIRECT_PAYOUT), _OPERATION)
+)
+"""A web pay-in is a direct one that began on the gateway's own page."""
+
+PENDING_STATUSES: Final = frozenset({"ACCEPTED", "SUBMITTED", "ENQUEUED", "PROCESSING", "IN_RECONCILIATION"})
+
+
+@define(eq=False)
+class PawapayProvider:
+    """Holds the conversations of one account with pawaPay."""
+
+    name: str
+    title: str
+    account: PawapayAccount
+    _configuration: ActiveConfiguration | None = field(default=None, init=False, repr=False)
+    """The active configuration as it was last read; None: it was not, and pawaPay itself rejects what it does not
+    take."""
+    _asked_at: Instant | None = field(default=None, init=False, repr=False)
+
+    @property
+    def operations(self) -> Mapping[OperationKey, ProviderOperation]:
+        """The operations: pay-ins are deposits."""
+        return OPERATIONS
+
+    def scope_of(self, request: HttpRequest) -> None:
+        """Return None: the API token comes from the settings, and each request has it from the beginning."""
+
+    def sign_in(self, scope: str, *, now: Instant) -> SignIn:
+        """Raise SignInFailed, as there is nothing to sign in to."""
+        raise SignInFailed("pawaPay gives no tokens; the API token comes from its dashboard.")
+
+    def rejects_token(self, response: HttpResponse) -> bool:
+        """Return False: there is no other token to try."""
+        return False
+
+    def submit(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        """Request a deposit by the payer, or a pay-out. An amount that the market does not take is not sent."""
+        about, order = PaymentReports(transaction, self.name), transaction.order
+        if operation_key(transaction) not in self.operations:
+            return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
+        yield from self._ask_configuration(now)
+        operation = operation_of(order.type)
+        terms = self._configuration and self._configuration.terms.get((operation.key, order.requested.currency))
+        if terms and (refusal := terms.refusal(order.requested)) is not None:
+            return about.failed(ErrorCode.AMOUNT_OUT_OF_RANGE, native_message=refusal)
+        body = submission_body(order, self.account.market, self.account.customer_message)
+        headers = (*self._token, *self._content_headers(operation.path, body, now=now))
+        try:
+            answer = yield HttpRequest("POST", self._target(operation.path), headers, body)
+        except ExchangeFailed as failure:
+            return about.unanswered(failure)
+        return _read_submission_response(about, answer)
+
+    def poll(self, transaction: Transaction, *, now: Instant) -> Conversation:
+        about, operation = PaymentReports(transaction, self.name), operation_of(transaction.order.type)
+        path = f"{operation.path}/{operation_id(transaction.reference)}"
+        try:
+            answer = yield self._question(path)
+        except ExchangeFailed as failure:
+            return about.unreachable(failure.reason)
+        if answer.status != 200:
+            return about.unreachable(f"A question was answered {answer.status}.")
+        try:
+            document = parse_json(answer.body)
+            if text_member(document, "status") == "NOT_FOUND":
+                return _not_found(about, now=now)
+            if text_member(document, "status") != "FOUND":
+                raise ValueError("its status is none that is known")
+            return self._payment_report(about, object_member(document, "data"))
+        except ValueError as error:
+            return about.unreachable(f"An answer can't be read: {error}.")
+
+    def check_account(self, *, now: Instant) -> AccountCheck:
+        """Ask for the active configuration, whether the operator works, and for pawaPay's keys."""
+        judge, country = AnswerJudge(self.name, self.account), self.account.country
+        questions = [AccountQuestion(MARKET_PART, self._configuration_question(), judge.active_configuration)]
+        for each in (DEPOSIT, PAYOUT):
+            request = self._question(f"/v2/availability?country={country}&operationType={each.key}")
+            questions.append(AccountQuestion(each.key.lower(), request, partial(judge.availability, operation=each)))
+        if self.account.callback_keys:
+            request = self._question("/v2/public-key/http")
+            questions.append(AccountQuestion(CALLBACK_KEYS_PART, request, judge.public_keys))
+        return ask_all(self.name, questions)
+
+    def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
+        """Return why a callback is not pawaPay's own: it is not signed, wrongly, long ago, or for another address.
+
+        Without `callback_keys` nothing is refused, and nothing is believed either.
+        """
+        if not self.account.callback_keys:
+            return None
+        try:
+            check_age(verify_signature(request, self.account.callback_keys, self._authorities(request)), now=now)
+        except SignatureFault as fault:
+            return str(fault)
+        return None
+
+    def read_notification(
+        self, request: HttpRequest
+    ) -> ProviderSucceeded | ProviderFailed | ProviderHinted | UnmatchedNotified:
+        """Read a callback. Only one that is signed may be a result; any other only causes a poll."""
+        content = stored_text(request.body)
+        try:
+            document = parse_json(request.body)
+            operation = DEPOSIT if DEPOSIT.id in document else PAYOUT
+            reference = gateway_reference(text_member(document, operation.id) or "")
+            party = object_member(document, operation.party)
+            market = text_member(object_member(party, "accountDetails"), "provider")
+        except ValueError:
+            return UnmatchedNotified(self.name, content)
+        if reference is None:
+            return UnmatchedNotified(self.name, content)
+        name = self.account.callbacks_of.get(market or "", self.name)
+        hint = ProviderHinted(reference, name, content)
+        if not self.account.callback_keys:
+            return hint
+        try:
+            verify_signature(request, self.account.callback_keys, self._authorities(request))
+            return _result(reference, name, Source.WEBHOOK, operation, document) or hint
+        except SignatureFault:
+            return UnmatchedNotified(self.name, content)
+        except ValueError:
+            return hint
+
+    def answer_notification(self, request: HttpRequest, accepted: bool) -> HttpResponse:
+        """Return the response; pawaPay repeats a callback without a 200 for 15 minutes."""
+        return HttpResponse(200 if accepted else 503)
+
+    def _payment_report(self, about: PaymentReports, document: Mapping[str, Any]) -> ProviderReport:
+        """Return the report from the payment in an answer. Raises ValueError for an invalid payment."""
+        transaction = about.transaction
+        operation = operation_of(transaction.order.type)
+        if text_member(document, operation.id) != operation_id(transaction.reference):
+            raise ValueError("it is about another payment")
+        result = _result(transaction.reference, self.name, Source.POLL, operation, document)
+        if result is None and text_member(document, "status") not in PENDING_STATUSES:
+            raise ValueError("its status is none that is known")
+        return about.accepted() if result is None else result
+
+    def _ask_configuration(self, now: Instant) -> Generator[HttpRequest, HttpResponse, None]:
+        """Read the active configuration where the known one is too old. Without an answer the known one stays."""
+        if self._asked_at is not None and now - self._asked_at < CONFIGURATION_LIFETIME:
+            return
+        try:
+            answer = yield self._configuration_question()
+        except ExchangeFailed:
+            return
+        self._asked_at = now
+        if answer.status != 200:
+            return
+        try:
+            self._configuration = parse_active_configuration(answer.body, self.account.market)
+        except ValueError:
+            return
+
+    def _authorities(self, request: HttpRequest) -> Sequence[str]:
+        """Return what may stand for our host in a signature: the public one, or the one that the request names."""
+        named = (request.value(b"host") or b"").decode("latin-1")
+        return tuple(dict.fromkeys((urlsplit(self.account.hooks_url).netloc, named)))
+
+    @property
+    def _token(self) -> Headers:
+        return ((b"authorization", f"Bearer {self.account.api_token}".encode()),)
+
+    def _target(self, path: str) -> bytes:
+        return f"{self.account.base_url}{path}".encode()
+
+    def _question(self, path: str) -> HttpRequest:
+        return HttpRequest("GET", self._target(path), self._token)
+
+    def _configuration_question(self) -> HttpRequest:
+        return self._question(f"/v2/active-conf?country={self.account.country}")
+
+    def _content_headers(self, path: str, body: bytes, *, now: Instant) -> Headers:
+        key = self.account.signing_key
+        if key is None:
+            return ((b"content-type", b"application/json"),)
+        signed_path = f"{urlsplit(self.account.base_url).path}{path}"
+        return signed_headers(key, "POST", self.account.authority, signed_path, body, now=now)
+
+
+def open_pawapay(name: str, title: str, options: Mapping[str, Any], context: AdapterContext) -> PawapayProvider:
+    """Return the adapter of one account. Raises OptionError."""
+    return PawapayProvider(name, title, read_account(options, hooks_url=context.hooks_url))
+
+
+def _read_submission_response(about: PaymentReports, response: HttpResponse) -> ProviderReport:
+    """Return the report from the answer to a submission. A rejection counts where pawaPay itself has written it."""
+    if response.status == 429:
+        return about.never_received()
+    unclear = about.unreachable(f"A submission was answered {response.status}.")
+    if not (response.status == 200 or 400 <= response.status < 500):
+        return unclear
+    transaction = about.transaction
+    id = operation_of(transaction.order.type).id
+    try:
+        document = parse_json(response.body)
+        told, status, reason = text_member(document, id), text_member(document, "status"), parse_failure(document)
+    except ValueError:
+        return unclear
+    if told not in (None, operation_id(transaction.reference)) or reason.code in INCONCLUSIVE:
+        return unclear
+    if response.status == 200 and told is not None and status in ("ACCEPTED", "DUPLICATE_IGNORED"):
+        return about.accepted()
+    is_known, is_named = reason.code in FAILURES, status == "REJECTED" and told is not None
+    if not (is_named or (is_known and status is None and response.status != 200)):
+        return unclear
+    if not is_known and transaction.progress.is_resubmission:
+        return unclear  # It may be due to the earlier submission, if that has arrived after all.
+    code, message = _meaning(reason, transaction.order.type)
+    return about.failed(code, reason.code, message)
+
+
+def _not_found(about: PaymentReports, *, now: Instant) -> ProviderReport:
+    """Return the report from pawaPay's "not found". What it had accepted is never sent again."""
+    progress = about.transaction.progress
+    if progress.submitted_at is None or not _OPERATION.is_not_found_final(progress.submitted_at, now=now):
+        return about.unreachable("It is not found, and may be too new for that.")
+    if progress.stage is Stage.AWAITING_RESULT:
+        return about.unreachable("It was accepted, and is not found.")
+    return about.never_received()
+
+
+def _result(
+    reference: str, name: str, source: Source, operation: Operation, document: Mapping[str, Any]
+) -> ProviderSucceeded | ProviderFailed | None:
+    """Return the result of a payment; None: it has none yet. Raises ValueError for an invalid payment."""
+    receipt, status = text_member(document, "providerTransactionId"), text_member(document, "status")
+    receipt = receipt and receipt[:RECEIPT_CHARACTERS_MAX]
+    if status == "COMPLETED":
+        return ProviderSucceeded(reference, name, source, receipt, final=parse_amount(document))
+    if status == "FAILED":
+        reason = parse_failure(document)
+        code, message = _meaning(reason, Type.PAYIN if operation is DEPOSIT else Type.PAYOUT)
+        return ProviderFailed(reference, name, source, code, receipt, reason.code, message)
+    return None
+
+
+def _meaning(reason: FailureReason, type: Type) -> tuple[ErrorCode, str | None]:
+    failure = FAILURES.get(reason.code or "", OTHER_FAILURE)
+    return failure.error_code(type), reason.message or failure.reason or None

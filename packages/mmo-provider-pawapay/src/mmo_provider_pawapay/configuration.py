@@ -1,0 +1,120 @@
+"""Reads what pawaPay says about an account in a market: its active configuration, and whether the operator works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Final
+
+from attrs import frozen
+
+from mmo_provider_pawapay.wire import (
+    DEPOSIT,
+    PAYOUT,
+    object_member,
+    objects,
+    parse_json,
+    parse_limit,
+    parse_objects,
+    text_member,
+)
+from mmo_sansio import Money
+
+PROVIDER_AUTH: Final = "PROVIDER_AUTH"
+"""The payer approves on the phone. Other deposits need a code or a web page of the operator."""
+
+
+@frozen
+class Terms:
+    """Holds the terms of one operation in one currency."""
+
+    minimum: Decimal | None
+    maximum: Decimal | None
+    takes_decimals: bool
+    authorisation: str | None
+    """How the payer of a deposit approves it."""
+    callback_url: str | None
+
+    def refusal(self, amount: Money) -> str | None:
+        """Return why the market does not take this amount, in words for staff; None: it does."""
+        value = Decimal(amount.text)
+        if not self.takes_decimals and value != int(value):
+            return "The market takes no decimals."
+        if self.minimum is not None and value < self.minimum:
+            return f"The market takes {self.minimum} {amount.currency} or more."
+        if self.maximum is not None and value > self.maximum:
+            return f"The market takes {self.maximum} {amount.currency} or less."
+        return None
+
+
+@frozen
+class ActiveConfiguration:
+    """Holds what of the active configuration is about one market."""
+
+    terms: Mapping[tuple[str, str], Terms]
+    """By the key of the operation and the currency; empty: the account does not have the market."""
+    signed_requests_only: bool
+    signed_callbacks: bool
+
+
+def parse_active_configuration(body: bytes, market: str) -> ActiveConfiguration:
+    """Return the active configuration of a market. Raises ValueError for a body that can't be read."""
+    document = parse_json(body)
+    signatures = object_member(document, "signatureConfiguration")
+    terms = {
+        (operation, text_member(each, "currency") or ""): _parse_terms(members)
+        for provider in _providers(objects(document, "countries"), market)
+        for each in objects(provider, "currencies")
+        for operation, members in _operations(each)
+    }
+    return ActiveConfiguration(
+        MappingProxyType(terms), signatures.get("signedRequestsOnly") is True, signatures.get("signedCallbacks") is True
+    )
+
+
+def parse_availability(body: bytes, market: str) -> Mapping[str, str]:
+    """Return the status of each operation of a market: `OPERATIONAL`, `DELAYED` or `CLOSED`. Raises ValueError for a
+    body that can't be read."""
+    return {
+        operation: text_member(members, "status") or ""
+        for provider in _providers(parse_objects(body), market)
+        for operation, members in _operations(provider)
+    }
+
+
+def parse_public_keys(body: bytes) -> bytes:
+    """Return pawaPay's public keys in PEM, one after the other. Raises ValueError for a body that can't be read."""
+    return "\n".join(text_member(each, "key") or "" for each in parse_objects(body)).encode()
+
+
+def _providers(countries: list[dict[str, Any]], market: str) -> Iterator[dict[str, Any]]:
+    for country in countries:
+        for each in objects(country, "providers"):
+            if text_member(each, "provider") == market:
+                yield each
+
+
+def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each operation. The documentation's example has an array, some of whose objects name the operation by their
+    only key and others by a member; its schema and the API itself have an object."""
+    found = document.get("operationTypes", {})
+    each_in = objects(document, "operationTypes") if isinstance(found, list) else [found]
+    for each in each_in:
+        if not isinstance(each, dict):
+            raise ValueError("operationTypes is of no known form")
+        if (operation := text_member(each, "operationType")) is not None:
+            yield operation, each
+            continue
+        for key in each.keys() & {DEPOSIT.key, PAYOUT.key}:
+            yield key, object_member(each, key)
+
+
+def _parse_terms(members: Mapping[str, Any]) -> Terms:
+    return Terms(
+        parse_limit(members, "minAmount", "minTransactionLimit"),
+        parse_limit(members, "maxAmount", "maxTransactionLimit"),
+        text_member(members, "decimalsInAmount") != "NONE",
+        text_member(members, "authType"),
+        text_member(members, "callbackUrl"),
+    )

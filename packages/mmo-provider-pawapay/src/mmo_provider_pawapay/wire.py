@@ -1,0 +1,160 @@
+"""Writes and reads pawaPay's messages, and makes its ids of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from attrs import frozen
+
+from mmo_sansio import Money, Order, Type, check_amount, parse_number, to_money
+from mmo_sansio.providers import parse_json as parse_json_object
+from mmo_sansio.providers import plain_amount, to_json
+
+CODE_CHARACTERS_MAX: Final = 100
+MESSAGE_CHARACTERS_MAX: Final = 500
+RECEIPT_CHARACTERS_MAX: Final = 200
+
+_ULID_DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ULID: Final = re.compile(rf"[{_ULID_DIGITS}]{{26}}", re.ASCII)
+_UUID: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-4([0-9a-f]{3})-([89ab])([0-9a-f]{3})-([0-9a-f]{12})", re.ASCII)
+
+
+def operation_id(gateway_reference: str) -> str:
+    """Return the UUID under which pawaPay knows this payment, the same for each repetition of a submission.
+
+    pawaPay takes version 4 only (RFC 9562 section 5.4), which leaves 122 bits. A gatewayReference is a ULID of 128
+    bits, whose first six are zero until the year 2109; so the UUID is the reference in another form. Raises ValueError
+    for any other text.
+    """
+    value = 0
+    if _ULID.fullmatch(gateway_reference) is None:
+        raise ValueError("it is no ULID")
+    for each in gateway_reference:
+        value = value << 5 | _ULID_DIGITS.index(each)
+    if value >> 122:
+        raise ValueError("it is of the year 2109 or later")
+    high, middle, low = value >> 74, value >> 62 & 0xFFF, value & (1 << 62) - 1
+    digits = f"{high:012x}4{middle:03x}{1 << 63 | low:016x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def gateway_reference(id: str) -> str | None:
+    """Return the gatewayReference in an id that `operation_id` may have made; None for any other text."""
+    match = _UUID.fullmatch(id)
+    if match is None:
+        return None
+    high, middle, low = int(match[1] + match[2], 16), int(match[3], 16), int("".join(match.group(4, 5, 6)), 16)
+    value = high << 74 | middle << 62 | low & (1 << 62) - 1
+    return "".join(_ULID_DIGITS[value >> shift & 31] for shift in range(125, -1, -5))
+
+
+@frozen
+class Operation:
+    """Names what pawaPay calls a type of payment."""
+
+    path: str
+    id: str
+    """The member with the id."""
+    party: str
+    """The member with the customer."""
+    key: str
+    """Its key in the active configuration and in the availability."""
+
+
+DEPOSIT: Final = Operation("/v2/deposits", "depositId", "payer", "DEPOSIT")
+PAYOUT: Final = Operation("/v2/payouts", "payoutId", "recipient", "PAYOUT")
+
+
+def operation_of(type: Type) -> Operation:
+    return DEPOSIT if type is Type.PAYIN else PAYOUT
+
+
+def submission_body(order: Order, market: str, customer_message: str | None) -> bytes:
+    """Return the body of a submission. Amounts have no zeros at their end, which the schema of v2 does not take."""
+    operation, amount = operation_of(order.type), plain_amount(order.requested)
+    document = {
+        operation.id: operation_id(order.gateway_reference),
+        "amount": amount.rstrip("0") if "." in amount else amount,
+        "currency": order.requested.currency,
+        operation.party: {
+            "type": "MMO",
+            "accountDetails": {"phoneNumber": order.party.msisdn.removeprefix("+"), "provider": market},
+        },
+        "clientReferenceId": order.gateway_reference,
+    }
+    return to_json(document if customer_message is None else {**document, "customerMessage": customer_message})
+
+
+@frozen
+class FailureReason:
+    """Holds pawaPay's reason of a failure."""
+
+    code: str | None = None
+    message: str | None = None
+
+
+def parse_json(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a body, each number as its text. Raises ValueError for any other body."""
+    return parse_json_object(body, number=str)
+
+
+def object_member(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the object under this name, empty when it is absent or null. Raises ValueError for another type."""
+    value = document.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is no object")
+    return value
+
+
+def text_member(document: Mapping[str, Any], name: str) -> str | None:
+    """Return the text under this name; None when it is absent, null or empty. Raises ValueError for another type."""
+    value = document.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is no text")
+    return value
+
+
+def parse_failure(document: Mapping[str, Any]) -> FailureReason:
+    """Return the `failureReason` of an answer or a payment. Raises ValueError when it is of another form."""
+    reason = object_member(document, "failureReason")
+    code, message = text_member(reason, "failureCode"), text_member(reason, "failureMessage")
+    return FailureReason(code and code[:CODE_CHARACTERS_MAX], message and message[:MESSAGE_CHARACTERS_MAX])
+
+
+def parse_amount(document: Mapping[str, Any]) -> Money | None:
+    """Return the amount of a payment; None when it has none. Raises ValueError for an invalid amount."""
+    amount, currency = text_member(document, "amount"), text_member(document, "currency")
+    if amount is None or currency is None:
+        return None
+    try:
+        return to_money(check_amount(parse_number(amount)), currency)
+    except KeyError:
+        raise ValueError("its currency does not exist") from None
+
+
+def parse_limit(document: Mapping[str, Any], *names: str) -> Decimal | None:
+    """Return the number under the first of these names that there is. Raises ValueError for another text."""
+    for name in names:
+        if (text := text_member(document, name)) is not None:
+            return parse_number(text)
+    return None
+
+
+def parse_objects(body: bytes) -> list[dict[str, Any]]:
+    """Return the JSON objects in a body that is an array of them. Raises ValueError for any other body."""
+    return objects(parse_json(b'{"objects":%b}' % body), "objects")
+
+
+def objects(document: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects in the array under this name, none when it is absent. Raises ValueError for anything else."""
+    value = document.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ValueError(f"{name} is no array of objects")
+    return value

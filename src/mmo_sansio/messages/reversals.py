@@ -1,0 +1,159 @@
+"""Defines the inputs about reversals: what staff ask for, the time of the next step, and what providers report. Each
+names a reversal by its id (:mod:`mmo_sansio.values.reversals`)."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from attrs import frozen
+
+from mmo_sansio.values.clock import Span
+from mmo_sansio.values.model import Source
+from mmo_sansio.values.money import Money
+
+
+@frozen
+class RequestReversal:
+    """Staff ask for money of a payment back."""
+
+    payment: str
+    """The gatewayReference."""
+    brand: str
+    """The payment's brand."""
+    amount: Money | None
+    """None: all that the payment has moved."""
+    can_be_partial: bool
+    """Whether the provider moves a part of a payment's money back."""
+    reason: str
+    user: str
+    needs_approval: bool
+    """Whether another member of staff has to approve it."""
+    limit_name: str = ""
+    """Whose limit of a day counts it."""
+    daily_max: Money | None = None
+    """That limit, in the payment's currency; None: there is none."""
+
+
+@frozen
+class DecideReversal:
+    """A member of staff approves a requested reversal, or refuses it."""
+
+    reversal: str
+    user: str
+    is_approved: bool
+    four_eyes: bool
+    """Whether whoever asked for it may not approve it."""
+    remark: str = ""
+
+
+@frozen
+class ReversalWoke:
+    """A reversal's `wake_at` may have come: it is to be sent, or to be asked after."""
+
+    reversal: str
+    attempt: str
+    """What only this attempt is named, so that its repetition is known where it is not known whether it was
+    recorded."""
+
+
+@frozen
+class MarkReversalRestored:
+    """The store was restored from a backup in which the reversal had not ended: it may have been sent since."""
+
+    reversal: str
+    user: str
+
+
+@frozen
+class ResolveReversal:
+    """Staff end a reversal by hand whose provider does not tell its outcome."""
+
+    reversal: str
+    user: str
+    succeeded: bool
+    evidence: str
+    """What shows the outcome."""
+    provider_reference: str | None = None
+
+
+@frozen
+class ReversalAccepted:
+    """The provider has the request and has not decided yet."""
+
+    reversal: str
+    provider: str
+    source: Source
+    provider_reference: str | None = None
+    poll_after: Span | None = None
+    """How long to wait before the next question, by the provider's advice; None: the usual interval."""
+
+
+@frozen
+class ReversalSucceeded:
+    """The provider has moved the money back."""
+
+    reversal: str
+    provider: str
+    source: Source
+    provider_reference: str | None = None
+    amount: Money | None = None
+    """What it has moved; None where it does not say."""
+
+
+@frozen
+class ReversalFailed:
+    """The provider reports that it did not and will not move the money back."""
+
+    reversal: str
+    provider: str
+    source: Source
+    reason: str
+    """Why, in a sentence for staff."""
+    native_code: str | None = None
+    provider_reference: str | None = None
+
+
+@frozen
+class ReversalUnreachable:
+    """A request to the provider had no usable response: it may or may not have been received (S6)."""
+
+    reversal: str
+    provider: str
+    reason: str
+    poll_after: Span | None = None
+    """See :class:`ReversalAccepted`."""
+
+
+@frozen
+class ReversalNeverReceived:
+    """The provider is certain that it never received a request for this reversal, and none is in flight."""
+
+    reversal: str
+    provider: str
+    version: int
+    """The reversal's version when it was sent or asked after: an answer to an old question says nothing about a later
+    request (S6)."""
+
+
+@frozen
+class ReversalCannotTell:
+    """The provider cannot be asked about this reversal: only its notification, or staff, can end it."""
+
+    reversal: str
+    provider: str
+
+
+ReversalReport: TypeAlias = (
+    ReversalAccepted
+    | ReversalSucceeded
+    | ReversalFailed
+    | ReversalUnreachable
+    | ReversalNeverReceived
+    | ReversalCannotTell
+)
+"""The possible results of a conversation about a reversal, or of a notification about one."""
+
+ReversalInput: TypeAlias = (
+    RequestReversal | DecideReversal | ReversalWoke | MarkReversalRestored | ResolveReversal | ReversalReport
+)
+"""The inputs of `decide` about reversals."""

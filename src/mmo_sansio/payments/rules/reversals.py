@@ -1,0 +1,329 @@
+"""Decides about reversals: money of a payment that staff ask back is asked for once, and never more than was paid.
+
+    requested ──approved by staff──▶ approved ──on record before the request leaves──▶ sent ──▶ succeeded or failed
+                                        ▲                                               │
+                                        └──the provider's word that it received nothing─┤
+                                                                                        ▼
+                                        asked after until the provider or staff say ◀ unknown
+
+The payment's own state never changes. What is sent once (S6), and which results count (S5), is as for payments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from mmo_sansio.messages import reversals as inputs
+from mmo_sansio.messages.changes import ReversalChanged, SuspenseReason, UsageChanged
+from mmo_sansio.messages.replies import ReversalApplied
+from mmo_sansio.payments.decision import Decision, ignore
+from mmo_sansio.payments.evidence import SUBMISSION_TIMEOUT
+from mmo_sansio.payments.ledger import Ledger
+from mmo_sansio.payments.rules.timers import poll_interval
+from mmo_sansio.payments.suspense import record_in_suspense, suspense_entry
+from mmo_sansio.values.clock import DAY, Instant, Moment, later
+from mmo_sansio.values.model import Source, Stage, Transaction, UsageShare
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import Reversal, ReversalState, reversed_minor, reversed_payment
+
+_ASKED_AFTER: Final = (ReversalState.SENT, ReversalState.UNKNOWN)
+_UNKNOWN: Final = "There is no such reversal."
+
+_NEVER_RECEIVED_AFTER_RESTORE: Final = (
+    "The provider never received it. Whether it was sent before the restore was not on record, so it is not sent again:"
+    " ask for a new one if it is still right."
+)
+
+
+@frozen
+class _Found:
+    """Holds what is on record of a reversal's payment."""
+
+    reversal: Reversal
+    payment: Transaction
+    known: tuple[Reversal, ...]
+    """All reversals of the payment."""
+
+    def change(self, **members: Any) -> ReversalChanged:
+        """Return the change of the reversal, with its version counted on."""
+        return ReversalChanged(self.known, evolve(self.reversal, version=self.reversal.version + 1, **members))
+
+    def move(self, state: ReversalState, *, wake_at: Instant | None, **members: Any) -> Decision:
+        """Return the decision that moves the reversal."""
+        change = self.change(state=state, wake_at=wake_at, **members)
+        return Decision(ReversalApplied(change.after, self.payment), (change,))
+
+    def end(self, state: ReversalState, source: Source, *, now: Moment, **members: Any) -> Decision:
+        """Return the decision that ends the reversal; a failure takes back what it added to its limit."""
+        decision = self.move(state, wake_at=None, ended_at=now.utc, source=source, **members)
+        if state is not ReversalState.FAILED:
+            return decision
+        before = self.reversal
+        released = [UsageChanged(before.brand, evolve(each, amount=-each.amount)) for each in before.usage]
+        return evolve(decision, changes=(*decision.changes, *released))
+
+
+def _find(ledger: Ledger, id: str) -> _Found | None:
+    """Return the reversal with this id, and its payment."""
+    payment = ledger.transaction(reversed_payment(id))
+    known = ledger.reversals_of(reversed_payment(id))
+    found = next((each for each in known if each.id == id), None)
+    return None if found is None or payment is None else _Found(found, payment, known)
+
+
+def limit_counter(input_: inputs.RequestReversal) -> str | None:
+    """Return the counter of the day's limit that this request adds to; None where there is no limit."""
+    limit = input_.daily_max
+    return None if limit is None else f"reversals {input_.limit_name} {limit.currency}"
+
+
+def request(ledger: Ledger, input_: inputs.RequestReversal, *, now: Moment) -> Decision:
+    """Put a reversal on record, unless the payment has not succeeded, less is left to move back, or a limit is
+    reached."""
+    payment = ledger.transaction(input_.payment)
+    if payment is None or payment.order.brand != input_.brand:
+        return ignore("There is no such payment.")
+    paid, known = payment.progress.final, ledger.reversals_of(payment.reference)
+    if payment.progress.stage is not Stage.SUCCEEDED or paid is None:
+        return ignore("Only a payment that has succeeded can be reversed.", payment)
+    left = Money(paid.minor - reversed_minor(known), paid.currency)
+    amount = input_.amount or left
+    if (fault := _why_not_asked(input_, amount, paid=paid, left=left)) is not None:
+        return ignore(fault, payment)
+    added = _usage(ledger, input_, amount, now=now)
+    if isinstance(added, str):
+        return ignore(added, payment)
+    is_approved = not input_.needs_approval
+    asked = Reversal(
+        payment=payment.reference,
+        number=len(known) + 1,
+        brand=payment.order.brand,
+        provider=payment.order.provider,
+        amount=amount,
+        reason=input_.reason,
+        asked_by=input_.user,
+        asked_at=now.utc,
+        state=ReversalState.APPROVED if is_approved else ReversalState.REQUESTED,
+        wake_at=now.time if is_approved else None,
+        usage=tuple(each.share for each in added),
+    )
+    return Decision(ReversalApplied(asked, payment), (ReversalChanged(known, asked), *added))
+
+
+def _why_not_asked(input_: inputs.RequestReversal, amount: Money, *, paid: Money, left: Money) -> str | None:
+    if amount.currency != paid.currency:
+        return f"The amount must be in {paid.currency}."
+    if left.minor <= 0:
+        return "All that was paid has been asked back."
+    if not 0 < amount.minor <= left.minor:
+        return f"The amount must be above 0, and at most {left}: so much of {paid} has not been asked back."
+    if amount != paid and not input_.can_be_partial:
+        return f"The provider moves back all of a payment or nothing: {paid}."
+    return None
+
+
+def _usage(
+    ledger: Ledger, input_: inputs.RequestReversal, amount: Money, *, now: Moment
+) -> tuple[UsageChanged, ...] | str:
+    """Return what the reversal adds to its limit of a day, or in a sentence that this is reached."""
+    counter, limit = limit_counter(input_), input_.daily_max
+    if counter is None or limit is None:
+        return ()
+    if limit.currency != amount.currency:
+        return f"The limit is not in {amount.currency}."
+    day = now.time // DAY
+    if ledger.used_on(input_.brand, counter, day) + amount.minor > limit.minor:
+        return f"With this amount of {amount} the day's reversals would exceed {limit}. A new day begins at 00:00 UTC."
+    return (UsageChanged(input_.brand, UsageShare(counter, day, amount.minor), limit.minor),)
+
+
+def decide_request(ledger: Ledger, input_: inputs.DecideReversal, *, now: Moment) -> Decision:
+    """Approve a requested reversal, or end one that was not sent. With four eyes nobody approves what they asked
+    for."""
+    found = _find(ledger, input_.reversal)
+    if found is None:
+        return ignore(_UNKNOWN)
+    before = found.reversal
+    if not input_.is_approved:
+        if before.state not in (ReversalState.REQUESTED, ReversalState.APPROVED):
+            return ignore(f"It is {before.state}, and can't be taken back.", found.payment)
+        return found.end(ReversalState.FAILED, Source.MANUAL, now=now, ended_by=input_.user, remark=input_.remark)
+    if before.state is not ReversalState.REQUESTED:
+        return ignore(f"It is {before.state} already.", found.payment)
+    if input_.four_eyes and before.asked_by == input_.user:
+        return ignore("You asked for it: another user has to approve it.", found.payment)
+    return found.move(
+        ReversalState.APPROVED, wake_at=now.time, approved_by=input_.user, approved_at=now.utc, remark=input_.remark
+    )
+
+
+def wake(ledger: Ledger, input_: inputs.ReversalWoke, *, now: Moment) -> Decision:
+    """Record an approved reversal as sent, or count a question about a sent one.
+
+    `ReversalApplied` lets this attempt send the request if `Reversal.may_send`, and ask if not; anything else forbids
+    both. An attempt whose outcome its worker could not learn is answered alike when it is repeated.
+    """
+    found = _find(ledger, input_.reversal)
+    if found is None:
+        return ignore(_UNKNOWN)
+    before = found.reversal
+    if before.may_send(input_.attempt):
+        return Decision(ReversalApplied(before, found.payment))
+    if before.wake_at is None or now.time < before.wake_at:
+        return ignore("Nothing is due.", found.payment)
+    if before.state is not ReversalState.APPROVED:
+        polls = before.polls + 1
+        at = later(now.time, max(poll_interval(polls), SUBMISSION_TIMEOUT))
+        return found.move(_waiting_state(before), wake_at=at, polls=polls)
+    return found.move(
+        ReversalState.SENT,
+        wake_at=later(now.time, SUBMISSION_TIMEOUT),
+        attempt=input_.attempt,
+        sent_at=now.time,
+        submissions=before.submissions + 1,
+        polls=0,
+    )
+
+
+def mark_restored(ledger: Ledger, input_: inputs.MarkReversalRestored, *, now: Moment) -> Decision:
+    """Take a reversal for sent that had not ended in the backup: it is asked after, and never sent again (S6)."""
+    found = _find(ledger, input_.reversal)
+    if found is None or found.reversal.state.has_ended or found.reversal.is_restored:
+        return ignore("The reversal has ended, or is marked.")
+    sent_at = found.reversal.sent_at or now.time
+    return found.move(ReversalState.UNKNOWN, wake_at=now.time, sent_at=sent_at, is_restored=True)
+
+
+def resolve(ledger: Ledger, input_: inputs.ResolveReversal, *, now: Moment) -> Decision:
+    """End a sent reversal by hand, on evidence. One that may be arriving just now waits."""
+    found = _find(ledger, input_.reversal)
+    if found is None:
+        return ignore(_UNKNOWN)
+    before = found.reversal
+    if before.state not in _ASKED_AFTER:
+        return ignore(f"It is {before.state}: only one that was sent has an outcome to find out.", found.payment)
+    if before.polls == 0 and before.sent_at is not None and now.time < later(before.sent_at, SUBMISSION_TIMEOUT):
+        return ignore("The provider may be receiving it just now: try again in half a minute.", found.payment)
+    return found.end(
+        ReversalState.SUCCEEDED if input_.succeeded else ReversalState.FAILED,
+        Source.MANUAL,
+        now=now,
+        ended_by=input_.user,
+        remark=input_.evidence,
+        provider_reference=input_.provider_reference or before.provider_reference,
+    )
+
+
+def report(ledger: Ledger, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
+    """Apply a provider's report. A result about no reversal that was sent, or other than the one on record, goes to
+    the suspense book."""
+    found = _find(ledger, input_.reversal)
+    if found is None or (found.reversal.submissions == 0 and not found.reversal.is_restored):
+        reason = SuspenseReason.UNKNOWN_TRANSACTION
+    elif found.reversal.provider != input_.provider:
+        reason = SuspenseReason.WRONG_PROVIDER
+    elif found.reversal.state.has_ended:
+        return _report_after_end(found, input_, now=now)
+    else:
+        return _report_in_time(found, input_, now=now)
+    if isinstance(input_, inputs.ReversalSucceeded | inputs.ReversalFailed):
+        return record_in_suspense(input_, reason, None if found is None else found.payment, now=now)
+    return ignore("No such reversal waits for this provider.")
+
+
+def _report_in_time(found: _Found, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
+    before = found.reversal
+    is_to_be_sent = before.state is ReversalState.APPROVED  # Again: the provider had not received it.
+    match input_:
+        case inputs.ReversalAccepted():
+            at = later(now.time, input_.poll_after or poll_interval(before.polls))
+            known_as = input_.provider_reference or before.provider_reference
+            return found.move(ReversalState.SENT, wake_at=at, is_accepted=True, provider_reference=known_as, remark="")
+        case inputs.ReversalSucceeded():
+            return _succeed(found, input_, now=now)
+        case inputs.ReversalFailed():
+            return _fail(found, input_, now=now)
+        case inputs.ReversalUnreachable() if not is_to_be_sent:
+            at = later(now.time, input_.poll_after or poll_interval(before.polls))
+            return found.move(_waiting_state(before), wake_at=at, remark=input_.reason)
+        case inputs.ReversalNeverReceived() if not is_to_be_sent:
+            return _send_again(found, input_, now=now)
+        case inputs.ReversalCannotTell() if not is_to_be_sent and before.wake_at is not None:
+            return found.move(_waiting_state(before), wake_at=None)
+        case _:
+            return ignore("It is about to be sent, or waits for a notification or a person.", found.payment)
+
+
+def _waiting_state(before: Reversal) -> ReversalState:
+    """Return the state of what was sent and has no result: what the provider has accepted is not unknown."""
+    return ReversalState.SENT if before.is_accepted else ReversalState.UNKNOWN
+
+
+def _send_again(found: _Found, input_: inputs.ReversalNeverReceived, *, now: Moment) -> Decision:
+    """Approve again what certainly never reached the provider: the one way to a second request. Only the answer to the
+    latest question counts, and none once the provider has accepted the reversal."""
+    before = found.reversal
+    if input_.version != before.version or before.is_accepted:
+        return ignore("More is known of the reversal, or it has moved since.", found.payment)
+    if before.is_restored:
+        return found.end(ReversalState.FAILED, Source.POLL, now=now, remark=_NEVER_RECEIVED_AFTER_RESTORE)
+    unsent = before.unsent if before.polls else before.unsent + 1
+    at = later(now.time, poll_interval(before.submissions))
+    return found.move(ReversalState.APPROVED, wake_at=at, unsent=unsent)
+
+
+def _succeed(found: _Found, input_: inputs.ReversalSucceeded, *, now: Moment) -> Decision:
+    """Record that the money was moved back; another amount than was asked for is also left to a person."""
+    before, moved = found.reversal, input_.amount or found.reversal.amount
+    if moved.currency != before.amount.currency:
+        return record_in_suspense(input_, SuspenseReason.WRONG_CURRENCY, found.payment, now=now)
+    known_as = input_.provider_reference or before.provider_reference
+    ended = found.end(
+        ReversalState.SUCCEEDED, input_.source, now=now, provider_reference=known_as, amount=moved, remark=""
+    )
+    if moved == before.amount:
+        return ended
+    is_less = moved.minor < before.amount.minor
+    reason = SuspenseReason.SETTLED_LESS if is_less else SuspenseReason.SETTLED_MORE
+    return evolve(ended, changes=(*ended.changes, suspense_entry(input_, reason, found.payment, now=now)))
+
+
+def _fail(found: _Found, input_: inputs.ReversalFailed, *, now: Moment) -> Decision:
+    """Record that the money was not moved back. The refusal of a further request may mean that an earlier one has
+    arrived after all: it is then asked about."""
+    before = found.reversal
+    is_answer_to_request = input_.source is Source.POLL and before.polls == 0
+    if is_answer_to_request and before.submissions > before.unsent + 1:
+        at = later(now.time, poll_interval(before.polls))
+        return found.move(ReversalState.UNKNOWN, wake_at=at, remark=input_.reason)
+    return found.end(
+        ReversalState.FAILED,
+        input_.source,
+        now=now,
+        provider_reference=input_.provider_reference or before.provider_reference,
+        native_code=input_.native_code,
+        remark=input_.reason,
+    )
+
+
+def _report_after_end(found: _Found, input_: inputs.ReversalReport, *, now: Moment) -> Decision:
+    """Put a result that contradicts the one on record into the suspense book. Money that was moved back after all
+    counts from then on, so that it is not moved twice."""
+    before = found.reversal
+    has_succeeded = before.state is ReversalState.SUCCEEDED
+    match input_:
+        case inputs.ReversalSucceeded():  # One under another name is a second one.
+            names = {input_.provider_reference, before.provider_reference} - {None}
+            agrees = has_succeeded and len(names) <= 1 and input_.amount in (None, before.amount)
+        case inputs.ReversalFailed():
+            agrees = not has_succeeded
+        case _:
+            return ignore("The reversal has ended.", found.payment)
+    if agrees:
+        return ignore("It agrees with what is on record.", found.payment)
+    rejected = record_in_suspense(input_, SuspenseReason.CONFLICTING_RESULT, found.payment, now=now)
+    if has_succeeded or before.is_contradicted:
+        return rejected
+    return evolve(rejected, changes=(found.change(is_contradicted=True), *rejected.changes))

@@ -1,0 +1,116 @@
+"""Defines a reversal: money of a payment that has succeeded, asked back by staff. The payment itself never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from attrs import frozen
+
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Source, UsageShare
+from mmo_sansio.values.money import Money
+
+
+class ReversalState(StrEnum):
+    """Says how far a reversal has come."""
+
+    REQUESTED = "requested"
+    """It waits for the approval of another member of staff."""
+    APPROVED = "approved"
+    """It is to be sent."""
+    SENT = "sent"
+    """It is on record as sent: the request may leave, or has arrived."""
+    UNKNOWN = "unknown"
+    """Its request has had no usable answer, or may have left before the store was restored: it is asked after."""
+    SUCCEEDED = "succeeded"
+    """The provider has moved the money back."""
+    FAILED = "failed"
+    """No money was and none will be moved back: the provider has refused it, or staff have."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether nothing can change any more."""
+        return self in (ReversalState.SUCCEEDED, ReversalState.FAILED)
+
+
+def reversal_id(payment: str, number: int) -> str:
+    """Return the id of a payment's reversal with this number; what a provider knows it by is made from it."""
+    return f"{payment}-{number}"
+
+
+def reversed_payment(id: str) -> str:
+    """Return the gatewayReference of the payment that a reversal with this id is about."""
+    return id.rpartition("-")[0]
+
+
+@frozen
+class Reversal:
+    """Holds a reversal as it is on record. Its id is its payment's gatewayReference and its number."""
+
+    payment: str
+    """The gatewayReference."""
+    number: int
+    """Counts the payment's reversals, from 1."""
+    brand: str
+    provider: str
+    amount: Money
+    """At most what the payment has moved, less its other reversals."""
+    reason: str
+    asked_by: str
+    asked_at: Instant
+    """In wall time, as are the other times for people."""
+    state: ReversalState
+    wake_at: Instant | None
+    """When it is sent or asked after next, in the gateway's own time; None where nothing is done by itself."""
+    version: int = 1
+    """Counts the changes, from 1."""
+    usage: tuple[UsageShare, ...] = ()
+    """What it added to the counters of its limits."""
+    approved_by: str | None = None
+    approved_at: Instant | None = None
+    attempt: str | None = None
+    """The name of the attempt that recorded it as sent, so that its repetition is known."""
+    sent_at: Instant | None = None
+    """When it was last recorded as sent, in the gateway's own time."""
+    submissions: int = 0
+    unsent: int = 0
+    """How many of these have certainly not arrived, by their own responses."""
+    polls: int = 0
+    """How often it was asked after since it was last sent."""
+    is_accepted: bool = False
+    """Whether the provider has said that it has the request: it is never sent again."""
+    is_restored: bool = False
+    """Whether the store was restored from a backup before it had ended: it is never sent again."""
+    provider_reference: str | None = None
+    """The provider's own id of the reversal."""
+    ended_at: Instant | None = None
+    source: Source | None = None
+    """What ended it."""
+    ended_by: str | None = None
+    """The member of staff who ended it by hand."""
+    native_code: str | None = None
+    """The provider's code for the refusal."""
+    remark: str = ""
+    """Why it has failed, or the outcome is unknown; or what shows how it ended by hand."""
+    is_contradicted: bool = False
+    """Whether the provider has reported the opposite of its end: its amount then counts as moved."""
+
+    @property
+    def id(self) -> str:
+        return reversal_id(self.payment, self.number)
+
+    def may_send(self, attempt: str) -> bool:
+        """Tell whether this attempt has recorded it as sent, and may send it now."""
+        is_open = self.state is ReversalState.SENT and self.polls == 0
+        return is_open and self.attempt == attempt and not self.is_restored and not self.is_accepted
+
+    @property
+    def is_counted(self) -> bool:
+        """Tell whether its money was moved back, or may be."""
+        return self.state is not ReversalState.FAILED or self.is_contradicted
+
+
+def reversed_minor(reversals: Iterable[Reversal]) -> int:
+    """Return the sum of what these have moved back or may move back, in minor units."""
+    return sum(each.amount.minor for each in reversals if each.is_counted)

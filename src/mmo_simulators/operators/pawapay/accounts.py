@@ -1,0 +1,228 @@
+"""Holds the money of the simulated pawaPay: wallets, payments that wait for a result, and their callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import Factory, define
+
+from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later, to_datetime
+from mmo_sansio.values.money import Money, parse_number, to_money
+from mmo_simulators.common.faults import CallBack, EndAfter, EndWith, Fault, PollWith, find_fault
+from mmo_simulators.common.simulator import DueQueue, account_row, earliest, payment_row
+from mmo_simulators.operators.pawapay.markets import STUCK, WALLETS, OperationType, SimulatedCountry, SimulatedProvider
+
+OPENING_BALANCE: Final = "10000000"
+"""The balance in whole units of a wallet that was not opened before."""
+COMPLETED: Final = "COMPLETED"
+OPERATIONAL: Final = "OPERATIONAL"
+DELAYED: Final = "DELAYED"
+CLOSED: Final = "CLOSED"
+"""What the availability of a provider may be."""
+REPETITION_DELAYS: Final = tuple(Span(minutes * MINUTE) for minutes in (0, 1, 2, 4, 8))
+"""How long after a callback without a response of 200 the next one is sent: for 15 minutes in all."""
+
+
+@define(eq=False)
+class SimulatedPawapayPayment:
+    """A deposit, pay-out or refund that was accepted."""
+
+    operation: OperationType
+    id: str
+    """The merchant's id: a UUID."""
+    country: SimulatedCountry
+    provider: SimulatedProvider
+    msisdn: str
+    amount: Money
+    document: Mapping[str, Any]
+    """The submission's body."""
+    created_at: Instant
+    ending: str
+    """The result to come: COMPLETED or a failure code; a lack of money may prevent the former."""
+    callback_delays: tuple[Span, ...] = (Span(0),)
+    message: str | None = None
+    polled_code: str | None = None
+    """The failure code that status checks are answered with; None: its own result."""
+    refunded: SimulatedPawapayPayment | None = None
+    """The deposit that a refund gives back."""
+    takes: Span | None = None
+    """How long the result takes; None: there is none."""
+    is_enqueued: bool = False
+    result: str | None = None
+    receipt: str | None = None
+    callback_count: int = 0
+
+    @property
+    def reference(self) -> str:
+        """The gateway's name of the payment."""
+        return str(self.document.get("clientReferenceId", self.id))
+
+    @property
+    def debited_and_credited(self) -> tuple[str, str]:
+        """The holder of the wallet that pays, and of the one that is paid."""
+        ours, theirs = self.country.code, self.msisdn
+        return (theirs, ours) if self.operation is OperationType.DEPOSIT else (ours, theirs)
+
+
+@define(eq=False)
+class SimulatedPawapayAccounts:
+    """Holds the merchant's wallets, one for each country and currency, and everybody else's.
+
+    A wallet is called `UGA/UGX` or `256783456789/UGX`.
+    """
+
+    approval_delay: Span = Span(2 * SECOND)
+    """How long a payer takes to approve."""
+    payments: dict[tuple[OperationType, str], SimulatedPawapayPayment] = Factory(dict)
+    _balances: dict[str, Money] = Factory(dict)
+    _availability: dict[tuple[str, OperationType], str] = Factory(dict)
+    """By provider; OPERATIONAL where there is no entry."""
+    _pending_results: DueQueue[SimulatedPawapayPayment] = Factory(DueQueue)
+    _pending_callbacks: DueQueue[tuple[SimulatedPawapayPayment, int]] = Factory(DueQueue)
+    """Each with the number of callbacks that were in vain before it."""
+
+    def __attrs_post_init__(self) -> None:
+        for country, currency in WALLETS:
+            self.open_wallet(f"{country.code}/{currency}", OPENING_BALANCE)
+
+    def open_wallet(self, wallet: str, balance: str) -> None:
+        """Open a wallet, or change it. Raises ValueError for an invalid name or balance."""
+        holder, _, currency = wallet.partition("/")
+        if not holder or currency not in {each for _, each in WALLETS}:
+            raise ValueError("account must be a country or a number, and a currency: ZMB/ZMW")
+        self._balances[wallet] = to_money(parse_number(balance), currency)
+
+    def balance(self, holder: str, currency: str) -> Money:
+        """Return the balance of a country's wallet or of a number's, which is opened if there is none."""
+        wallet = f"{holder}/{currency}"
+        if wallet not in self._balances:
+            self.open_wallet(wallet, OPENING_BALANCE)
+        return self._balances[wallet]
+
+    def set_availability(self, provider: str, operation: OperationType, status: str) -> None:
+        """Set what a provider can process. Raises ValueError."""
+        if status not in (OPERATIONAL, DELAYED, CLOSED):
+            raise ValueError(f"{operation} must be {OPERATIONAL}, {DELAYED} or {CLOSED}")
+        self._availability[provider, operation] = status
+
+    def status_of(self, provider: SimulatedProvider, operation: OperationType) -> str:
+        """Return the availability of an operation."""
+        return self._availability.get((provider.code, operation), OPERATIONAL)
+
+    def has_funds_for(self, payment: SimulatedPawapayPayment) -> bool:
+        """Return whether the wallet that pays has the amount."""
+        balance = self.balance(payment.debited_and_credited[0], payment.amount.currency)
+        return balance.minor >= payment.amount.minor
+
+    def refunds_of(self, deposit: SimulatedPawapayPayment) -> Iterator[SimulatedPawapayPayment]:
+        """Yield the refunds of a deposit that have not failed."""
+        for each in self.payments.values():
+            if each.refunded is deposit and each.result in (None, COMPLETED):
+                yield each
+
+    def accept(self, payment: SimulatedPawapayPayment, faults: Sequence[Fault], *, now: Instant) -> None:
+        """Accept a submission; a fault decides its result, or else the test number."""
+        scripted, polled, span = find_fault(EndWith, faults), find_fault(PollWith, faults), find_fault(EndAfter, faults)
+        calls = find_fault(CallBack, faults)
+        if scripted is not None:
+            payment.ending, payment.message = scripted.code, scripted.message
+        payment.polled_code = polled.code if polled else None
+        payment.callback_delays = calls.after if calls else payment.callback_delays
+        payment.takes = span.span if span else None if payment.ending == STUCK else self.approval_delay
+        self.payments[payment.operation, payment.id] = payment
+        payment.is_enqueued = True
+        self._process(payment, now=now)
+
+    def complete_due(self, *, now: Instant) -> None:
+        """Process what was enqueued, where that is possible again, and give every payment its result that is due."""
+        for each in self.payments.values():
+            if each.is_enqueued:
+                self._process(each, now=now)
+        for at, payment in self._pending_results.take_due(now=now):
+            payment.result = self._transfer(payment)
+            if payment.result == COMPLETED:
+                payment.receipt = str(int(payment.id[:8], 16) + 1_000_000_000)
+            for delay in payment.callback_delays:
+                self._pending_callbacks.schedule((payment, 0), at=later(at, delay))
+
+    def call_back(self, payment: SimulatedPawapayPayment, vain: int = 0, *, now: Instant) -> None:
+        """Schedule the callback after this number of callbacks in vain, if there is another one."""
+        if vain < len(REPETITION_DELAYS):
+            self._pending_callbacks.schedule((payment, vain), at=later(now, REPETITION_DELAYS[vain]))
+
+    def take_due_callbacks(self, *, now: Instant) -> Iterator[tuple[SimulatedPawapayPayment, int]]:
+        """Remove and yield the payments to call back now, each with the number of callbacks in vain before."""
+        for _, (payment, vain) in self._pending_callbacks.take_due(now=now):
+            payment.callback_count += 1
+            yield payment, vain
+
+    def next_due_at(self) -> Instant | None:
+        """Return when the next result or callback is due."""
+        return earliest(self._pending_results.next_due_at(), self._pending_callbacks.next_due_at())
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return every balance and every payment that was accepted."""
+        return {
+            "accounts": [account_row(wallet, balance) for wallet, balance in self._balances.items()],
+            "payments": [
+                payment_row(
+                    each.operation.lower(),
+                    each.reference,
+                    each.receipt,
+                    each.msisdn,
+                    each.amount,
+                    "success" if each.result == COMPLETED else each.result,
+                    each.callback_count,
+                )
+                for each in self.payments.values()
+            ],
+        }
+
+    def _process(self, payment: SimulatedPawapayPayment, *, now: Instant) -> None:
+        payment.is_enqueued = self.status_of(payment.provider, payment.operation) != OPERATIONAL
+        if not payment.is_enqueued and payment.takes is not None:
+            self._pending_results.schedule(payment, at=later(now, payment.takes))
+
+    def _transfer(self, payment: SimulatedPawapayPayment) -> str:
+        if payment.ending not in (COMPLETED, STUCK):
+            return payment.ending
+        if not self.has_funds_for(payment):
+            return (
+                "INSUFFICIENT_BALANCE" if payment.operation is OperationType.DEPOSIT else "PAWAPAY_WALLET_OUT_OF_FUNDS"
+            )
+        currency, minor = payment.amount.currency, payment.amount.minor
+        for holder, change in zip(payment.debited_and_credited, (-minor, minor), strict=True):
+            self._balances[f"{holder}/{currency}"] = Money(self.balance(holder, currency).minor + change, currency)
+        return COMPLETED
+
+
+def timestamp(instant: Instant) -> str:
+    """Write `2020-10-19T11:17:01Z`."""
+    return to_datetime(instant).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def payment_document(payment: SimulatedPawapayPayment, result: str | None) -> dict[str, Any]:
+    """Return the payment as callbacks and status checks tell it, with this result."""
+    account = {"phoneNumber": payment.msisdn, "provider": payment.provider.code}
+    pending = "ENQUEUED" if payment.is_enqueued else "PROCESSING"
+    document: dict[str, Any] = {
+        payment.operation.id_member: payment.id,
+        "status": pending if result is None else COMPLETED if result == COMPLETED else "FAILED",
+        "amount": payment.amount.text,
+        "currency": payment.amount.currency,
+        "country": payment.country.code,
+        payment.operation.party_member: {"type": "MMO", "accountDetails": account},
+        "created": timestamp(payment.created_at),
+    }
+    if "customerMessage" in payment.document:
+        document["customerMessage"] = payment.document["customerMessage"]
+    if result == COMPLETED:
+        document["providerTransactionId"] = payment.receipt
+    elif result is not None:
+        words = payment.message or f"{result.replace('_', ' ').capitalize()}."
+        document["failureReason"] = {"failureCode": result, "failureMessage": words}
+    if "metadata" in payment.document:
+        fields = [each.items() - {("isPII", True), ("isPII", False)} for each in payment.document["metadata"]]
+        document["metadata"] = dict(field for each in fields for field in each)
+    return document

@@ -1,0 +1,346 @@
+"""Simulates pawaPay: the Merchant API v2 of one account, with its wallets and callbacks.
+
+    POST /v2/deposits, /v2/payouts, /v2/refunds              a submission
+    GET  /v2/deposits/{id}, ...                              its status
+    GET  /v2/active-conf, /v2/availability                   what the account may do, and what works
+    GET  /v2/wallet-balances, /v2/public-key/http            the account's money, and the key of callbacks
+
+Numbers of the operator's own sandbox mean what they mean there (`markets`); any other has a wallet. A fault is planned
+`at` deposit, payout or refund (a submission), ask (a status) or account (all else).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qs
+
+from attrs import Factory, define, field
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    EllipticCurvePublicKey,
+    generate_private_key,
+)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.money import Money
+from mmo_simulators.common.faults import DroppedConnection, FaultScript, respond_with_faults
+from mmo_simulators.common.messages import json_response, parse_json_object, path_and_query
+from mmo_simulators.common.operator_routes import SimulatedCall, SimulatedRoute, match_route
+from mmo_simulators.operators.pawapay.accounts import (
+    CLOSED,
+    COMPLETED,
+    DELAYED,
+    SimulatedPawapayAccounts,
+    SimulatedPawapayPayment,
+    payment_document,
+    timestamp,
+)
+from mmo_simulators.operators.pawapay.markets import (
+    COUNTRIES,
+    PROVIDERS,
+    WALLETS,
+    OperationType,
+    SimulatedCountry,
+    SimulatedProvider,
+)
+from mmo_simulators.operators.pawapay.request_checks import (
+    Rejected,
+    check_token,
+    parse_amount,
+    parse_party,
+    parse_submission,
+)
+from mmo_simulators.operators.pawapay.signatures import CALLBACK_KEY_ID, check_request_signature, sign_callback
+
+API_TOKEN: Final = "simulated-pawapay-token"
+"""The token of a simulator that was given no other."""
+COMPANY: Final = "Test Shop"
+_SETTINGS: Final = ("callback_url", "signs_callbacks", "request_key")
+_AUTHORISATION: Final = {OperationType.DEPOSIT: {"authType": "PROVIDER_AUTH", "pinPrompt": "AUTOMATIC"}}
+JSON_UTF8: Final = ((b"content-type", b"application/json; charset=UTF-8"),)
+
+
+@define(eq=False)
+class PawapaySimulator:
+    """Simulates pawaPay with one merchant."""
+
+    key: EllipticCurvePrivateKey = field(repr=False)
+    """Signs the callbacks."""
+    api_token: str = field(default=API_TOKEN, repr=False)
+    callback_url: str | None = None
+    """Where callbacks are sent; None: none are."""
+    signs_callbacks: bool = True
+    request_key: EllipticCurvePublicKey | None = None
+    """The key that has to have signed submissions; None: they need no signature."""
+    accounts: SimulatedPawapayAccounts = Factory(SimulatedPawapayAccounts)
+    faults: FaultScript = Factory(FaultScript)
+    _sent_callbacks: dict[HttpRequest, tuple[SimulatedPawapayPayment, int]] = Factory(dict)
+
+    def handle_request(self, request: HttpRequest, *, now: Instant) -> HttpResponse | DroppedConnection:
+        """Return the response to a request of its API."""
+        self.accounts.complete_due(now=now)
+        path, _ = path_and_query(request)
+        found = match_route(ROUTES, request.method, path)
+        if found is None:
+            return respond_with_faults(self.faults.take_matching("account"), lambda: json_response(404, {}))
+        route, segments = found
+        call = SimulatedCall(request, path, segments, self.faults.take_matching(route.operation), now)
+        return respond_with_faults(call.faults, lambda: self._respond(route.handler, call))
+
+    def take_due_callbacks(self, *, now: Instant) -> Sequence[HttpRequest]:
+        """Return the callbacks to send now."""
+        self.accounts.complete_due(now=now)
+        return list(self._callbacks(now))
+
+    def next_due_at(self) -> Instant | None:
+        """Return when the next result or callback is due."""
+        return self.accounts.next_due_at()
+
+    def on_callback_response(self, request: HttpRequest, response: HttpResponse | None, *, now: Instant) -> None:
+        """Send the callback again, for 15 minutes, unless the response is a 200."""
+        payment, vain = self._sent_callbacks.pop(request, (None, 0))
+        if payment is not None and (response is None or response.status != 200):
+            self.accounts.call_back(payment, vain + 1, now=now)
+
+    def open_accounts(self, accounts: Sequence[Mapping[str, Any]]) -> None:
+        """Open wallets, `{"account": "ZMB/ZMW", "balance": "100.00"}`, replace the settings of the dashboard,
+        `{"account": "merchant", "callback_url", "signs_callbacks", "request_key"}`, and set what a provider can
+        process, `{"account": "MTN_MOMO_ZMB", "DEPOSIT": "CLOSED"}`. Raises ValueError."""
+        for each in accounts:
+            match dict(each):
+                case {"account": "merchant", **settings} if settings.keys() <= {*_SETTINGS}:
+                    self._apply_settings(**settings)
+                case {"account": str(provider), **states} if provider in PROVIDERS:
+                    for operation, status in states.items():
+                        self.accounts.set_availability(provider, OperationType(operation), status)
+                case {"account": str(wallet), "balance": str(balance)}:
+                    self.accounts.open_wallet(wallet, balance)
+                case _:
+                    raise ValueError("account and balance must be text")
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return every balance and every payment that was accepted."""
+        return self.accounts.snapshot()
+
+    def _apply_settings(self, callback_url: Any = None, signs_callbacks: Any = True, request_key: Any = None) -> None:
+        if not isinstance(callback_url, str | None) or not isinstance(request_key, str | None):
+            raise ValueError("callback_url and request_key must be text or null")
+        self.callback_url, self.signs_callbacks = callback_url, bool(signs_callbacks)
+        self.request_key = None if request_key is None else _parse_public_key(request_key)
+
+    def _callbacks(self, now: Instant) -> Iterator[HttpRequest]:
+        for payment, vain in self.accounts.take_due_callbacks(now=now):
+            if self.callback_url is None:
+                continue
+            body = json_response(200, payment_document(payment, payment.result)).body
+            request = HttpRequest("POST", self.callback_url.encode(), JSON_UTF8, body)
+            if self.signs_callbacks:
+                request = sign_callback(request, self.key, now=now)
+            self._sent_callbacks[request] = (payment, vain)
+            yield request
+
+    def _respond(self, handler: PawapayHandler, call: SimulatedCall) -> HttpResponse:
+        """Return the response of a handler, or the rejection of the request, which repeats a submission's id."""
+        try:
+            check_token(call.request, self.api_token)
+            return handler(self, call)
+        except Rejected as rejected:
+            return rejected.response(_submitted_id(call.request))
+
+    def _submit(self, operation: OperationType, call: SimulatedCall) -> HttpResponse:
+        if self.request_key is not None:
+            try:
+                check_request_signature(call.request, self.request_key, now=call.now)
+            except ValueError as error:
+                raise Rejected("HTTP_SIGNATURE_ERROR", f"The request could not be verified: {error}.") from None
+        document = parse_submission(call.request, operation)
+        id = document[operation.id_member].lower()
+        known = self.accounts.payments.get((operation, id))
+        if known is not None:
+            return _initiation(known, "DUPLICATE_IGNORED")
+        refunded = None
+        if operation is OperationType.REFUND:
+            refunded, amount = self._find_refunded(document)
+            country, provider, msisdn = refunded.country, refunded.provider, refunded.msisdn
+        else:
+            country, provider, msisdn = parse_party(document, operation)
+            amount = parse_amount(document, country, provider, operation)
+        ending = provider.test_outcomes(operation).get(msisdn, COMPLETED)
+        payment = SimulatedPawapayPayment(
+            operation, id, country, provider, msisdn, amount, document, call.now, ending, refunded=refunded
+        )
+        is_deposit, status = operation is OperationType.DEPOSIT, self.accounts.status_of(provider, operation)
+        if status == CLOSED or (is_deposit and status == DELAYED):  # Only money out can wait for a provider.
+            words = f"The provider '{provider.code}' is currently not able to process payments."
+            raise Rejected("PROVIDER_TEMPORARILY_UNAVAILABLE", words)
+        if not is_deposit and not self.accounts.has_funds_for(payment):
+            raise Rejected("PAWAPAY_WALLET_OUT_OF_FUNDS", "The wallet does not have enough funds.")
+        self.accounts.accept(payment, call.faults, now=call.now)
+        return _initiation(payment, "ACCEPTED")
+
+    def _find_refunded(self, document: Mapping[str, Any]) -> tuple[SimulatedPawapayPayment, Money]:
+        """Return the deposit that is to be refunded, and how much of it: all that is left if nothing else is said."""
+        deposit = self.accounts.payments.get((OperationType.DEPOSIT, document["depositId"].lower()))
+        if deposit is None:
+            raise Rejected("NOT_FOUND", "The deposit was not found.")
+        if deposit.result != COMPLETED:
+            raise Rejected("INVALID_STATE", "Only a completed deposit can be refunded.")
+        refunds = list(self.accounts.refunds_of(deposit))
+        if any(each.result is None for each in refunds):
+            raise Rejected("REFUND_IN_PROGRESS", "Another refund of this deposit is being processed.")
+        left = Money(deposit.amount.minor - sum(each.amount.minor for each in refunds), deposit.amount.currency)
+        if left.minor == 0:
+            raise Rejected("DEPOSIT_ALREADY_REFUNDED", "The deposit has been refunded.")
+        if "amount" not in document:
+            return deposit, left
+        members = {"currency": left.currency, **document}
+        amount = parse_amount(members, deposit.country, deposit.provider, OperationType.REFUND)
+        if amount.currency != left.currency:
+            raise Rejected("INVALID_CURRENCY", f"The deposit is in {left.currency}.")
+        if amount.minor > left.minor:
+            raise Rejected("AMOUNT_TOO_LARGE", f"{left} of the deposit can be refunded.")
+        return deposit, amount
+
+    def _status(self, operation: OperationType, call: SimulatedCall) -> HttpResponse:
+        payment = self.accounts.payments.get((operation, call.segments["id"].lower()))
+        if payment is None:
+            return json_response(200, {"status": "NOT_FOUND"})
+        document = payment_document(payment, payment.polled_code or payment.result)
+        own = {name: payment.document[name] for name in ("clientReferenceId",) if name in payment.document}
+        return json_response(200, {"status": "FOUND", "data": {**document, **own}})
+
+    def _active_configuration(self, call: SimulatedCall) -> HttpResponse:
+        signatures = {"signedRequestsOnly": self.request_key is not None, "signedCallbacks": self.signs_callbacks}
+
+        def describe(country: SimulatedCountry, provider: SimulatedProvider) -> dict[str, Any]:
+            currencies = [
+                {
+                    "currency": currency,
+                    "displayName": currency,
+                    "operationTypes": {
+                        each: {
+                            **_AUTHORISATION.get(each, {}),
+                            "minAmount": least,
+                            "maxAmount": greatest,
+                            "decimalsInAmount": "TWO_PLACES" if provider.decimals(each) else "NONE",
+                            "status": self.accounts.status_of(provider, each),
+                            "callbackUrl": self.callback_url,
+                        }
+                        for each in _asked_operations(call)
+                    },
+                }
+                for currency, (least, greatest) in country.limits.items()
+            ]
+            return {"displayName": provider.name, "nameDisplayedToCustomer": COMPANY, "currencies": currencies}
+
+        countries = [
+            {**each, "displayName": {"en": country.name}, "prefix": country.prefix}
+            for country, each in _described(call, describe)
+        ]
+        document = {"companyName": COMPANY, "signatureConfiguration": signatures, "countries": countries}
+        return json_response(200, document)
+
+    def _availability(self, call: SimulatedCall) -> HttpResponse:
+        def describe(_: SimulatedCountry, provider: SimulatedProvider) -> dict[str, Any]:
+            states = [(each, self.accounts.status_of(provider, each)) for each in _asked_operations(call)]
+            return {"operationTypes": [{"operationType": each, "status": status} for each, status in states]}
+
+        return json_response(200, [each for _, each in _described(call, describe)])
+
+    def _wallet_balances(self, call: SimulatedCall) -> HttpResponse:
+        wallets = [(country.code, currency) for country, currency in WALLETS if country in _asked_countries(call)]
+        balances = [
+            {
+                "country": code,
+                "balance": self.accounts.balance(code, currency).text,
+                "currency": currency,
+                "provider": "",
+            }
+            for code, currency in wallets
+        ]
+        return json_response(200, {"balances": balances})
+
+    def _public_keys(self, call: SimulatedCall) -> HttpResponse:
+        pem = self.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return json_response(200, [{"id": CALLBACK_KEY_ID, "key": pem.decode()}])
+
+
+def open_pawapay() -> PawapaySimulator:
+    """Return an operator with a fresh key."""
+    return PawapaySimulator(generate_private_key(SECP256R1()))
+
+
+def _initiation(payment: SimulatedPawapayPayment, status: str) -> HttpResponse:
+    document = {payment.operation.id_member: payment.id, "status": status, "created": timestamp(payment.created_at)}
+    if payment.operation is OperationType.DEPOSIT and status == "ACCEPTED":
+        document["nextStep"] = "FINAL_STATUS"
+    return json_response(200, document)
+
+
+def _submitted_id(request: HttpRequest) -> dict[str, str]:
+    """Return what stands before the reason of a rejection: of a submission its id, if that can be read."""
+    operation = _OPERATIONS.get(path_and_query(request)[0])
+    if operation is None or request.method != "POST":
+        return {}
+    try:
+        id = parse_json_object(request.body).get(operation.id_member)
+    except ValueError:
+        id = None
+    return {"status": "REJECTED"} if id is None else {operation.id_member: str(id), "status": "REJECTED"}
+
+
+_OPERATIONS: Final = {f"/v2/{each.lower()}s": each for each in OperationType}
+
+
+def _parse_public_key(pem: str) -> EllipticCurvePublicKey:
+    key = load_pem_public_key(pem.encode())
+    if not isinstance(key, EllipticCurvePublicKey):
+        raise ValueError("request_key must be the public key of a P-256 pair, in PEM")
+    return key
+
+
+def _asked(call: SimulatedCall, name: str) -> str | None:
+    return parse_qs(path_and_query(call.request)[1]).get(name, [None])[0]
+
+
+def _asked_countries(call: SimulatedCall) -> Sequence[SimulatedCountry]:
+    return [each for each in COUNTRIES if _asked(call, "country") in (None, each.code)]
+
+
+def _asked_operations(call: SimulatedCall) -> Sequence[OperationType]:
+    return [each for each in OperationType if _asked(call, "operationType") in (None, each)]
+
+
+def _described(
+    call: SimulatedCall, describe: Callable[[SimulatedCountry, SimulatedProvider], dict[str, Any]]
+) -> Iterator[tuple[SimulatedCountry, dict[str, Any]]]:
+    """Yield the countries that are asked for, each with its document and those of its providers."""
+    for country in _asked_countries(call):
+        providers = [{"provider": each.code, **describe(country, each)} for each in country.providers]
+        yield country, {"country": country.code, "providers": providers}
+
+
+PawapayHandler: TypeAlias = Callable[[PawapaySimulator, SimulatedCall], HttpResponse]
+
+
+def _submission_of(operation: OperationType) -> PawapayHandler:
+    return lambda simulator, call: simulator._submit(operation, call)
+
+
+def _status_of(operation: OperationType) -> PawapayHandler:
+    return lambda simulator, call: simulator._status(operation, call)
+
+
+ROUTES: Final[tuple[SimulatedRoute[PawapayHandler], ...]] = (
+    *(SimulatedRoute(each.lower(), "POST", path, _submission_of(each)) for path, each in _OPERATIONS.items()),
+    *(SimulatedRoute("ask", "GET", f"{path}/{{id}}", _status_of(each)) for path, each in _OPERATIONS.items()),
+    SimulatedRoute("account", "GET", "/v2/active-conf", PawapaySimulator._active_configuration),
+    SimulatedRoute("account", "GET", "/v2/availability", PawapaySimulator._availability),
+    SimulatedRoute("account", "GET", "/v2/wallet-balances", PawapaySimulator._wallet_balances),
+    SimulatedRoute("account", "GET", "/v2/public-key/http", PawapaySimulator._public_keys),
+)
+"""All that is offered."""

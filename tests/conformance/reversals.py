@@ -1,0 +1,61 @@
+"""Checks of reversals: what is durable, what is due, and that only one process sends (S6)."""
+
+from __future__ import annotations
+
+from mmo_sansio.messages.inputs import BeginSubmission
+from mmo_sansio.messages.replies import ReversalApplied
+from mmo_sansio.messages.reversals import RequestReversal, ReversalSucceeded, ReversalWoke
+from mmo_sansio.values.clock import Instant
+from mmo_sansio.values.model import Source
+from mmo_sansio.values.money import Money
+from mmo_sansio.values.reversals import ReversalState, reversal_id
+from tests.conformance.driver import NOON, OpenStore, after_noon, create_payments, submit_batch
+from tests.conformance.inputs import reference, succeeded
+
+_ASKED = RequestReversal(
+    reference(1),
+    "acme",
+    Money(1_000, "KES"),
+    can_be_partial=True,
+    reason="Paid ü twice.",
+    user="amina",
+    needs_approval=False,
+    limit_name="amina",
+    daily_max=Money(100_000, "KES"),
+)
+_FIRST = reversal_id(reference(1), 1)
+
+
+async def check_reversal_survives_restart(open_store: OpenStore) -> None:
+    """Reversals are kept with all that they say, and what is due is due after a restart."""
+    async with open_store() as store:
+        await create_payments(store, (1, 2))
+        for number in (1, 2):
+            await submit_batch(store, (BeginSubmission(reference(number)), NOON), (succeeded(number), NOON))
+        assert await store.reversals(reference(1)) == []
+        asked = await submit_batch(store, (_ASKED, after_noon(1)), (_ASKED, after_noon(2)))
+        assert all(isinstance(each, ReversalApplied) for each in asked)
+        kept = await store.reversals(reference(1))
+        assert [(each.number, each.amount, each.reason) for each in kept] == [
+            (number, Money(1_000, "KES"), "Paid ü twice.") for number in (1, 2)
+        ]
+    async with open_store() as store:
+        assert await store.reversals(reference(1)) == kept
+        assert await store.due_reversals(Instant(NOON), limit=10) == []
+        assert await store.due_reversals(after_noon(1), limit=10) == [kept[0]]
+        (woken,) = await submit_batch(store, (ReversalWoke(_FIRST, "one"), after_noon(3)))
+        assert isinstance(woken, ReversalApplied)
+        assert await store.due_reversals(after_noon(3), limit=10) == [kept[1]]
+        assert await store.list_reversals(limit=10) == [woken.reversal, kept[1]]
+        assert await store.list_reversals(only_unfinished=True, limit=10) == [woken.reversal, kept[1]]
+        assert (await store.admin.backlog(NOON, overdue_before=NOON)).reversals == 2
+        await submit_batch(
+            store,
+            (ReversalSucceeded(_FIRST, "sandbox", Source.POLL, "R-1"), after_noon(4)),
+            (ReversalWoke(reversal_id(reference(1), 2), "two"), after_noon(4)),
+            (ReversalSucceeded(reversal_id(reference(1), 2), "sandbox", Source.POLL, "R-2"), after_noon(5)),
+        )
+        assert [each.state for each in await store.reversals(reference(1))] == [ReversalState.SUCCEEDED] * 2
+        assert await store.list_reversals(only_unfinished=True, limit=10) == []
+        assert (await store.admin.backlog(NOON, overdue_before=NOON)).reversals == 0
+        assert await store.integrity_errors() == []

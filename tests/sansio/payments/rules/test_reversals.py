@@ -1,0 +1,390 @@
+"""Money back by staff: asked for once (S6), never more than was paid, and no late or contrary result is lost (S5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import define, evolve
+
+from mmo_sansio.messages.changes import SuspenseReason
+from mmo_sansio.messages.inputs import Input
+from mmo_sansio.messages.replies import Ignored, Reply, ReversalApplied
+from mmo_sansio.messages.reversals import (
+    DecideReversal,
+    MarkReversalRestored,
+    RequestReversal,
+    ResolveReversal,
+    ReversalAccepted,
+    ReversalCannotTell,
+    ReversalFailed,
+    ReversalNeverReceived,
+    ReversalSucceeded,
+    ReversalUnreachable,
+    ReversalWoke,
+)
+from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.testing import KES, REFERENCE, START, a_begin_submission, a_create_payment, succeeded
+from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
+from mmo_sansio.values.model import Source, Stage
+from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
+
+ID = reversal_id(REFERENCE, 1)
+PAID = KES(150)
+ASKED = RequestReversal(REFERENCE, "acme", None, True, "Paid twice.", "amina", needs_approval=False)
+
+
+@define
+class PaidPayment:
+    """A gateway with a paid payment, and the time."""
+
+    gateway: Gateway
+    now: Instant = START
+
+    def give(self, input_: Input) -> Reply:
+        return self.gateway.receive(input_, now=self.now)
+
+    def send(self, attempt: str = "one") -> Reply:
+        """Let a worker find the reversal due."""
+        self.now = later(self.now, Span(HOUR))
+        return self.give(ReversalWoke(ID, attempt))
+
+    @property
+    def reversals(self) -> tuple[Reversal, ...]:
+        return self.gateway.ledger.reversals_of(REFERENCE)
+
+    @property
+    def reversal(self) -> Reversal:
+        return self.reversals[0]
+
+    def has(self, state: ReversalState) -> bool:
+        """Tell whether the reversal is in this state now."""
+        return self.reversal.state is state
+
+    @property
+    def suspense(self) -> list[SuspenseReason]:
+        return [each.reason for each in self.gateway.suspense]
+
+
+def paid() -> PaidPayment:
+    stage = PaidPayment(Gateway())
+    for each in (a_create_payment(), a_begin_submission(), succeeded()):
+        stage.give(each)
+    return stage
+
+
+def approved(**members: Any) -> PaidPayment:
+    stage = paid()
+    assert isinstance(stage.give(evolve(ASKED, **members)), ReversalApplied)
+    return stage
+
+
+def sent(**members: Any) -> PaidPayment:
+    stage = approved(**members)
+    reply = stage.send()
+    assert isinstance(reply, ReversalApplied)
+    assert reply.reversal.may_send("one")
+    return stage
+
+
+def why(reply: Reply) -> str:
+    assert isinstance(reply, Ignored)
+    return reply.reason
+
+
+# --- what may be asked for
+
+
+@pytest.mark.spec("S1", "S2")
+def test_a_reversal_is_a_record_beside_its_payment_which_stays_as_it_is() -> None:
+    stage = paid()
+    payment = stage.gateway.transaction(REFERENCE)
+    stage.give(ASKED)
+    stage.send()
+    stage.give(ReversalSucceeded(ID, "test", Source.POLL, "R-1"))
+    assert stage.gateway.transaction(REFERENCE) == payment
+    assert (stage.reversal.state, stage.reversal.amount) == (ReversalState.SUCCEEDED, PAID)
+    assert (stage.reversal.source, stage.reversal.provider_reference) == (Source.POLL, "R-1")
+
+
+@pytest.mark.spec("S2")
+def test_only_a_payment_that_has_succeeded_is_reversed() -> None:
+    stage = PaidPayment(Gateway())
+    assert why(stage.give(ASKED)) == "There is no such payment."
+    stage.give(a_create_payment())
+    assert why(stage.give(ASKED)) == "Only a payment that has succeeded can be reversed."
+    assert why(paid().give(evolve(ASKED, brand="other"))) == "There is no such payment."
+
+
+@pytest.mark.spec("S2", "M1")
+def test_all_reversals_of_a_payment_together_are_at_most_what_was_paid() -> None:
+    stage = approved(amount=KES(100))
+    assert "at most 50.00 KES" in why(stage.give(evolve(ASKED, amount=KES(51))))
+    assert isinstance(stage.give(evolve(ASKED, amount=KES(20))), ReversalApplied)
+    assert isinstance(stage.give(ASKED), ReversalApplied)  # None: what is left.
+    assert [each.amount for each in stage.reversals] == [KES(100), KES(20), KES(30)]
+    assert why(stage.give(ASKED)) == "All that was paid has been asked back."
+
+
+@pytest.mark.spec("S2")
+def test_what_has_failed_may_be_asked_for_again() -> None:
+    stage = sent()
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    assert isinstance(stage.give(ASKED), ReversalApplied)
+    assert [each.id for each in stage.reversals] == [f"{REFERENCE}-1", f"{REFERENCE}-2"]
+
+
+@pytest.mark.spec("M1")
+@pytest.mark.parametrize("amount", [KES(0), KES(-1), KES(151)])
+def test_an_amount_is_above_0_and_at_most_what_was_paid(amount: Any) -> None:
+    assert "above 0" in why(paid().give(evolve(ASKED, amount=amount)))
+
+
+def test_the_currency_is_that_of_the_payment() -> None:
+    other = evolve(PAID, currency="UGX")
+    assert why(paid().give(evolve(ASKED, amount=other))) == "The amount must be in KES."
+
+
+def test_a_part_is_asked_for_only_where_the_provider_takes_it() -> None:
+    stage = paid()
+    assert "all of a payment or nothing" in why(stage.give(evolve(ASKED, amount=KES(100), can_be_partial=False)))
+    assert isinstance(stage.give(evolve(ASKED, can_be_partial=False)), ReversalApplied)
+
+
+def test_a_limit_counts_the_day_and_gives_back_what_has_failed() -> None:
+    limited = evolve(ASKED, amount=KES(80), limit_name="amina", daily_max=KES(100))
+    stage = paid()
+    stage.give(limited)
+    assert "would exceed 100.00 KES" in why(stage.give(evolve(limited, amount=KES(30))))
+    assert isinstance(stage.give(evolve(limited, limit_name="brian", amount=KES(30))), ReversalApplied)
+    stage.give(DecideReversal(ID, "brian", is_approved=False, four_eyes=True))
+    assert isinstance(stage.give(evolve(limited, amount=KES(30))), ReversalApplied)
+    tomorrow = evolve(limited, amount=KES(90), limit_name="brian")
+    assert "would exceed" in why(stage.give(tomorrow))
+    stage.now = later(stage.now, Span(DAY))
+    assert isinstance(stage.give(tomorrow), ReversalApplied)
+
+
+# --- who decides
+
+
+def test_with_four_eyes_another_user_approves() -> None:
+    stage = approved(needs_approval=True)
+    assert (stage.reversal.state, stage.reversal.wake_at) == (ReversalState.REQUESTED, None)
+    assert isinstance(stage.send(), Ignored), "nothing is sent that was not approved"
+    own = DecideReversal(ID, "amina", is_approved=True, four_eyes=True)
+    assert "another user" in why(stage.give(own))
+    assert isinstance(stage.give(evolve(own, user="brian")), ReversalApplied)
+    assert (stage.reversal.state, stage.reversal.approved_by) == (ReversalState.APPROVED, "brian")
+    assert why(stage.give(evolve(own, user="brian"))) == "It is approved already."
+
+
+def test_what_was_not_sent_can_be_taken_back_and_what_was_sent_cannot() -> None:
+    refusal = DecideReversal(ID, "amina", is_approved=False, four_eyes=True, remark="A mistake.")
+    stage = approved(needs_approval=True)
+    stage.give(refusal)
+    assert (stage.reversal.state, stage.reversal.ended_by) == (ReversalState.FAILED, "amina")
+    assert "can't be taken back" in why(sent().give(refusal))
+
+
+# --- sent once
+
+
+@pytest.mark.spec("S6")
+def test_it_is_on_record_as_sent_before_the_request_leaves_and_one_attempt_may_send() -> None:
+    stage = sent()
+    assert stage.has(ReversalState.SENT)
+    assert isinstance(stage.give(ReversalWoke(ID, "two")), Ignored)
+    again = stage.give(ReversalWoke(ID, "one"))
+    assert isinstance(again, ReversalApplied), "an attempt whose outcome was unknown learns that it is its own"
+    assert again.reversal.version == stage.reversal.version
+
+
+@pytest.mark.spec("S6")
+def test_after_a_crash_it_is_asked_after_and_not_sent_again() -> None:
+    stage = sent()
+    reply = stage.send("two")
+    assert isinstance(reply, ReversalApplied)
+    assert not reply.reversal.may_send("two")
+    assert not reply.reversal.may_send("one")
+    assert (stage.reversal.state, stage.reversal.polls, stage.reversal.submissions) == (ReversalState.UNKNOWN, 1, 1)
+
+
+@pytest.mark.spec("S6")
+def test_only_the_providers_word_that_it_received_nothing_lets_it_be_sent_again() -> None:
+    stage = sent()
+    stage.give(ReversalUnreachable(ID, "test", "No answer."))
+    assert stage.has(ReversalState.UNKNOWN)
+    stage.send("two")
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    assert stage.has(ReversalState.APPROVED)
+    reply = stage.send("three")
+    assert isinstance(reply, ReversalApplied)
+    assert reply.reversal.may_send("three")
+
+
+@pytest.mark.spec("S6")
+def test_an_answer_to_an_old_question_lets_nothing_be_sent_again() -> None:
+    stage = sent()
+    old = stage.reversal.version
+    stage.send("two")
+    assert isinstance(stage.give(ReversalNeverReceived(ID, "test", version=old)), Ignored)
+    assert stage.has(ReversalState.UNKNOWN)
+
+
+@pytest.mark.spec("S6")
+def test_what_the_provider_has_accepted_is_never_sent_again() -> None:
+    stage = sent()
+    stage.give(ReversalAccepted(ID, "test", Source.POLL, "R-1"))
+    assert isinstance(stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version)), Ignored)
+    assert stage.has(ReversalState.SENT)
+
+
+@pytest.mark.spec("S6")
+def test_an_acceptance_after_all_stops_a_second_request() -> None:
+    stage = sent()
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    stage.give(ReversalAccepted(ID, "test", Source.WEBHOOK))
+    reply = stage.send("two")
+    assert isinstance(reply, ReversalApplied)
+    assert not reply.reversal.may_send("two")
+
+
+@pytest.mark.spec("S6")
+def test_the_refusal_of_a_second_request_is_asked_about_as_the_first_may_have_arrived() -> None:
+    stage = sent()
+    stage.send("two")
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    stage.send("three")
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "It was reversed before."))
+    assert stage.has(ReversalState.UNKNOWN)
+    stage.send("four")
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    assert stage.has(ReversalState.FAILED), "the answer to a question counts"
+
+
+@pytest.mark.spec("S6")
+def test_the_refusal_of_a_second_request_is_final_where_the_first_has_not_left() -> None:
+    stage = sent()
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    stage.send("two")
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    assert stage.has(ReversalState.FAILED)
+
+
+@pytest.mark.spec("S6")
+def test_where_no_question_can_tell_a_notification_or_staff_end_it() -> None:
+    stage = sent()
+    stage.give(ReversalCannotTell(ID, "test"))
+    assert (stage.reversal.state, stage.reversal.wake_at) == (ReversalState.UNKNOWN, None)
+    stage.now = later(stage.now, Span(MINUTE))
+    by_hand = ResolveReversal(ID, "amina", succeeded=True, evidence="A line of the statement.")
+    stage.give(by_hand)
+    assert (stage.reversal.state, stage.reversal.source) == (ReversalState.SUCCEEDED, Source.MANUAL)
+
+
+@pytest.mark.spec("S6")
+def test_staff_end_nothing_that_may_be_arriving_just_now() -> None:
+    stage = sent()
+    by_hand = ResolveReversal(ID, "amina", succeeded=False, evidence="A statement.")
+    assert "half a minute" in why(stage.give(by_hand))
+    stage.now = later(stage.now, Span(MINUTE))
+    assert isinstance(stage.give(by_hand), ReversalApplied)
+
+
+@pytest.mark.spec("S6")
+@pytest.mark.parametrize("needs_approval", [True, False])
+def test_in_a_restored_store_it_may_have_been_sent_so_it_is_asked_after_and_never_sent(needs_approval: bool) -> None:
+    stage = approved(needs_approval=needs_approval)
+    stage.give(MarkReversalRestored(ID, "amina"))
+    reply = stage.send("two")
+    assert isinstance(reply, ReversalApplied)
+    assert not reply.reversal.may_send("two")
+    assert isinstance(stage.give(DecideReversal(ID, "brian", is_approved=True, four_eyes=True)), Ignored)
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    assert stage.has(ReversalState.FAILED), "staff ask for a new one"
+    assert isinstance(stage.give(MarkReversalRestored(ID, "amina")), Ignored)
+
+
+# --- results
+
+
+@pytest.mark.spec("S5")
+def test_a_second_result_that_agrees_changes_nothing() -> None:
+    stage = sent()
+    for source in (Source.POLL, Source.WEBHOOK, Source.POLL):
+        stage.give(ReversalSucceeded(ID, "test", source, "R-1", PAID))
+    assert stage.suspense == []
+
+
+@pytest.mark.spec("S5")
+@pytest.mark.parametrize(
+    "late",
+    [
+        ReversalFailed(ID, "test", Source.WEBHOOK, "No."),
+        ReversalSucceeded(ID, "test", Source.WEBHOOK, "R-2"),
+        ReversalSucceeded(ID, "test", Source.WEBHOOK, "R-1", KES(1)),
+    ],
+)
+def test_a_result_that_contradicts_a_success_waits_for_staff(late: Input) -> None:
+    stage = sent()
+    stage.give(ReversalSucceeded(ID, "test", Source.POLL, "R-1"))
+    stage.give(late)
+    assert stage.suspense == [SuspenseReason.CONFLICTING_RESULT]
+    assert stage.has(ReversalState.SUCCEEDED)
+
+
+@pytest.mark.spec("S5", "S6")
+def test_money_that_came_back_after_all_is_not_asked_for_again() -> None:
+    stage = sent()
+    stage.give(ReversalFailed(ID, "test", Source.POLL, "No."))
+    for _ in range(2):
+        stage.give(ReversalSucceeded(ID, "test", Source.WEBHOOK, "R-1"))
+    assert stage.suspense == [SuspenseReason.CONFLICTING_RESULT] * 2
+    assert (stage.reversal.state, stage.reversal.is_contradicted) == (ReversalState.FAILED, True)
+    assert why(stage.give(ASKED)) == "All that was paid has been asked back."
+
+
+@pytest.mark.spec("S5")
+def test_another_amount_than_was_asked_for_counts_and_is_shown_to_staff() -> None:
+    stage = sent()
+    stage.give(ReversalSucceeded(ID, "test", Source.POLL, "R-1", KES(149)))
+    assert (stage.reversal.amount, stage.suspense) == (KES(149), [SuspenseReason.SETTLED_LESS])
+
+
+@pytest.mark.spec("S5")
+def test_a_result_that_fits_nothing_waits_for_staff() -> None:
+    unsent, other = approved(), sent()
+    unsent.give(ReversalSucceeded(ID, "test", Source.WEBHOOK))
+    unsent.give(ReversalSucceeded("NONE-1", "test", Source.WEBHOOK))
+    assert unsent.suspense == [SuspenseReason.UNKNOWN_TRANSACTION] * 2
+    other.give(ReversalSucceeded(ID, "another", Source.WEBHOOK))
+    other.give(ReversalSucceeded(ID, "test", Source.WEBHOOK, amount=evolve(PAID, currency="UGX")))
+    assert other.suspense == [SuspenseReason.WRONG_PROVIDER, SuspenseReason.WRONG_CURRENCY]
+    assert (unsent.reversal.state, other.reversal.state) == (ReversalState.APPROVED, ReversalState.SENT)
+
+
+def test_each_step_is_a_line_of_the_payments_journal() -> None:
+    stage = sent()
+    stage.give(ReversalSucceeded(ID, "test", Source.POLL))
+    lines = [each for each in stage.gateway.journal if "Reversal" in each.input_name]
+    assert [(each.actor, each.stage_before, each.stage_after) for each in lines] == [
+        ("user:amina", None, "approved"),
+        ("clock", "approved", "sent"),
+        ("provider:test", "sent", "succeeded"),
+    ]
+    assert {each.gateway_reference for each in lines} == {REFERENCE}
+    assert stage.gateway.transaction(REFERENCE).progress.stage is Stage.SUCCEEDED
+
+
+def test_questions_come_ever_more_seldom() -> None:
+    stage = sent()
+    waits = []
+    for each in range(14):
+        due = stage.reversal.wake_at
+        assert due is not None
+        waits.append(due - stage.now)
+        stage.now = due
+        stage.give(ReversalWoke(ID, f"poll {each}"))
+        stage.give(ReversalUnreachable(ID, "test", "No answer."))
+    assert (waits[0], waits[1], waits[-1]) == (30 * SECOND, 4 * SECOND, HOUR)
