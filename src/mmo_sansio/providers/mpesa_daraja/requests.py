@@ -179,6 +179,27 @@ def account_check(account: MpesaAccount, operator: ApiOperator) -> HttpRequest:
     return _question(account, operator, {"TransactionID": IMPOSSIBLE_RECEIPT}, url, timeout_url=url, remarks="Check")
 
 
+def balance_query(account: MpesaAccount, *, now: Instant) -> HttpRequest:
+    """Ask for the balances of the shortcode that pays out; they arrive by a callback."""
+    operator = account.initiator
+    kind = MpesaCallbackKind.BALANCE_RESULT
+    url = _callback_url(account, CallbackContext(kind, asked_at=now, credential=operator.credential))
+    return _post(
+        account,
+        "/mpesa/accountbalance/v1/query",
+        {
+            "Initiator": operator.name,
+            "SecurityCredential": operator.security_credential,
+            "CommandID": "AccountBalance",
+            "PartyA": int(operator.shortcode),
+            "IdentifierType": _ORGANISATION,
+            "Remarks": "Balance",
+            "QueueTimeOutURL": url,
+            "ResultURL": url,
+        },
+    )
+
+
 def _order_question(
     account: MpesaAccount, operator: ApiOperator, about: Mapping[str, str], order: Order, callback: CallbackContext
 ) -> HttpRequest:
