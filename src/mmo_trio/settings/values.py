@@ -19,6 +19,7 @@ from attrs import frozen
 from mmo_sansio.http.egress_rules import UrlError, parse_url
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import Span
+from mmo_sansio.values.money import Money, parse_number, to_money
 from mmo_trio.storage.open_store import STORE_SCHEMES
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -264,6 +265,19 @@ def parse_networks(value: Any) -> tuple[Network, ...]:
         return tuple(ip_network(str(each)) for each in _parse_list(value, what))
     except ValueError:
         raise InvalidSettingValue(f"must be a list of {what}") from None
+
+
+def parse_amounts(value: Any) -> tuple[Money, ...]:
+    """Parse a list of amounts, one at most for each currency."""
+    what = 'amounts, one for a currency, such as ["KES 50000", "UGX 2000000"]'
+    try:
+        pairs = [str(each).split() for each in _parse_list(value, what)]
+        amounts = {currency: to_money(parse_number(number), currency) for currency, number in pairs}
+    except (ValueError, KeyError):
+        raise InvalidSettingValue(f"must be a list of {what}") from None
+    if len(amounts) < len(pairs):
+        raise InvalidSettingValue(f"must be a list of {what}")
+    return tuple(amounts.values())
 
 
 def _parse_ports(value: Any) -> tuple[int, ...]:
