@@ -21,7 +21,7 @@ ASKED_ID = "8917c345-4791-4285-a416-62f24b6982db"
 REFUND_ID = "f02b543c-541c-4f21-bbea-20d2d56063d6"
 DEPOSIT, PAYOUT, REFUND = OperationType.DEPOSIT, OperationType.PAYOUT, OperationType.REFUND
 
-REQUESTS = [
+REQUESTS: list[tuple[OperationType, dict[str, Any]]] = [
     (DEPOSIT, {"depositId": GUIDE_ID, "amount": "100", "currency": "RWF", "payer": RWANDA}),
     (
         DEPOSIT,
