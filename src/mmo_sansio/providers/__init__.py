@@ -4,7 +4,7 @@ An adapter turns payments into the operator's requests and its responses into re
 never sees the ledger. `docs/providers/adding.md` builds one step by step.
 """
 
-from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
+from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
 from mmo_sansio.providers.common.balances import (
     AccountBalance,
     BalanceInquiry,
@@ -28,6 +28,7 @@ from mmo_sansio.providers.common.interface import (
     DepositReport,
     DepositValidation,
     ExchangeFailed,
+    PaymentReports,
     Provider,
     ProviderNotification,
     ReversalConversation,
@@ -49,8 +50,10 @@ from mmo_sansio.providers.common.operations import (
     OperationKey,
     ProviderOperation,
     ReversalOperation,
+    operation_key,
 )
 from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.providers.common.wire import parse_json, plain_amount, stored_text, to_json
 from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
 
 __all__ = [
@@ -83,6 +86,7 @@ __all__ = [
     "OperationKey",
     "OptionError",
     "Options",
+    "PaymentReports",
     "Provider",
     "ProviderKind",
     "ProviderNotification",
@@ -100,6 +104,12 @@ __all__ = [
     "ask_all",
     "drive",
     "make_qr_code",
+    "no_answer_finding",
+    "operation_key",
     "parse_balance",
+    "parse_json",
+    "plain_amount",
     "read_qr_merchant",
+    "stored_text",
+    "to_json",
 ]
