@@ -22,6 +22,7 @@ from tests.runtime.contract.test_mpesa import Kenya, in_kenya
 from tests.support.console_browser import ConsoleBrowser, add_users, open_store_of
 from tests.support.mmo_process import COMMAND, environment_without_settings
 from tests.support.sandbox_gateway import Serve
+from tests.support.time_limits import HANGS_AFTER_S
 
 FLOAT = "Utility Account"
 
@@ -43,6 +44,16 @@ async def staff(kenya: Kenya) -> ConsoleBrowser:
     return browser
 
 
+async def page_with(text: str, browser: ConsoleBrowser) -> str:
+    """The page of providers, once it shows this text."""
+    with trio.fail_after(HANGS_AFTER_S):
+        while True:
+            page = (await browser.get("/providers")).body.decode()
+            if text in page:
+                return page
+            await trio.sleep(0.02)
+
+
 @pytest.mark.spec("E1", "S2")
 async def test_a_pay_out_that_lacks_float_says_so_to_staff_at_once(
     serve: Serve, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -55,10 +66,7 @@ async def test_a_pay_out_that_lacks_float_says_so_to_staff_at_once(
         found = await kenya.ended(reference)
         assert (found["status"], found["errorCode"]) == ("failed", "merchant_insufficient_funds")
         assert (await figures(kenya.running))["mmo_provider_float_refusals_total", ("kenya",)] == 1
-        with trio.fail_after(10):
-            while reference not in (page := (await browser.get("/providers")).body.decode()):
-                await trio.sleep(0.05)
-        assert "for lack of float" in page
+        assert "for lack of float" in await page_with(reference, browser)
     assert "float_refused" in capfd.readouterr().out
 
 
