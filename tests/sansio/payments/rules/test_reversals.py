@@ -31,7 +31,7 @@ from mmo_sansio.values.reversals import Reversal, ReversalState, reversal_id
 
 ID = reversal_id(REFERENCE, 1)
 PAID = KES(150)
-ASKED = RequestReversal(REFERENCE, "acme", None, True, "Paid twice.", "amina", needs_approval=False)
+ASKED = RequestReversal(REFERENCE, "acme", None, "Paid twice.", "amina", needs_approval=False)
 
 
 @define
@@ -143,12 +143,6 @@ def test_an_amount_is_above_0_and_at_most_what_was_paid(amount: Any) -> None:
 def test_the_currency_is_that_of_the_payment() -> None:
     other = evolve(PAID, currency="UGX")
     assert why(paid().give(evolve(ASKED, amount=other))) == "The amount must be in KES."
-
-
-def test_a_part_is_asked_for_only_where_the_provider_takes_it() -> None:
-    stage = paid()
-    assert "all of a payment or nothing" in why(stage.give(evolve(ASKED, amount=KES(100), can_be_partial=False)))
-    assert isinstance(stage.give(evolve(ASKED, can_be_partial=False)), ReversalApplied)
 
 
 def test_a_limit_counts_the_day_and_gives_back_what_has_failed() -> None:
