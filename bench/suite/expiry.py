@@ -102,7 +102,7 @@ def run(options: Options) -> Outcome:
 
 
 _PENDING = "SELECT 1 FROM transactions WHERE wake_at IS NOT NULL LIMIT 1"
-_OPEN = "SELECT 1 FROM intents LIMIT 1"
+_OPEN = "SELECT 1 FROM intents WHERE kind = 'callback' LIMIT 1"
 
 
 def _wait_for(path: Path, question: str, begin: float) -> float:

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
-import sys
 import tomllib
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import trio
-from attrs import evolve, frozen
+from attrs import evolve
 from packaging.requirements import Requirement
 
+from tests.packages.environments import ROOT, Environment, an_environment, own_modules_only
 from tests.support.shop_process import SERVERS, a_shop_process, check_shop
 from tests.support.time_limits import HANGS_AFTER_S
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).resolve().parents[2]
 MERCHANTS_PACKAGES_MAX = 10
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-INSTALLED = "from importlib.metadata import distributions as d; print(*sorted(each.name for each in d()))"
 RECORD = {
     "gatewayReference": "01K5TESTTESTTEST0000000001",
     "merchantReference": "order-1",
@@ -40,55 +36,6 @@ RECORD = {
     "providerData": None,
     "completedAt": "2026-11-02T10:00:00.000000Z",
 }
-
-
-@frozen
-class Environment:
-    """A virtual environment."""
-
-    folder: Path
-
-    @property
-    def python(self) -> str:
-        return str(self.folder / "bin/python")
-
-    def run(self, *words: str, exit_code: int = 0) -> tuple[str, str]:
-        """Run a program of it, and return what it printed on both outputs."""
-        command = [str(self.folder / "bin" / words[0]), *words[1:]]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False, env=_own_modules_only()
-        )
-        assert done.returncode == exit_code, done.stderr
-        return done.stdout, done.stderr
-
-    def packages(self) -> set[str]:
-        """The names of what is installed, but for pip and what the environment began with."""
-        return set(self.run("python", "-c", INSTALLED)[0].split()) - {"pip", "setuptools"}
-
-
-def _own_modules_only() -> Mapping[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy."""
-    copy, folder = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
-    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
-    options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(copy)], check=True)
-    [built] = folder.glob("*.whl")
-    return built
-
-
-def an_environment(folder: Path, *requirements: str) -> Environment:
-    """A new environment with these packages."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, *requirements], check=True, env=_own_modules_only())
-    return Environment(folder)
 
 
 @pytest.fixture(scope="session")
@@ -165,7 +112,7 @@ def test_a_merchants_commands_need_no_gateway(wheel: Path, tmp_path: Path) -> No
 def _simulating(environment: Environment, operator: str) -> Iterator[str]:
     """Run `mmo simulate`: where the operator is reached."""
     command = [str(environment.folder / "bin/mmo"), "simulate", operator, "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_own_modules_only())
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own_modules_only())
     try:
         assert process.stdout is not None
         ready, name, address = process.stdout.readline().split()

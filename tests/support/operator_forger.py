@@ -11,6 +11,7 @@ from typing import Any
 
 import trio
 from attrs import Factory, define, evolve
+from mmo_provider_pawapay.wire import operation_id
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.mpesa_daraja.callback_url import MpesaCallbackKind
@@ -78,8 +79,8 @@ class Forger:
         return evolve(request, body=json.dumps(forged).encode())
 
     def _paid_result(self, request: HttpRequest, document: Any) -> Any:
-        """Return M-Pesa's complete report, at this payment's own address, that it was paid, with a receipt that was
-        made up or is another payment's; None where the document is no such report."""
+        """Return M-Pesa's complete report, at this payment's own address, or pawaPay's about any payment, that it was
+        paid, with a receipt that was made up or is another payment's; None where the document is no such report."""
         kind, about, minor = _address(request)
         receipt = (
             about
@@ -98,6 +99,9 @@ class Forger:
                 items = [{"Key": name, "Value": value} for name, value in paid.items()]
                 parameters = {"ResultParameter": items}
                 return {"Result": {**told, "ResultCode": 0, "TransactionID": receipt, "ResultParameters": parameters}}
+            case {"depositId": str()} if (target := self._target()) is not None:
+                paid = {"depositId": operation_id(target.reference), "amount": target.order.requested.text}
+                return {**document, **paid, "status": "COMPLETED", "providerTransactionId": receipt}
             case _:
                 return None
 
@@ -146,7 +150,8 @@ class Forger:
 
     def _improved_member(self, name: str, value: Any) -> Any:
         if name in ("ResultCode", "status", "status_code"):
-            return {"ResultCode": 0, "status": "SUCCESSFUL", "status_code": "TS"}[name]
+            success = "COMPLETED" if value in ("COMPLETED", "FAILED") else "SUCCESSFUL"
+            return {"ResultCode": 0, "status": success, "status_code": "TS"}[name]
         if name == "amount":
             return str(self.random.randrange(1, 10**6))
         return self._improved(value)

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from attrs import evolve, frozen
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from mmo_provider_pawapay.account import read_account as pawapay_account_from
+from mmo_provider_pawapay.adapter import PawapayProvider
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.providers.airtel_money.adapter import open_airtel_money
@@ -20,6 +23,7 @@ from mmo_simulators.common.simulator import Simulator
 from mmo_simulators.operators.mpesa.keys import open_mpesa
 from mmo_simulators.operators.mtn.accounts import SimulatedMtnAccounts
 from mmo_simulators.operators.mtn.api import API_KEY, API_USER, COLLECTION_KEY, DISBURSEMENT_KEY, MtnSimulator
+from mmo_simulators.operators.pawapay import api as pawapay_api
 from mmo_trio.system.ciphers import SystemCiphers
 from tests.support import airtel_account as airtel_stage
 from tests.support.mpesa_account import mpesa_options
@@ -63,7 +67,7 @@ class Operator:
 
 _SUBMISSIONS = re.compile(
     rb"(stkpush/v1/processrequest|b2c/v\d/paymentrequest|remittax|qrcode/v1/generate"
-    rb"|requesttopay|transfer|/payments/?|/disbursements/?)$"
+    rb"|requesttopay|transfer|/payments/?|/disbursements/?|/v2/deposits|/v2/payouts)$"
 )
 CONSUMER = HttpRequest(
     "GET",
@@ -75,6 +79,7 @@ CONSUMER = HttpRequest(
 HOOKS = "https://gw.example/hooks/NAME/token"
 KENYANS = tuple(str(254700000200 + number) for number in range(20))
 UGANDANS = tuple(f"+256{752000000 + number}" for number in range(20))
+RWANDANS = tuple(f"+250{788000000 + number}" for number in range(20))
 
 
 def open_mtn() -> tuple[Provider, Simulator]:
@@ -107,6 +112,19 @@ def open_airtel() -> tuple[Provider, Simulator]:
     simulator.open_accounts(wallets)
     options = airtel_stage.options("https://airtel.example", callback_key="callback-key")
     return open_airtel_money("ug", "Airtel", options, SystemCiphers()), simulator
+
+
+def open_pawapay() -> tuple[Provider, Simulator]:
+    simulator = pawapay_api.open_pawapay()
+    simulator.open_accounts([{"account": "merchant", "callback_url": HOOKS}])
+    key = simulator.key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    options = {
+        "market": "MTN_MOMO_RWA",
+        "base_url": "https://pawapay.example",
+        "api_token": pawapay_api.API_TOKEN,
+        "callback_keys": key.decode(),
+    }
+    return PawapayProvider("paw", "pawaPay", pawapay_account_from(options, hooks_url=HOOKS)), simulator
 
 
 MPESA_MAINTENANCE = tuple(
@@ -158,6 +176,17 @@ OPERATORS = {
         contradiction="DP00800001005",
         accounts={Type.PAYIN: "collection", Type.PAYOUT: "disbursement"},
         msisdns=UGANDANS,
+    ),
+    "pawapay": Operator(
+        open_pawapay,
+        operations=PAYINS_AND_PAYOUTS,
+        country="RW",
+        currency="RWF",
+        failures=("PAYMENT_NOT_APPROVED", "RECIPIENT_NOT_FOUND", "UNSPECIFIED_FAILURE", "SOMETHING_NEW"),
+        contradiction="UNSPECIFIED_FAILURE",
+        accounts={Type.PAYIN: "RWA/RWF", Type.PAYOUT: "RWA/RWF"},
+        msisdns=RWANDANS,
+        amounts=(100, 1_000),
     ),
 }
 MPESA_WITH_PULL = evolve(OPERATORS["mpesa"], open=partial(open_mpesa_account, pull_number="254722000000"))

@@ -17,6 +17,7 @@ from functools import partial
 from random import Random
 from typing import assert_never
 from unittest.mock import patch
+from urllib.parse import urlsplit
 
 import trio
 from attrs import Factory, define, evolve
@@ -468,10 +469,17 @@ class World:
         if self.life is None or self.hooks is None:
             return None
         try:
-            answer = await self.hooks.handle_notification(self.provider, request)
+            answer = await self.hooks.handle_notification(self.provider, _as_received(request))
         except StoreUnavailable:
             return None
         return answer if answer.status < 500 else None
+
+
+def _as_received(request: HttpRequest) -> HttpRequest:
+    """Return a callback as a server gets it: its target in origin-form, and its host as a header."""
+    target = urlsplit(request.target)
+    path_and_query = target.path + (b"?" + target.query if target.query else b"")
+    return evolve(request, target=path_and_query, headers=((b"host", target.netloc), *request.headers))
 
 
 def open_world(operator: Operator, seed: int, *, payments: int, kills: int) -> World:

@@ -50,7 +50,7 @@ ACTIVE_PER_WAITING = 2
 would cost much for the few who get their replies sooner; during small ones to wait would cost more."""
 
 COALESCED_MAX = 8
-"""Inputs for which a batch may wait: what a larger one saves is little for each of its inputs."""
+"""Inputs for which a batch may wait, and for which unhurried inputs wait: what more of them save is little for each."""
 
 UNHURRIED = (ProviderAccepted, CallbackConcluded, QrConcluded)
 """Inputs for whose record nobody waits. Where one gets lost with its process, its payment is polled, its callback or
@@ -268,11 +268,14 @@ class Engine:
         return call
 
     def _add_patient(self, input_: Input) -> PendingInput:
-        """Queue the input ahead of the next one that comes, or after `PATIENCE_S`."""
+        """Queue the input ahead of the next one that comes, or with enough of its kind, or after `PATIENCE_S`."""
         call = self._admit(input_)
         if not self._patient:
             self._patience.deadline = trio.current_time() + PATIENCE_S
         self._patient.append(call)
+        if len(self._patient) >= COALESCED_MAX:
+            self._queue_patient()
+            self._start_batch_if_possible()
         return call
 
     def _add(self, input_: Input, received_at: MonotonicInstant | None = None) -> PendingInput:

@@ -31,7 +31,7 @@ from mmo_sansio.values import clock
 from mmo_sansio.values.clock import MonotonicInstant, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Transaction
-from mmo_trio.engine.engine import PATIENCE_S, Batch, DecisionFailed, Engine, Outbox, PendingInput
+from mmo_trio.engine.engine import COALESCED_MAX, PATIENCE_S, Batch, DecisionFailed, Engine, Outbox, PendingInput
 from mmo_trio.storage.interface.store import DecideBatch, StoreUnavailable, WorkItem
 from mmo_trio.system.clock import RESUMING, GatewayClock
 from tests.conformance.inputs import creation, succeeded
@@ -167,6 +167,22 @@ async def test_what_nobody_waits_for_is_decided_alone_when_nothing_else_comes(
             await engine.submit(ProviderAccepted(numbered_reference(1), "test", Source.POLL))
             assert trio.current_time() - began == pytest.approx(PATIENCE_S)
         assert store.batches == [1, 1, 1, 1]
+
+    await with_engine(act)
+
+
+async def test_enough_of_what_nobody_waits_for_is_decided_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    async def act(engine: Engine, store: Watched, acted: list[Any]) -> None:
+        for number in range(COALESCED_MAX):
+            await engine.submit(a_payment(number))
+            await engine.submit(BeginSubmission(numbered_reference(number)))
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for number in range(COALESCED_MAX):
+                acceptance = ProviderAccepted(numbered_reference(number), "test", Source.POLL)
+                nursery.start_soon(engine.submit, acceptance)
+        assert trio.current_time() - began < PATIENCE_S
+        assert store.batches[-1] == COALESCED_MAX
 
     await with_engine(act)
 

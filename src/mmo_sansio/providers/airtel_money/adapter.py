@@ -13,9 +13,11 @@ from attrs import define, evolve, field, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderHinted, UnmatchedNotified
+from mmo_sansio.messages.reversals import ReversalFailed
 from mmo_sansio.providers.airtel_money import wire
 from mmo_sansio.providers.airtel_money.account import AirtelAccount, read_account
 from mmo_sansio.providers.airtel_money.codes import STALE_KEY_CODES, is_inconclusive_status
+from mmo_sansio.providers.airtel_money.refunds import REFUND, refund_report
 from mmo_sansio.providers.airtel_money.results import (
     ACCOUNT_PART,
     AirtelPayment,
@@ -33,6 +35,8 @@ from mmo_sansio.providers.common.interface import (
     Ciphers,
     Conversation,
     ExchangeFailed,
+    ReversalConversation,
+    ReversalReports,
     SignIn,
     SignInFailed,
 )
@@ -42,12 +46,14 @@ from mmo_sansio.providers.common.operations import (
     WEB_PAYIN,
     OperationKey,
     ProviderOperation,
+    ReversalOperation,
     operation_key,
 )
 from mmo_sansio.providers.common.wire import JSON_HEADERS, parse_json, parse_token_lifetime
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, from_datetime, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Transaction
+from mmo_sansio.values.reversals import Reversal
 
 KEY_LIFETIME = HOUR
 """The time for which a fetched RSA key is used. Its own end has an undocumented time zone."""
@@ -166,6 +172,41 @@ class AirtelMoneyProvider:
             return about.unknown(f"gave no answer: {failure.reason.rstrip('.')}")
         return poll_report(parse_response(answer), about, operation, now=now)
 
+    @property
+    def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
+        """The refunds of pay-ins."""
+        return dict.fromkeys((DIRECT_PAYIN, WEB_PAYIN), REFUND)
+
+    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask for a refund of the payment by its airtel_money_id."""
+        about, receipt = ReversalReports(reversal, self.name), transaction.progress.provider_reference
+        if receipt is None or receipt == transaction.reference:
+            return about.failed("Airtel's own id of the payment, by which it is refunded, is not known.")
+        was_kept = self._cached_key(now) is not None
+        try:
+            public_key = yield from self._public_key(transaction, now=now)
+            request = wire.refund_request(self.account, receipt, self.ciphers, public_key)
+        except CipherError as fault:
+            self._key = None
+            return about.failed(str(fault))
+        except EncryptionKeyUnavailable as fault:
+            return about.failed(fault.reason) if fault.is_rejection else about.never_received()
+        try:
+            answer = parse_response((yield request))
+        except ExchangeFailed as failure:
+            return about.unanswered(failure)
+        report = refund_report(answer, about)
+        if answer.code in STALE_KEY_CODES:
+            self._key = None
+            if was_kept and isinstance(report, ReversalFailed):
+                return about.never_received()  # The next request has the operator's new key.
+        return report
+
+    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Report that nobody can tell: there is no question about a refund."""
+        yield from ()
+        return ReversalReports(reversal, self.name).cannot_tell()
+
     def check_account(self, *, now: Instant) -> AccountCheck:
         """Ask about a payment that does not exist, and for the balance."""
         return ask_all(
@@ -196,10 +237,15 @@ class AirtelMoneyProvider:
         self, transaction: Transaction, *, now: Instant
     ) -> Generator[HttpRequest, HttpResponse, HttpRequest]:
         """Return the request, with the RSA key that it may need. Raises the exceptions that make it impossible."""
-        public_key = b""
-        if wire.needs_key(self.account, transaction.order):
-            public_key = self.account.public_key or (yield from self._encryption_key(now=now))
+        public_key = yield from self._public_key(transaction, now=now)
         return wire.submission_request(self.account, transaction.order, self.ciphers, public_key)
+
+    def _public_key(self, transaction: Transaction, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
+        """Return the operator's key where a request about the payment needs one; empty otherwise. Raises
+        EncryptionKeyUnavailable."""
+        if not wire.needs_key(self.account, transaction.order):
+            return b""
+        return self.account.public_key or (yield from self._encryption_key(now=now))
 
     def _encryption_key(self, *, now: Instant) -> Generator[HttpRequest, HttpResponse, bytes]:
         """Return the operator's key, and fetch it when no valid one is cached. Raises EncryptionKeyUnavailable."""

@@ -97,6 +97,17 @@ def submission_request(account: AirtelAccount, order: Order, ciphers: Ciphers, p
     return HttpRequest("POST", _target(account, path), headers, body)
 
 
+def refund_request(account: AirtelAccount, receipt: str, ciphers: Ciphers, public_key: bytes) -> HttpRequest:
+    """Give the payment with this airtel_money_id back. The key is used only if collections are signed. Raises
+    CipherError for an unusable key."""
+    body = to_json({"transaction": {"airtel_money_id": receipt}})
+    headers = _headers(account)
+    if account.signs_collections:
+        headers += signature_headers(body, ciphers, public_key, account.key_padding)
+    path = f"/standard/v{account.collection_version}/payments/refund"
+    return HttpRequest("POST", _target(account, path), headers, body)
+
+
 def signature_headers(body: bytes, ciphers: Ciphers, public_key: bytes, padding: RsaPadding) -> Headers:
     """Return `x-signature` and `x-key` for exactly these bytes. Raises CipherError."""
     key = ciphers.random_bytes(AES_KEY_BYTES)

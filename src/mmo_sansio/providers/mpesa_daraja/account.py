@@ -87,6 +87,12 @@ class MpesaAccount:
         return account in (self.shortcode, self.till)
 
     @property
+    def reverser(self) -> ApiOperator:
+        """The API operator of `shortcode`, which reverses what was paid to that; without a name there is none."""
+        is_same = self.initiator.shortcode == self.shortcode
+        return self.deposit_initiator if self.deposit_initiator.name or not is_same else self.initiator
+
+    @property
     def operators(self) -> Sequence[ApiOperator]:
         """The API operators that ask, each with another name or password."""
         differs = self.deposit_initiator.credential != self.initiator.credential

@@ -28,13 +28,17 @@ MONEY_OUT: Final = "money out"
 """The part that results of pay-outs and taxes tell of: their address is known to more people than that of a question,
 so they raise the alarm, and stop no question."""
 
+REVERSALS: Final = "reversals"
+"""The same for results of reversals, which have a role of their own."""
+
 _STOPPED: Final = " Nothing asks with this password until it changes or a person asks."
 _OTHER: Final = "M-Pesa refuses the shortcode or its API operator. Ask Safaricom's support, and name the code."
 
 _REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "21": "The API operator lacks a role. The administrator of the shortcode adds it in M-Pesa's portal:"
-        " Transaction Status query ORG API for questions, and those for pay-outs and taxes.",
+        " Transaction Status query ORG API for questions, Org Reversals Initiator for reversals, and those for pay-outs"
+        " and taxes.",
         "2001": "The password of the API operator is wrong, or older than 90 days. The administrator of the shortcode"
         " sets another one in M-Pesa's portal; whoever runs the gateway puts it into the settings." + _STOPPED,
         "8006": "The API operator is locked. The administrator of the shortcode unlocks it in M-Pesa's portal."
@@ -70,8 +74,9 @@ def read_finding(provider: str, account: MpesaAccount, request: HttpRequest) -> 
         code = parse_result(request.body).code
     except ValueError:
         return None
-    is_answer, is_check = address.kind is not MpesaCallbackKind.RESULT, address.kind is MpesaCallbackKind.CHECK_RESULT
-    part = parts[address.credential] if is_answer else MONEY_OUT
+    told = {MpesaCallbackKind.RESULT: MONEY_OUT, MpesaCallbackKind.REVERSAL_RESULT: REVERSALS}
+    is_answer, is_check = address.kind not in told, address.kind is MpesaCallbackKind.CHECK_RESULT
+    part = told.get(address.kind, parts[address.credential])
     if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
         stopped = address.credential if is_answer and code in LOCKING_CODES else ""
         return AccountFinding(provider, part, AccountState.REFUSED, code, _REFUSALS.get(code, _OTHER), stopped)

@@ -29,6 +29,8 @@ from mmo_sansio.providers.common.interface import (
     ExchangeFailed,
     PaymentReports,
     ProviderNotification,
+    ReversalConversation,
+    ReversalReports,
     SignIn,
     SignInFailed,
 )
@@ -41,10 +43,11 @@ from mmo_sansio.providers.common.operations import (
     WEB_PAYIN,
     OperationKey,
     ProviderOperation,
+    ReversalOperation,
     operation_key,
 )
 from mmo_sansio.providers.common.wire import parse_token_lifetime, stored_text
-from mmo_sansio.providers.mpesa_daraja import account_check, requests
+from mmo_sansio.providers.mpesa_daraja import account_check, requests, reversals
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, MpesaCallbackKind, party_digest
 from mmo_sansio.providers.mpesa_daraja.codes import (
@@ -78,6 +81,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import (
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span, elapsed, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import DepositClaim, DepositTrust, Flow, Party, Source, Stage, Transaction, Type
+from mmo_sansio.values.reversals import Reversal
 
 SCOPE: Final = "daraja"
 """The name of the account's one access token."""
@@ -236,6 +240,20 @@ class DarajaProvider:
         if key == DIRECT_TAXPAYOUT and known_as:
             return (yield from self._poll_status(about, known_as, hint, now=now))
         return ProviderCannotTell(transaction.reference, self.name, transaction.progress.version)
+
+    @property
+    def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
+        """The reversals of what was paid to the shortcode, where the account has an API operator of it."""
+        payins = (DIRECT_PAYIN, WEB_PAYIN, QR_PAYIN, PUSH)
+        return dict.fromkeys(payins, reversals.REVERSAL) if self.account.reverser.name else {}
+
+    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask for the reversal of the payment by its receipt."""
+        return reversals.submit(self.account, ReversalReports(reversal, self.name), transaction)
+
+    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask about the reversal by Daraja's id, and nothing while that is not known."""
+        return reversals.poll(self.account, ReversalReports(reversal, self.name), now=now)
 
     def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
         """Ask for the state of a deposit by its receipt. The answer arrives by a callback."""

@@ -30,6 +30,12 @@ class MpesaCallbackKind(StrEnum):
     """The answer to a poll of a pay-out or a tax payout."""
     DEPOSIT_RESULT = "d"
     """The answer to a question about a deposit; its reference is the receipt."""
+    REVERSAL_RESULT = "b"
+    """The result of a reversal; its reference is the reversal's id, and its receipt that of the payment."""
+    REVERSAL_QUEUE_TIMEOUT = "t"
+    """A reversal has waited for too long in Daraja's queue."""
+    REVERSAL_STATE = "s"
+    """The answer to a question about a reversal."""
     CHECK_RESULT = "k"
     """The answer to the question of an account's check."""
     CONFIRMATION = "c"
@@ -44,7 +50,8 @@ class CallbackContext:
 
     kind: MpesaCallbackKind
     reference: str = ""
-    """The gatewayReference; for a question about a deposit its receipt; empty for confirmations and validations."""
+    """The gatewayReference, or the id of a reversal; for a question about a deposit its receipt; empty for
+    confirmations and validations."""
     minor: int = 0
     """The requested amount in cents."""
     submitted_at: Instant = Instant(0)

@@ -20,7 +20,7 @@ from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, ProviderNotification
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
-from mmo_sansio.providers.mpesa_daraja import codes
+from mmo_sansio.providers.mpesa_daraja import codes, reversals
 from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
 from mmo_sansio.providers.mpesa_daraja.account_check import read_finding
 from mmo_sansio.providers.mpesa_daraja.callback_url import (
@@ -62,6 +62,12 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
             case MpesaCallbackKind.DEPOSIT_RESULT:
                 answer = deposit_answer(provider, account, address.reference, parse_result(request.body))
                 return evolve(answer, asked_at=address.asked_at)
+            case MpesaCallbackKind.REVERSAL_RESULT:
+                return reversals.read_result(provider, address, parse_result(request.body))
+            case MpesaCallbackKind.REVERSAL_STATE:
+                return reversals.read_state(provider, address, parse_result(request.body))
+            case MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT:
+                return reversals.asks_now(provider, address.reference)
             case MpesaCallbackKind.CHECK_RESULT:
                 return read_finding(provider, account, request) or _unmatched(provider, request)
             case MpesaCallbackKind.RESULT | MpesaCallbackKind.POLL_RESULT:

@@ -19,6 +19,7 @@ from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext, Mpes
 from mmo_sansio.providers.mpesa_daraja.wire import password, spaced_timestamp, timestamp, to_json
 from mmo_sansio.values.clock import Instant
 from mmo_sansio.values.model import Order
+from mmo_sansio.values.reversals import Reversal
 
 TAX_AUTHORITY_SHORTCODE = 572572
 """The Kenya Revenue Authority."""
@@ -109,6 +110,50 @@ def remittance(account: MpesaAccount, order: Order, *, registration_number: str,
             "ResultURL": _order_url(account, order, MpesaCallbackKind.RESULT),
         },
     )
+
+
+def reversal(account: MpesaAccount, about: Reversal, *, receipt: str, shillings: int) -> HttpRequest:
+    """Give the payment with this receipt back. The page on reversals names 11 as the type of every organisation."""
+    operator = account.reverser
+    result = CallbackContext(
+        MpesaCallbackKind.REVERSAL_RESULT, about.id, about.amount.minor, receipt=receipt, credential=operator.credential
+    )
+    return _post(
+        account,
+        "/mpesa/reversal/v1/request",
+        {
+            "Initiator": operator.name,
+            "SecurityCredential": operator.security_credential,
+            "CommandID": "TransactionReversal",
+            "TransactionID": receipt,
+            "Amount": shillings,
+            "ReceiverParty": int(account.till or account.shortcode),
+            "RecieverIdentifierType": "11",
+            "Remarks": about.id,
+            "QueueTimeOutURL": _reversal_timeout_url(account, about),
+            "ResultURL": _callback_url(account, result),
+        },
+    )
+
+
+def reversal_query(account: MpesaAccount, about: Reversal, conversation: str, *, now: Instant) -> HttpRequest:
+    """Ask about a reversal by Daraja's id; the state arrives by a callback."""
+    operator = account.reverser
+    state = CallbackContext(
+        MpesaCallbackKind.REVERSAL_STATE,
+        about.id,
+        about.amount.minor,
+        asked_at=now,
+        conversation=conversation.replace("|", ""),
+        credential=operator.credential,
+    )
+    ids, url = {"OriginalConversationID": conversation}, _callback_url(account, state)
+    timeout_url = _reversal_timeout_url(account, about)
+    return _question(account, operator, ids, url, timeout_url=timeout_url, remarks=about.id)
+
+
+def _reversal_timeout_url(account: MpesaAccount, about: Reversal) -> str:
+    return _callback_url(account, CallbackContext(MpesaCallbackKind.REVERSAL_QUEUE_TIMEOUT, about.id))
 
 
 def status_query(

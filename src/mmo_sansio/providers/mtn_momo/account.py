@@ -88,6 +88,10 @@ class MtnAccount:
     """The address for the operator's callbacks; None: it sends none."""
     payer_message: str = PAYER_MESSAGE
 
+    def headers(self, product: MtnProduct) -> Headers:
+        """Return the headers of every request to a product."""
+        return ((b"x-target-environment", self.market.encode()), *product.headers)
+
     @property
     def products(self) -> Mapping[str, MtnProduct]:
         return {each.name: each for each in (self.collection, self.disbursement) if each}

@@ -28,6 +28,7 @@ from mmo_sansio.messages.inputs import (
     ProviderSucceeded,
     UnmatchedNotified,
 )
+from mmo_sansio.messages.reversals import ReversalAccepted
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -37,6 +38,8 @@ from mmo_sansio.providers.common.interface import (
     Conversation,
     ExchangeFailed,
     PaymentReports,
+    ReversalConversation,
+    ReversalReports,
     SignIn,
     SignInFailed,
 )
@@ -46,9 +49,11 @@ from mmo_sansio.providers.common.operations import (
     WEB_PAYIN,
     OperationKey,
     ProviderOperation,
+    ReversalOperation,
     operation_key,
 )
 from mmo_sansio.providers.common.wire import parse_token_lifetime, plain_amount, stored_text, to_json
+from mmo_sansio.providers.mtn_momo import refunds
 from mmo_sansio.providers.mtn_momo.account import MtnAccount, MtnProduct
 from mmo_sansio.providers.mtn_momo.codes import (
     ALREADY_EXISTS,
@@ -70,6 +75,7 @@ from mmo_sansio.providers.mtn_momo.wire import (
 from mmo_sansio.values.clock import DAY, HOUR, MINUTE, SECOND, Instant, Span, later
 from mmo_sansio.values.error_codes import ErrorCode
 from mmo_sansio.values.model import Source, Stage, Transaction, Type
+from mmo_sansio.values.reversals import Reversal
 
 TOKEN_LIFETIME = HOUR
 """The lifetime of a token whose response has none."""
@@ -137,7 +143,7 @@ class MtnMomoProvider:
         without the X-Target-Environment."""
         product = self.account.products[scope]
         target = f"{self.account.base_url}/{product.name}/token/".encode()
-        headers = ((b"authorization", product.credentials), *self._headers(product))
+        headers = ((b"authorization", product.credentials), *self.account.headers(product))
         answer = yield HttpRequest("POST", target, headers)
         if answer.status != 200:
             raise SignInFailed(f"The token request was answered {answer.status}.", status=answer.status)
@@ -162,7 +168,7 @@ class MtnMomoProvider:
             return about.failed(ErrorCode.MERCHANT_MISCONFIGURED)
         headers = (
             (b"x-reference-id", reference_id(transaction.reference).encode()),
-            *self._headers(product),
+            *self.account.headers(product),
             *self._callback_header(transaction),
             (b"content-type", b"application/json"),
         )
@@ -179,12 +185,26 @@ class MtnMomoProvider:
             return about.unreachable("The account has no keys for this any more.")
         try:
             target = self._target(transaction) + b"/" + reference_id(transaction.reference).encode()
-            answer = yield HttpRequest("GET", target, self._headers(product))
+            answer = yield HttpRequest("GET", target, self.account.headers(product))
         except ExchangeFailed as failure:
             return about.unreachable(failure.reason)
         if answer.status == 404 and (reason := parse_error_body(answer.body)).code in NOT_FOUND_CODES:
             return self._read_not_found(about, reason, now=now)
         return self._read_poll_response(about, answer)
+
+    @property
+    def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:
+        """The refunds of payments that Collection took, which Disbursement pays."""
+        has_both = self.account.collection is not None and self.account.disbursement is not None
+        return dict.fromkeys(PAYINS, refunds.REFUND) if has_both else {}
+
+    def reverse(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        """Ask for a refund of the request to pay."""
+        ids = {"id": reference_id(reversal.id), "refunded_id": reference_id(transaction.reference)}
+        return refunds.submit(self.account, ReversalReports(reversal, self.name), **ids)
+
+    def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
+        return refunds.poll(self.account, ReversalReports(reversal, self.name), id=reference_id(reversal.id), now=now)
 
     def check_account(self, *, now: Instant) -> AccountCheck:
         """Ask with each product about a payment that does not exist, and for the balance."""
@@ -193,12 +213,12 @@ class MtnMomoProvider:
             path = "requesttopay" if product is self.account.collection else "transfer"
             base = f"{self.account.base_url}/{product.name}/v1_0/"
             for target, asks_balance in ((f"{path}/{IMPOSSIBLE_ID}", False), ("account/balance", True)):
-                request = HttpRequest("GET", (base + target).encode(), self._headers(product))
+                request = HttpRequest("GET", (base + target).encode(), self.account.headers(product))
                 judge = partial(account_finding, self.name, product.name, asks_balance=asks_balance)
                 questions.append(AccountQuestion(product.name, request, judge))
         return ask_all(self.name, questions)
 
-    def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
+    def read_notification(self, request: HttpRequest) -> ProviderHinted | ReversalAccepted | UnmatchedNotified:
         """Read an unsigned callback, which only causes a poll."""
         return parse_notification(self.name, request)
 
@@ -295,9 +315,6 @@ class MtnMomoProvider:
         path = "collection/v1_0/requesttopay" if is_payin else "disbursement/v1_0/transfer"
         return f"{self.account.base_url}/{path}".encode()
 
-    def _headers(self, product: MtnProduct) -> Headers:
-        return ((b"x-target-environment", self.account.market.encode()), *product.headers)
-
     def _callback_header(self, transaction: Transaction) -> Headers:
         """Return the callback header; an empty one would be rejected. The address ends in the gatewayReference, because
         a callback need not name it otherwise."""
@@ -336,25 +353,29 @@ def reference_id(gateway_reference: str) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-_ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+_REFERENCE = re.compile(r"(?P<payment>[0-9A-HJKMNP-TV-Z]{26})(-[1-9][0-9]{0,5})?", re.ASCII)
+"""A gatewayReference, or the id of a reversal of the payment."""
 
 
-def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
-    """Return the payment of a callback. An unreadable body names none, whatever its address."""
+def parse_notification(provider: str, request: HttpRequest) -> ProviderHinted | ReversalAccepted | UnmatchedNotified:
+    """Return the payment or reversal of a callback. An unreadable body names none, whatever its address."""
     content = stored_text(request.body)
     try:
         named = {text_member(parse_json(request.body), "externalId"), _reference_in_path(request.target)} - {None}
     except ValueError:
         return UnmatchedNotified(provider, content)
     reference = named.pop() if len(named) == 1 else None
-    if reference is None or _ULID.fullmatch(reference) is None:
+    found = _REFERENCE.fullmatch(reference or "")
+    if reference is None or found is None:
         return UnmatchedNotified(provider, content)
+    if reference != found["payment"]:
+        return ReversalAccepted(reference, provider, Source.WEBHOOK, poll_after=SECOND)
     return ProviderHinted(reference, provider, content)
 
 
 def _reference_in_path(target: bytes) -> str | None:
     last = target.partition(b"?")[0].rsplit(b"/", 1)[-1].decode("ascii", "replace")
-    return last if _ULID.fullmatch(last) else None
+    return last if _REFERENCE.fullmatch(last) else None
 
 
 _REFUSALS: Final[Mapping[int, str]] = MappingProxyType(

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import structlog
 from attrs import evolve
+from mmo_provider_pawapay import adapter as pawapay_adapter
+from mmo_provider_pawapay import wire as pawapay_wire
+from mmo_provider_pawapay.wire import operation_id
 
 from mmo_sansio.messages.changes import SuspenseReason
 from mmo_sansio.payments import decide
@@ -79,6 +82,7 @@ HAPPENS_THERE = {
         "tax direct failed",
         "tax direct succeeded",
     ),
+    "pawapay": ("contradicted",),
 }
 
 
@@ -124,6 +128,17 @@ def makes_up_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mtn_adapter, "reference_id", lambda _: reference_id(str(next(numbers))))
 
 
+def makes_up_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Submit under a new id each time, so that a repeated request is another payment."""
+    numbers = count()
+    monkeypatch.setattr(pawapay_wire, "operation_id", lambda _: operation_id(f"{next(numbers):026d}"))
+
+
+def believes_unsigned_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pawapay_adapter, "verify_signature", lambda *_: None)
+    monkeypatch.setattr(pawapay_adapter, "check_age", lambda *_, **__: None)
+
+
 def repeats_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Submit every unknown pay-out again, under a new name."""
     numbers = count()
@@ -165,6 +180,8 @@ def lets_answers_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         ("mpesa", repeats_what_it_does_not_know, 0, "of seed"),
         ("mtn", fails_what_it_does_not_know, 0, "is reported failed, and was paid"),
         ("airtel", fails_what_airtel_leaves_open, 0, "is reported failed, and was paid"),
+        ("pawapay", makes_up_ids, 0, "was paid twice"),
+        ("pawapay", believes_unsigned_callbacks, 0, "of seed"),
         ("mpesa", trusts_confirmations, 0, "of seed"),
         ("mpesa", lets_answers_count_twice, 3, "of seed"),
         ("mpesa", forgets_payments_past_prompts, 0, "of own accord in seed 0 is not in the books"),

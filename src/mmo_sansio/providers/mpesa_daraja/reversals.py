@@ -1,0 +1,161 @@
+"""Holds the conversations about reversals, by which M-Pesa gives back what was paid to the shortcode, once and whole.
+
+A reversal takes no id of ours; M-Pesa answers with its own, by which Transaction Status is asked. Its result comes to
+an address that only M-Pesa was given, and ends it: M-Pesa reverses a receipt once, so that even who knows that
+address could move no money twice. Nothing can ask about a reversal whose answer and result were both lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, assert_never
+
+from mmo_sansio.messages.reversals import (
+    ReversalAccepted,
+    ReversalFailed,
+    ReversalReport,
+    ReversalSucceeded,
+    ReversalUnreachable,
+)
+from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
+from mmo_sansio.providers.common.operations import ReversalOperation
+from mmo_sansio.providers.mpesa_daraja import requests
+from mmo_sansio.providers.mpesa_daraja.account import MpesaAccount
+from mmo_sansio.providers.mpesa_daraja.callback_url import CallbackContext
+from mmo_sansio.providers.mpesa_daraja.codes import (
+    SUCCESS,
+    TRANSACTION_COMPLETED,
+    TRANSACTION_FAILURES,
+    MpesaSubmissionState,
+    interpret_error,
+    is_code,
+)
+from mmo_sansio.providers.mpesa_daraja.results import RECEIPT, MpesaResult
+from mmo_sansio.providers.mpesa_daraja.wire import code_member, parse_json, text_member, whole_shillings
+from mmo_sansio.values.clock import HOUR, SECOND, Instant, Span
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Transaction
+
+REVERSAL: Final = ReversalOperation(
+    is_idempotent=False,
+    can_be_polled=True,
+    not_found_is_final_after=None,
+    poll_intervals=tuple(Span(n * SECOND) for n in (30, 60, 120, 300, 900, 3600)),
+)
+
+_STATE_NOT_ALLOWED: Final = "The shortcode is not active."
+
+REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "1": "The shortcode does not hold enough money.",
+        "11": _STATE_NOT_ALLOWED,
+        "21": "The API operator lacks the role Org Reversals Initiator.",
+        "2001": "The password of the API operator is wrong, or older than 90 days.",
+        "2006": _STATE_NOT_ALLOWED,
+        "2028": "The shortcode may not reverse payments.",
+        "8006": "The API operator is locked.",
+        "R000001": "The payment was reversed before, for example in M-Pesa's portal.",
+        "R000002": "M-Pesa knows no such payment, or not of this amount.",
+    }
+)
+"""Why M-Pesa does not give the money back, by the code of the result: all that its page on reversals has."""
+
+_CHECKOUT_ID: Final = "ws_CO_"
+"""The beginning of a prompt's own id, which stands for the receipt where that is not known."""
+
+
+def submit(account: MpesaAccount, about: ReversalReports, transaction: Transaction) -> ReversalConversation:
+    """Ask for the reversal by the payment's receipt. What M-Pesa cannot take fails before anything is sent."""
+    receipt = transaction.progress.provider_reference or ""
+    shillings = whole_shillings(about.reversal.amount)
+    if not account.reverser.name:
+        return about.failed("The account has no API operator of the shortcode that was paid.")
+    if RECEIPT.fullmatch(receipt) is None or receipt.startswith(_CHECKOUT_ID):
+        return about.failed("M-Pesa's receipt of the payment, by which it is reversed, is not known.")
+    if shillings is None:
+        return about.failed("M-Pesa reverses whole Kenyan shillings.")
+    try:
+        answer = yield requests.reversal(account, about.reversal, receipt=receipt, shillings=shillings)
+    except ExchangeFailed as failure:
+        return about.unanswered(failure)
+    try:
+        document = parse_json(answer.body)
+        if answer.status == 200 and code_member(document, "ResponseCode") == SUCCESS:
+            return about.accepted(text_member(document, "OriginatorConversationID") or None)
+        code, message = text_member(document, "errorCode"), text_member(document, "errorMessage")
+    except ValueError:
+        code = message = ""
+    return _read_error(about, answer.status, code, message)
+
+
+def _read_error(about: ReversalReports, status: int, code: str, message: str) -> ReversalReport:
+    means = interpret_error(status, code, message)
+    match means:
+        case MpesaSubmissionState.NOT_ACCEPTED:
+            return about.never_received()
+        case MpesaSubmissionState.ACCEPTED | MpesaSubmissionState.UNKNOWN:
+            return about.unreachable(f"Daraja answered {status} {code} to a reversal.")
+        case ErrorCode():
+            return about.failed(f"Daraja has refused it. {message}".rstrip(), code or f"HTTP {status}")
+        case _:
+            assert_never(means)
+
+
+def poll(account: MpesaAccount, about: ReversalReports, *, now: Instant) -> ReversalConversation:
+    """Ask for the state of a reversal, which arrives by a callback."""
+    conversation = about.reversal.provider_reference
+    if conversation is None or not account.reverser.name:
+        return about.cannot_tell()
+    try:
+        answer = yield requests.reversal_query(account, about.reversal, conversation, now=now)
+        code = code_member(parse_json(answer.body), "ResponseCode")
+    except ExchangeFailed as failure:
+        return about.unreachable(failure.reason)
+    except ValueError as fault:
+        return about.unreachable(f"Daraja's answer can't be read: {fault}.")
+    if answer.status != 200 or code != SUCCESS:
+        return about.unreachable(f"Daraja answered {answer.status} to a question about a reversal.")
+    return about.accepted()
+
+
+def read_result(provider: str, address: CallbackContext, result: MpesaResult) -> ReversalReport:
+    """Return the report from the result of a reversal. Raises ValueError for one of another payment or amount, and for
+    a success without a receipt. An unknown code proves nothing: M-Pesa is asked."""
+    if result.code == SUCCESS:
+        amount = result.amount
+        if amount is None or amount.minor != address.minor:
+            raise ValueError("it is about another amount")
+        if result.parameters.get("OriginalTransactionID", address.receipt) != address.receipt:
+            raise ValueError("it is about another payment")
+        if RECEIPT.fullmatch(result.receipt) is None:
+            raise ValueError("it has no receipt")
+        return ReversalSucceeded(address.reference, provider, Source.WEBHOOK, result.receipt, amount)
+    if result.code in REFUSALS and not result.receipt:
+        return ReversalFailed(address.reference, provider, Source.WEBHOOK, REFUSALS[result.code], result.code)
+    return asks_now(provider, address.reference, result.id or None)
+
+
+def asks_now(provider: str, id: str, provider_reference: str | None = None) -> ReversalReport:
+    """Return the report from which a question follows: M-Pesa has the reversal, and its outcome is not known."""
+    return ReversalAccepted(id, provider, Source.WEBHOOK, provider_reference, poll_after=SECOND)
+
+
+def read_state(provider: str, address: CallbackContext, result: MpesaResult) -> ReversalReport:
+    """Return the report from the answer to a question. Raises ValueError for one about another transaction."""
+    reference, parameters, amount = address.reference, result.parameters, result.amount
+    state = parameters.get("TransactionStatus", "").lower()
+    if result.code != SUCCESS or not state:
+        shown = result.code if is_code(result.code) else "another code"
+        reason = f"Daraja answered the question about the reversal with {shown}: {result.message}."
+        return ReversalUnreachable(reference, provider, reason, poll_after=HOUR)
+    if parameters.get("OriginatorConversationID", address.conversation) != address.conversation:
+        raise ValueError("it is about another conversation")
+    if amount is not None and amount.minor != address.minor:
+        raise ValueError("it is about another amount")
+    if state == TRANSACTION_COMPLETED:
+        receipt = parameters.get("ReceiptNo") or None
+        return ReversalSucceeded(reference, provider, Source.POLL, receipt, amount)
+    if state in TRANSACTION_FAILURES:
+        return ReversalFailed(reference, provider, Source.POLL, f"M-Pesa says that it is {state}.", state)
+    return ReversalAccepted(reference, provider, Source.POLL)

@@ -1,0 +1,155 @@
+"""Holds the conversations about refunds, by which Disbursement gives money of a request to pay back, whole or in parts.
+
+A refund has an X-Reference-Id of its own, which MTN accepts once, so that a repetition is MTN's duplicate. Its answers
+are classified as those of other submissions are; no page names a code that is for refunds only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
+from mmo_sansio.messages.reversals import ReversalReport
+from mmo_sansio.providers.common.interface import ExchangeFailed, ReversalConversation, ReversalReports
+from mmo_sansio.providers.common.operations import ReversalOperation
+from mmo_sansio.providers.common.wire import plain_amount, to_json
+from mmo_sansio.providers.mtn_momo.account import MtnAccount
+from mmo_sansio.providers.mtn_momo.codes import (
+    ALREADY_EXISTS,
+    INCONCLUSIVE_REASONS,
+    PENDING_REASONS,
+    RESOURCE_NOT_FOUND,
+)
+from mmo_sansio.providers.mtn_momo.wire import (
+    MtnReason,
+    parse_amount,
+    parse_error_body,
+    parse_json,
+    parse_reason,
+    text_member,
+)
+from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span
+
+REFUND: Final = ReversalOperation(
+    is_idempotent=True,
+    can_be_polled=True,
+    not_found_is_final_after=MINUTE,
+    poll_intervals=(*(Span(seconds * SECOND) for seconds in (10, 20, 30, 60, 300, 900)), HOUR),
+    can_be_partial=True,
+)
+"""Nobody has to approve a refund, so its result comes soon or late."""
+
+REFUND_MESSAGE: Final = "Refund"
+
+_SETUP: Final = "MTN refuses the account, its market or the address of callbacks: compare them with MTN's portal."
+_NOT_PERFORMED: Final = "MTN has not performed it, and gives no closer reason: ask MTN, and name the code."
+
+REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "TRANSACTION_NOT_FOUND": "MTN knows no such payment that was paid.",
+        "NOT_ALLOWED": "MTN does not allow it: the product may lack refunds, or the payment be refunded or too old.",
+        "NOT_ENOUGH_FUNDS": "The disbursement account does not hold enough money.",
+        "PAYER_LIMIT_REACHED": "The disbursement account has reached its limit.",
+        "PAYEE_LIMIT_REACHED": "The payer's wallet has reached its limit.",
+        "PAYEE_NOT_FOUND": "The payer's wallet does not exist any more.",
+        "PAYEE_NOT_ALLOWED_TO_RECEIVE": "The payer's wallet may not receive money.",
+        "APPROVAL_REJECTED": "MTN has rejected it.",
+        "EXPIRED": "It has expired at MTN.",
+        "COULD_NOT_PERFORM_TRANSACTION": _NOT_PERFORMED,
+        "INTERNAL_PROCESSING_ERROR": _NOT_PERFORMED,
+        "SERVICE_UNAVAILABLE": _NOT_PERFORMED,
+        "NOT_ALLOWED_TARGET_ENVIRONMENT": _SETUP,
+        "INVALID_CALLBACK_URL_HOST": _SETUP,
+        "INVALID_CURRENCY": _SETUP,
+        "VALIDATION_ERROR": "MTN refuses a value of the request, such as the amount.",
+    }
+)
+"""Why MTN does not give the money back, by its code: those of the sandbox's refunds and of the page on errors."""
+
+
+def submit(account: MtnAccount, about: ReversalReports, *, id: str, refunded_id: str) -> ReversalConversation:
+    """Ask for the refund under its own X-Reference-Id; `refunded_id` is that of the request to pay."""
+    reversal, known_as = about.reversal, about.reversal.id
+    product = account.disbursement
+    if product is None:
+        return about.failed("The account has no keys for Disbursement any more, which pays refunds.")
+    callback: Headers = ()
+    if account.hooks_url is not None:
+        callback = ((b"x-callback-url", f"{account.hooks_url}/{known_as}".encode()),)
+    content = (b"content-type", b"application/json")
+    headers = ((b"x-reference-id", id.encode()), *account.headers(product), *callback, content)
+    document = {
+        "amount": plain_amount(reversal.amount),
+        "currency": reversal.amount.currency,
+        "externalId": known_as,
+        "payerMessage": REFUND_MESSAGE,
+        "payeeNote": known_as,
+        "referenceIdToRefund": refunded_id,
+    }
+    try:
+        answer = yield HttpRequest("POST", _target(account), headers, to_json(document))
+    except ExchangeFailed as failure:
+        return about.unanswered(failure)
+    return _read_submission_response(about, answer)
+
+
+def poll(account: MtnAccount, about: ReversalReports, *, id: str, now: Instant) -> ReversalConversation:
+    """Ask for the state of the refund with this X-Reference-Id."""
+    product = account.disbursement
+    if product is None:
+        return about.unreachable("The account has no keys for Disbursement any more.")
+    try:
+        answer = yield HttpRequest("GET", _target(account) + b"/" + id.encode(), account.headers(product))
+    except ExchangeFailed as failure:
+        return about.unreachable(failure.reason)
+    if answer.status == 404 and parse_error_body(answer.body).code == RESOURCE_NOT_FOUND:
+        sent_at = about.reversal.sent_at
+        is_final = sent_at is not None and REFUND.is_not_found_final(sent_at, now=now)
+        if is_final and not about.reversal.is_accepted:
+            return about.never_received()
+        return about.unreachable("MTN does not find the refund.")
+    if answer.status != 200:
+        return about.unreachable(f"MTN answered {answer.status} to a question about a refund.")
+    try:
+        return _parse_refund(about, answer.body)
+    except ValueError as error:
+        return about.unreachable(f"MTN's answer about a refund can't be read: {error}.")
+
+
+def _read_submission_response(about: ReversalReports, response: HttpResponse) -> ReversalReport:
+    reason, status = parse_error_body(response.body), response.status
+    if status in (202, 409) or reason.code == ALREADY_EXISTS:
+        return about.accepted()
+    if status == 429:
+        return about.never_received()
+    is_told = status >= 500 and reason.code in REFUSALS and reason.code not in INCONCLUSIVE_REASONS
+    if is_told or (400 <= status < 500 and status != 408):
+        return _refused(about, reason, f"HTTP {status}")
+    return about.unreachable(f"MTN answered {status} {reason.code or ''}".rstrip() + " to a refund.")
+
+
+def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
+    """Return the report from a refund in a response. Raises ValueError for an invalid one."""
+    document = parse_json(body)
+    if text_member(document, "externalId") not in (None, about.reversal.id):
+        raise ValueError("it is about another payment")
+    receipt, status = text_member(document, "financialTransactionId"), text_member(document, "status")
+    if status == "SUCCESSFUL":
+        return about.succeeded(receipt, parse_amount(document, about.reversal.amount.currency))
+    if status in PENDING_REASONS:
+        return about.accepted()
+    if status != "FAILED":
+        raise ValueError("its status is none that is known")
+    reason = parse_reason(document)
+    return about.accepted() if reason.code in PENDING_REASONS else _refused(about, reason, "FAILED", receipt)
+
+
+def _refused(about: ReversalReports, reason: MtnReason, shown: str, receipt: str | None = None) -> ReversalReport:
+    words = REFUSALS.get(reason.code or "", "MTN has refused it.")
+    return about.failed(f"{words} {reason.message or ''}".rstrip(), reason.code or shown, receipt)
+
+
+def _target(account: MtnAccount) -> bytes:
+    return f"{account.base_url}/disbursement/v1_0/refund".encode()

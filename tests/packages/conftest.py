@@ -1,0 +1,15 @@
+"""Fixtures for the tests of what is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.packages.environments import ROOT, a_wheel
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the gateway."""
+    return a_wheel(tmp_path_factory.mktemp("gateway"), ROOT, "pyproject.toml", "README.md", "LICENSE", "src")
