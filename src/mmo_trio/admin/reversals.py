@@ -80,8 +80,10 @@ class Reversals:
         is recorded."""
         known = await self.find(id)
         about = f"payment:{known.payment}"
-        if not user.can_approve or (self.four_eyes and known.asked_by == user.name):
+        if not user.can_approve:
             await self._refuse(user, about, NOT_PERMITTED)
+        if self.four_eyes and known.asked_by == user.name:
+            await self._refuse(user, about, "You asked for it: another user has to end it.")
         ended = ResolveReversal(id, user.name, succeeded, evidence, provider_reference)
         outcome = "succeeded" if succeeded else "failed"
         return await self._carry_out(

@@ -245,8 +245,7 @@ def _mark_restored(ledger: Ledger, input_: inputs.MarkReversalRestored, *, now: 
     found = _find(ledger, input_.reversal)
     if found is None or found.reversal.state.has_ended or found.reversal.is_restored:
         return ignore("The reversal has ended, or is marked.")
-    sent_at = found.reversal.sent_at or now.time
-    return found.move(ReversalState.UNKNOWN, wake_at=now.time, sent_at=sent_at, is_restored=True)
+    return found.move(ReversalState.UNKNOWN, wake_at=now.time, sent_at=now.time, is_restored=True)
 
 
 def _resolve(ledger: Ledger, input_: inputs.ResolveReversal, *, now: Moment) -> Decision:
@@ -316,10 +315,13 @@ def _waiting_state(before: Reversal) -> ReversalState:
 
 def _send_again(found: _Found, input_: inputs.ReversalNeverReceived, *, now: Moment) -> Decision:
     """Approve again what certainly never reached the provider: the one way to a second request. Only the answer to the
-    latest question counts, and none once the provider has accepted the reversal."""
+    latest question counts, none while the request may be in flight, and none once the provider has accepted it."""
     before = found.reversal
+    arrives_until = later(before.sent_at or now.time, SUBMISSION_TIMEOUT)
     if input_.version != before.version or before.is_accepted:
         return ignore("More is known of the reversal, or it has moved since.", found.payment)
+    if before.polls and now.time < arrives_until:
+        return found.move(_waiting_state(before), wake_at=arrives_until)
     if before.is_restored:
         return found.end(ReversalState.FAILED, Source.POLL, now=now, remark=_NEVER_RECEIVED_AFTER_RESTORE)
     unsent = before.unsent if before.polls else before.unsent + 1

@@ -218,6 +218,19 @@ def test_only_the_providers_word_that_it_received_nothing_lets_it_be_sent_again(
 
 
 @pytest.mark.spec("S6")
+def test_while_the_request_may_be_in_flight_it_is_not_sent_again() -> None:
+    stage = sent()
+    stage.give(ReversalUnreachable(ID, "test", "No answer."))
+    stage.now = later(stage.now, Span(5 * SECOND))
+    stage.give(ReversalWoke(ID, "two"))
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    assert stage.has(ReversalState.UNKNOWN)
+    stage.send("three")
+    stage.give(ReversalNeverReceived(ID, "test", version=stage.reversal.version))
+    assert stage.has(ReversalState.APPROVED)
+
+
+@pytest.mark.spec("S6")
 def test_an_answer_to_an_old_question_lets_nothing_be_sent_again() -> None:
     stage = sent()
     old = stage.reversal.version
