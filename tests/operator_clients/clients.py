@@ -84,6 +84,7 @@ CLIENTS = (
     OperatorClient("airtel", ("airtelmoney-py==1.0.6",), "airtelmoney_client.py"),
     OperatorClient("airtel", ("pyairtel==0.1.1", "pycryptodome==4.4.0"), "pyairtel_client.py"),
     OperatorClient("airtel", ("umojasdk==0.1.1",), "umojasdk_client.py"),
+    OperatorClient("pawapay", ("pawapay-sdk@1.0.3",), "pawapay_sdk_client.js"),
     *(
         OperatorClient("airtel", ("mtn-momo-client[airtel]==2.0.1",), "mtn_momo_client_airtel.py", padding)
         for padding in ("pkcs1v15", "oaep-sha256", "oaep-sha256-mgf1-sha1", "oaep-sha1")

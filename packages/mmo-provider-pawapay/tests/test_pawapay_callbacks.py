@@ -45,6 +45,7 @@ from mmo_sansio import (
     MINUTE,
     SECOND,
     ErrorCode,
+    Headers,
     HttpRequest,
     HttpResponse,
     Instant,
@@ -57,7 +58,6 @@ from mmo_sansio import (
     UnmatchedNotified,
     later,
 )
-from mmo_sansio.http.messages import Headers
 from mmo_sansio.providers import drive
 from mmo_sansio.providers.common.redaction import RedactingProvider
 from mmo_sansio.testing import REFERENCE, START

@@ -4,7 +4,14 @@ An adapter turns payments into the operator's requests and its responses into re
 never sees the ledger. `docs/providers/adding.md` builds one step by step.
 """
 
-from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
+from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
+from mmo_sansio.providers.common.balances import (
+    AccountBalance,
+    BalanceInquiry,
+    BalanceReport,
+    ReportsBalances,
+    parse_balance,
+)
 from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code, read_qr_merchant
 from mmo_sansio.providers.common.interface import (
     AccessToken,
@@ -21,6 +28,7 @@ from mmo_sansio.providers.common.interface import (
     DepositReport,
     DepositValidation,
     ExchangeFailed,
+    PaymentReports,
     Provider,
     ProviderNotification,
     ReversalConversation,
@@ -42,8 +50,10 @@ from mmo_sansio.providers.common.operations import (
     OperationKey,
     ProviderOperation,
     ReversalOperation,
+    operation_key,
 )
 from mmo_sansio.providers.common.options import OptionError, Options
+from mmo_sansio.providers.common.wire import parse_json, plain_amount, stored_text, to_json
 from mmo_sansio.providers.registry import AdapterContext, AdapterFactory, ProviderKind
 
 __all__ = [
@@ -54,6 +64,7 @@ __all__ = [
     "QR_PAYIN",
     "WEB_PAYIN",
     "AccessToken",
+    "AccountBalance",
     "AccountCheck",
     "AccountFinding",
     "AccountQuestion",
@@ -61,6 +72,8 @@ __all__ = [
     "AdapterContext",
     "AdapterFactory",
     "AuthenticatesNotifications",
+    "BalanceInquiry",
+    "BalanceReport",
     "ChecksAccount",
     "CipherError",
     "Ciphers",
@@ -73,11 +86,13 @@ __all__ = [
     "OperationKey",
     "OptionError",
     "Options",
+    "PaymentReports",
     "Provider",
     "ProviderKind",
     "ProviderNotification",
     "ProviderOperation",
     "QrMerchant",
+    "ReportsBalances",
     "ReversalConversation",
     "ReversalOperation",
     "ReversalReports",
@@ -89,5 +104,12 @@ __all__ = [
     "ask_all",
     "drive",
     "make_qr_code",
+    "no_answer_finding",
+    "operation_key",
+    "parse_balance",
+    "parse_json",
+    "plain_amount",
     "read_qr_merchant",
+    "stored_text",
+    "to_json",
 ]

@@ -61,6 +61,7 @@ def cutoffs(section: RetentionSection, now: Instant) -> Mapping[RetentionDuty, I
         RetentionDuty.SUSPENSE_DATA: section.personal_data,
         RetentionDuty.HOURLY_COUNTS: section.hourly_counts,
         RetentionDuty.BREAKER_CHANGES: section.hourly_counts,
+        RetentionDuty.BALANCES: section.hourly_counts,
     }
     return {
         duty: Instant(earlier(now, span) // DAY * DAY)

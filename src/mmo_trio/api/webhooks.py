@@ -13,6 +13,7 @@ from attrs import define
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse, RequestHead, unpack_body
 from mmo_sansio.messages.inputs import Input
+from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.deposits import answer_input, claimed_deposit
 from mmo_sansio.providers.common.interface import (
     AccountFinding,
@@ -48,6 +49,8 @@ class Webhooks:
     submit: Submit
     learn: Callable[[AccountFinding], Awaitable[None]]
     """Keeps what a notification says about our account."""
+    learn_balances: Callable[[BalanceReport], Awaitable[None]]
+    """Keeps what a notification says about our balances."""
     references: ReferenceGenerator
     now: Callable[[], Instant]
     """The wall time."""
@@ -88,6 +91,8 @@ class Webhooks:
         try:
             if finding is not None:
                 await self.learn(finding)
+            if isinstance(notification, BalanceReport):
+                await self.learn_balances(notification)
             if isinstance(notification, DepositValidation):
                 is_acceptable = await self._would_accept_deposit(provider, notification.deposit)
                 return provider.answer_notification(request, is_acceptable)
@@ -100,7 +105,7 @@ class Webhooks:
 
     async def _inputs_for(self, provider: Provider, notification: ProviderNotification) -> Sequence[Input]:
         match notification:
-            case AccountFinding() | DepositValidation():
+            case AccountFinding() | BalanceReport() | DepositValidation():
                 return ()
             case DepositReport():
                 return await deposit_inputs(self.store, provider, notification, self.references.next())

@@ -10,6 +10,7 @@ COMMANDS = {
         ("sandbox-clock", "sandbox_clock", "Set the sandbox's clock forward.", "server"),
         ("listen", "listen", "Receive callbacks on this machine; forward them to a local server.", "server"),
         ("trigger", "trigger", "Play a whole scenario against a running sandbox.", "server"),
+        ("pay-outs", "mmo_merchant.payroll.command", "Pay a file of pay-outs, each line once.", "merchant,tools"),
         ("conform", "conform", "Test a merchant's endpoint for callbacks.", "merchant,tools"),
     ),
     "Run a gateway": (

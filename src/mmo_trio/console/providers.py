@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from quart import Blueprint, Response, render_template
 from werkzeug.exceptions import Conflict, NotFound
 
+from mmo_sansio.providers.common.balances import AccountBalance
+from mmo_sansio.values.clock import DAY, HOUR, Instant, earlier
+from mmo_sansio.values.money import decimals_of
 from mmo_trio.console.context import console
 from mmo_trio.console.parameters import form_field, redirect_to
 from mmo_trio.console.permissions import Permission
 from mmo_trio.console.sessions import current_user, record_action, require
-from mmo_trio.console.views import show_event
+from mmo_trio.console.views import format_utc_seconds, show_event
+from mmo_trio.design.chart_drawing import DrawnChart, Series, draw_lines
 from mmo_trio.storage.interface.admin_types import AuditRow, ClosedProvider, NoteTopic
 from mmo_trio.workers.providers.account_notes import read_finding_note
+from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
 HISTORY_ROWS_MAX = 50
+CHARTED: Final = DAY
+"""How far back the chart of a balance goes."""
 
 pages = Blueprint("providers", __name__)
 
@@ -26,17 +36,44 @@ async def list_providers() -> str:
     notes = await store.admin.provider_notes(NoteTopic.FINDING)
     recordings = await store.admin.provider_notes(NoteTopic.RECORDING)
     recorded = {each.provider for each in recordings if each.at > console().gateway_time()}
+    now = console().gateway_time()
+    floats, refusals = await known_floats(store.admin, now), await float_refusals(store.admin, now)
+    balances = await store.admin.provider_balances(earlier(now, CHARTED))
     breakers = console().provider_breakers()
     rows, history = [], list[AuditRow]()
+    accounts = dict[str, list[tuple[KnownFloat, DrawnChart]]]()
     for name, title in console().provider_titles.items():
         state = breakers.get(name)
         found = [(each.at, read_finding_note(each)) for each in notes if each.provider == name]
         rows.append((name, title, closed.get(name), state.value if state else "none", found, name in recorded))
+        accounts[name] = [
+            (each, draw_balances(f"{name}-{number}", each, balances, now))
+            for number, each in enumerate(floats)
+            if each.forecast.latest.provider == name
+        ]
         history += await store.admin.audit(about=f"provider:{name}", limit=HISTORY_ROWS_MAX)
     history.sort(key=lambda row: row.number, reverse=True)
     return await render_template(
-        "providers.html", rows=rows, audit_events=[show_event(each, mask) for each in history[:HISTORY_ROWS_MAX]]
+        "providers.html",
+        rows=rows,
+        accounts=accounts,
+        refusals=refusals,
+        audit_events=[show_event(each, mask) for each in history[:HISTORY_ROWS_MAX]],
     )
+
+
+def draw_balances(id: str, known: KnownFloat, balances: Sequence[AccountBalance], now: Instant) -> DrawnChart:
+    """Return a chart of an account's last balance in each hour, up to this time."""
+    latest = known.forecast.latest
+    hours, end = CHARTED // HOUR, now // HOUR
+    units = dict[int, float]()
+    for each in balances:
+        if (each.provider, each.account) == (latest.provider, latest.account):
+            units[each.at // HOUR] = max(0, each.amount.minor) / 10 ** decimals_of(each.amount.currency)
+    steps = range(end - hours + 1, end + 1)
+    labels = [format_utc_seconds(Instant(step * HOUR))[11:16] for step in steps]
+    series = Series(latest.amount.currency, [units.get(step) for step in steps])
+    return draw_lines(id, latest.account, labels, [series], lambda value: f"{value:,.0f}")
 
 
 @pages.post("/providers/<name>/disable")

@@ -26,6 +26,7 @@ from mmo_sansio.providers.common.interface import AccountFinding, AccountState
 from mmo_sansio.resilience.circuit_breaker import BreakerState
 from mmo_sansio.values import clock
 from mmo_sansio.values.clock import SECOND, Instant, Span, earlier
+from mmo_sansio.values.money import decimals_of
 from mmo_sansio.values.problems import PROBLEM_TYPES
 from mmo_trio.engine.engine import Engine
 from mmo_trio.http.handler import UNROUTED
@@ -40,6 +41,7 @@ from mmo_trio.system.logs import OUTPUT
 from mmo_trio.workers.deliveries import CallbackStatistics
 from mmo_trio.workers.housekeeping import RetentionStatistics
 from mmo_trio.workers.providers.account import ProviderAccount
+from mmo_trio.workers.providers.float_monitor import FloatMonitor, KnownFloat
 from mmo_trio.workers.providers.worker import REPORT_LABELS, ProviderCounts, ProviderStatistics
 
 logger = structlog.get_logger(__name__)
@@ -60,6 +62,11 @@ HELP: Final[Mapping[str, str]] = MappingProxyType(
         "mmo_provider_breaker_state": "1 for the current state of this process's circuit breaker for the provider.",
         "mmo_provider_closed": "1 while the provider is closed by hand for new payments.",
         "mmo_provider_account_state": "1 for what is known of a part of the account with a provider, on all nodes.",
+        "mmo_provider_balance": "What is in an account with a provider, in whole units of its currency, on all nodes.",
+        "mmo_provider_float_hours": "Hours until a float is empty at the rate of the last hours; absent while nothing"
+        " is spent.",
+        "mmo_provider_float_low": "1 while a float is below a threshold of the settings.",
+        "mmo_provider_float_refusals": "Pay-outs that a provider has refused because a float lacked money.",
         "mmo_provider_submissions": "Submissions sent to a provider.",
         "mmo_provider_questions": "Polls of a provider for the status of a payment.",
         "mmo_provider_reports": "Outcomes of conversations with a provider: a payment's result, or none.",
@@ -153,6 +160,7 @@ class PrometheusExporter:
     """The accounts by the name of their provider."""
     account_findings: Callable[[], Sequence[AccountFinding]]
     """Returns what is known of the accounts."""
+    float_monitor: FloatMonitor
     is_provider_closed: Callable[[str], bool]
     """Returns whether the provider with this name is closed for new payments."""
     backlog_cache: BacklogCache
@@ -226,6 +234,9 @@ class PrometheusExporter:
                 for state in AccountState
             ),
         )
+        yield from _float_metrics(self.float_monitor.floats)
+        refusals = self.float_monitor.refusals
+        yield _counter("mmo_provider_float_refusals", *(({"provider": name}, refusals[name]) for name in counts))
 
 
 def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]:
@@ -244,6 +255,22 @@ def _provider_counters(counts: Mapping[str, ProviderCounts]) -> Iterator[Metric]
     )
     yield _counter("mmo_provider_exchange_failures", *by_provider(lambda each: each.failed_exchanges))
     yield _histogram("mmo_provider_exchange_seconds", *by_provider(lambda each: each.exchange_durations))
+
+
+def _float_metrics(floats: Sequence[KnownFloat]) -> Iterator[Metric]:
+    balances, hours, low = list[tuple[Labels, float]](), list[tuple[Labels, float]](), list[tuple[Labels, float]]()
+    for each in floats:
+        latest = each.forecast.latest
+        labels = {"provider": latest.provider, "account": latest.account}
+        units = latest.amount.minor / 10 ** decimals_of(latest.amount.currency)
+        balances.append(({**labels, "currency": latest.amount.currency}, units))
+        if latest.is_float:
+            low.append((labels, int(each.is_low)))
+            if each.forecast.hours_left is not None:
+                hours.append((labels, each.forecast.hours_left))
+    yield _gauge("mmo_provider_balance", *balances)
+    yield _gauge("mmo_provider_float_hours", *hours)
+    yield _gauge("mmo_provider_float_low", *low)
 
 
 def _http_request_metrics(http_metrics: HttpMetrics) -> Iterator[Metric]:

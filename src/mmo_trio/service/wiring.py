@@ -13,6 +13,7 @@ from attrs import frozen
 from mmo_sansio.api.incoming.requests import ApiSettings
 from mmo_sansio.http.messages import HttpRequest
 from mmo_sansio.messages.inputs import CreatePayment
+from mmo_sansio.providers.common.balances import ReportsBalances
 from mmo_sansio.providers.common.interface import Provider, VerifiesDeposits
 from mmo_sansio.providers.common.redaction import find_secrets
 from mmo_sansio.providers.mpesa_daraja.adapter import DarajaProvider
@@ -41,6 +42,7 @@ from mmo_trio.service.resources import Resources
 from mmo_trio.settings import SettingsError, to_seconds
 from mmo_trio.settings.providers import ProviderSection
 from mmo_trio.settings.service import CLOCK_OFFSET_FILE, ServiceConfig
+from mmo_trio.storage.interface.store import WorkItem
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.system.ciphers import SystemCiphers
 from mmo_trio.workers.channel_owner import ChannelOwner, OwnedChannels
@@ -51,6 +53,7 @@ from mmo_trio.workers.housekeeping import AuditHeadLogger, RefusalRecorder, Rete
 from mmo_trio.workers.providers.account import ProviderAccount, SendRequest
 from mmo_trio.workers.providers.account_notes import AccountChecks, AccountRecorder
 from mmo_trio.workers.providers.deposits import DepositClaimWorker, DepositLister
+from mmo_trio.workers.providers.float_monitor import FloatMonitor
 from mmo_trio.workers.providers.open_accounts import (
     AccountEnvironment,
     OpenAccount,
@@ -119,7 +122,7 @@ def assemble(resources: Resources) -> Components:
     )
     foundation = Foundation(resources, open_configured_accounts(resources), known, authenticator, engine)
     workers = build_workers(foundation)
-    outbox.subscribe(workers.dispatcher.dispatch)
+    outbox.subscribe(workers.take)
     http_metrics = HttpMetrics()
     retention = _retention_worker(resources, engine)
     refusals = RefusalRecorder(resources.store.admin, resources.clock.now)
@@ -272,6 +275,7 @@ def build_workers(foundation: Foundation) -> Workers:
         channel_owner=channel_owner,
         qr_codes=qr_codes,
         account_checks=account_checks,
+        float_monitor=_float_monitor(foundation, providers.ask_for),
         recorder=AccountRecorder(
             resources.store.admin,
             accounts.provider_accounts,
@@ -303,6 +307,7 @@ class Workers:
     """Claims the brands' channels where several processes share the store; None elsewhere."""
     qr_codes: QrWorker
     account_checks: AccountChecks
+    float_monitor: FloatMonitor
     recorder: AccountRecorder
     deposit_claims: DepositClaimWorker | None
     """None where every provider's notifications of deposits are signed."""
@@ -311,6 +316,11 @@ class Workers:
     dispatcher: Dispatcher
     scheduler: Scheduler
     clock_monitor: ClockMonitor
+
+    def take(self, work: WorkItem) -> None:
+        """Take on work that has just become durable."""
+        self.dispatcher.dispatch(work)
+        self.float_monitor.note_result(work)
 
     async def run(self, *, drain: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run all workers until `drain` is set and active conversations and deliveries end."""
@@ -337,6 +347,7 @@ class Workers:
                 if self.deposit_claims is not None:
                     await background.start(partial(self.deposit_claims.run, drain=drain))
                 background.start_soon(self.dispatcher.run)
+                background.start_soon(self.float_monitor.run)
                 await background.start(self.clock_monitor.run)
                 await background.start(self._run_scheduler, drain, nobody_wakes)
                 task_status.started()
@@ -382,6 +393,18 @@ def _provider_worker(
         foundation.resources.clock.time,
         is_closed=foundation.known.is_closed,
     )
+
+
+def _float_monitor(foundation: Foundation, ask_for: Callable[[str], SendRequest]) -> FloatMonitor:
+    accounts, resources = foundation.accounts, foundation.resources
+    opened = accounts.operator_accounts
+    providers: dict[str, Provider] = {
+        name: each.provider for name, each in opened.items() if isinstance(each.adapter, ReportsBalances)
+    }
+    if accounts.sandbox is not None:
+        providers[accounts.sandbox.name] = accounts.sandbox
+    watches = {name: each.float_watch for name, each in opened.items()}
+    return FloatMonitor(resources.store.admin, providers, ask_for, watches, resources.clock.time)
 
 
 def _simulated_operator(foundation: Foundation) -> SandboxOperatorWorker | OperatorClient | None:
@@ -454,6 +477,7 @@ def _api_handler(
         store,
         engine.submit,
         workers.account_checks.learn,
+        workers.float_monitor.learn,
         resources.references,
         resources.clock.now,
         resources.limits.body,
@@ -538,6 +562,7 @@ def _prometheus_exporter(
         qr_codes=workers.qr_codes.outcomes,
         accounts=foundation.accounts.provider_accounts,
         account_findings=lambda: workers.account_checks.findings,
+        float_monitor=workers.float_monitor,
         is_provider_closed=foundation.known.is_closed,
         backlog_cache=BacklogCache(resources.store, resources.clock.time),
         retention=retention,

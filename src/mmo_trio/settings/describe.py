@@ -40,6 +40,7 @@ Every kind but `sandbox` also has these keys:
 | `title` | text | by kind | The display name, as merchants see it. |
 | `hooks_name` | text | NAME | Its name in the addresses of notifications, `/hooks/NAME/TOKEN`. |
 | `hooks_from` | list of networks | from anywhere | The networks that may send its notifications. |
+| `float_minimums` | list of amounts, e.g. ["KES 50000"] | none | A float with less is low. |
 | `requests_per_minute` | number | no limit | The rate limit of requests to it. |
 """
 

@@ -86,6 +86,16 @@ HOOKS_GENERATION = CommonOption(
     "Raise it by 1 to change the secret part of its addresses for notifications; those of the generation before are"
     " accepted as well.",
 )
+BALANCE_INTERVAL = CommonOption(
+    "balance_interval_s", 300, 0, 3600, "How often our balance with it is asked for, where it offers that; 0: never."
+)
+FLOAT_HOURS = CommonOption(
+    "float_hours",
+    6,
+    0,
+    1000,
+    "A float that lasts for fewer hours at the rate of the last six is low; 0: that does not count.",
+)
 COMMON_OPTIONS = (
     HOOKS_GENERATION,
     ANSWER_TIMEOUT,
@@ -93,6 +103,8 @@ COMMON_OPTIONS = (
     BREAKER_MINIMUM_REQUESTS,
     BREAKER_FAILURE_PERCENT,
     BREAKER_OPEN_FOR,
+    BALANCE_INTERVAL,
+    FLOAT_HOURS,
 )
 """The number options of every kind of provider, in the order of the documentation."""
 

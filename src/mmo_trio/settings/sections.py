@@ -360,7 +360,7 @@ class RetentionSection:
     hourly_counts: Span | None = setting(
         SPAN_OR_OFF,
         Span(90 * clock.DAY),
-        'How long numbers of payments by the hour and changes of breakers are kept; "off": for ever.',
+        'How long numbers of payments by the hour, changes of breakers and balances are kept; "off": for ever.',
     )
     time_share: float = setting(RATIO, 0.1, "Share of the time that the removal of old rows may take while it runs.")
 

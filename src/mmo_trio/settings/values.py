@@ -268,6 +268,19 @@ def parse_networks(value: Any) -> tuple[Network, ...]:
         raise InvalidSettingValue(f"must be a list of {what}") from None
 
 
+def parse_amounts(value: Any) -> tuple[Money, ...]:
+    """Parse a list of amounts, one at most for each currency."""
+    what = 'amounts, one for a currency, such as ["KES 50000", "UGX 2000000"]'
+    try:
+        pairs = [str(each).split() for each in _parse_list(value, what)]
+        amounts = {currency: to_money(parse_number(number), currency) for currency, number in pairs}
+    except (ValueError, KeyError):
+        raise InvalidSettingValue(f"must be a list of {what}") from None
+    if len(amounts) < len(pairs):
+        raise InvalidSettingValue(f"must be a list of {what}")
+    return tuple(amounts.values())
+
+
 def _parse_ports(value: Any) -> tuple[int, ...]:
     ports = []
     for each in _parse_list(value, "port numbers"):

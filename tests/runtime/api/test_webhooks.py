@@ -11,11 +11,13 @@ from attrs import Factory, define, evolve
 from mmo_sansio.http.messages import Headers, HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import BeginSubmission
 from mmo_sansio.messages.intents import PollProvider
+from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport
 from mmo_sansio.providers.common.interface import AccountFinding, DepositAnswer, DepositReport
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, ProviderOperation
 from mmo_sansio.testing import KES, REFERENCE, a_brand, a_create_payment, a_party, accepted, hinted, succeeded
 from mmo_sansio.values.clock import HOUR, SECOND, Instant
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Status
+from mmo_sansio.values.money import Money
 from mmo_sansio.values.problems import ProblemError
 from mmo_trio.api.forwarded import TrustedProxies
 from mmo_trio.api.webhooks import Webhooks
@@ -43,6 +45,7 @@ class Bench:
     allowed: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
     learnt: list[AccountFinding] = Factory(list)
+    balances: list[AccountBalance] = Factory(list)
     time: Instant = Instant(0)
 
     def hooks(self) -> Webhooks:
@@ -53,6 +56,7 @@ class Bench:
             self.store,
             self.engine.submit,
             self.learn,
+            self.learn_balances,
             ReferenceGenerator(lambda: Instant(0)),
             lambda: self.time,
             1000,
@@ -61,6 +65,9 @@ class Bench:
 
     async def learn(self, finding: AccountFinding) -> None:
         self.learnt.append(finding)
+
+    async def learn_balances(self, report: BalanceReport) -> None:
+        self.balances += report.balances
 
     async def notify(
         self, name: str = "test", token: str = TOKEN, client: str = "192.0.2.7", **fields: str
@@ -250,3 +257,10 @@ async def test_an_operators_answer_finds_the_deposits_owner() -> None:
     (made,) = bench.engine.gateway.ledger.transactions.values()
     assert (made.order.brand, made.order.requested) == ("acme", KES(5))
     assert bench.engine.gateway.suspense == []
+
+
+async def test_balances_that_a_provider_notifies_are_kept_before_it_is_answered() -> None:
+    balance = AccountBalance("test", "Utility Account", Money(100_00, "KES"), Instant(1), is_float=True)
+    bench = Bench(provider=ScriptedProvider(notification=BalanceReport((balance,))))
+    assert (await bench.notify()).status == 200
+    assert bench.balances == [balance]

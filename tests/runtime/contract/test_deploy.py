@@ -63,6 +63,10 @@ async def labels_of(serve: Serve) -> dict[str, dict[str, set[str]]]:
     account["provider"].add("momo")
     account["part"].add("sign-in")
     account["state"] |= {each.value for each in AccountState}
+    # It asks for a balance half a minute after the start.
+    for each in ("mmo_provider_float_low", "mmo_provider_balance", "mmo_provider_float_hours"):
+        found[each]["provider"].add("momo")
+        found[each]["account"].add("disbursement")
     return found
 
 
@@ -116,6 +120,7 @@ def test_what_shall_wake_somebody_is_there() -> None:
         assert placed in {
             "mmo tx list",
             "mmo db restored",
+            "mmo providers balances",
             "mmo providers check",
             "mmo providers disable",
             "mmo providers list",

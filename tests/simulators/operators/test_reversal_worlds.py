@@ -11,7 +11,7 @@ import pytest
 from mmo_sansio.values.reversals import ReversalState
 from tests.support.reversal_world import OPERATIONS, ReversalWorld, check
 
-WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "4"))
+WORLDS = int(os.environ.get("MMO_TEST_WORLDS", "20"))
 HAPPENS = (
     *("AnswerInstead", "EndWith", "LoseAnswer", "LoseRequest", "asked after", "killed between record and request"),
     *("killed between sending and knowing", "late", "not connected", "requested", "asked for", "succeeded"),

@@ -15,8 +15,7 @@ from mmo_provider_pawapay.configuration import (
 from mmo_provider_pawapay.signatures import load_public_keys
 from mmo_provider_pawapay.wire import DEPOSIT, PAYOUT, Operation, parse_failure, parse_json
 from mmo_sansio import HttpResponse
-from mmo_sansio.providers import AccountFinding, AccountState
-from mmo_sansio.providers.common.account_check import no_answer_finding
+from mmo_sansio.providers import AccountFinding, AccountState, no_answer_finding
 
 MARKET_PART = "market"
 CALLBACK_KEYS_PART = "callback_keys"

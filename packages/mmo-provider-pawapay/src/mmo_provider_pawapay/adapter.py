@@ -41,6 +41,7 @@ from mmo_sansio import (
     MINUTE,
     SECOND,
     ErrorCode,
+    Headers,
     HttpRequest,
     HttpResponse,
     Instant,
@@ -55,7 +56,6 @@ from mmo_sansio import (
     Type,
     UnmatchedNotified,
 )
-from mmo_sansio.http.messages import Headers
 from mmo_sansio.providers import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
@@ -66,14 +66,14 @@ from mmo_sansio.providers import (
     Conversation,
     ExchangeFailed,
     OperationKey,
+    PaymentReports,
     ProviderOperation,
     SignIn,
     SignInFailed,
     ask_all,
+    operation_key,
+    stored_text,
 )
-from mmo_sansio.providers.common.interface import PaymentReports
-from mmo_sansio.providers.common.operations import operation_key
-from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
 
 POLL_INTERVALS: Final[Sequence[Span]] = (
     Span(10 * SECOND),
@@ -276,7 +276,7 @@ class PawapayProvider:
     def _content_headers(self, path: str, body: bytes, *, now: Instant) -> Headers:
         key = self.account.signing_key
         if key is None:
-            return JSON_HEADERS
+            return ((b"content-type", b"application/json"),)
         signed_path = f"{urlsplit(self.account.base_url).path}{path}"
         return signed_headers(key, "POST", self.account.authority, signed_path, body, now=now)
 

@@ -23,8 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from mmo_sansio import MINUTE, SECOND, HttpRequest, Instant, Span, to_datetime
-from mmo_sansio.http.messages import Headers
+from mmo_sansio import MINUTE, SECOND, Headers, HttpRequest, Instant, Span, format_with_microseconds
 
 LABEL: Final = "sig-pp"
 LIFETIME: Final[Span] = MINUTE
@@ -134,7 +133,7 @@ def signed_headers(key: SigningKey, method: str, authority: str, path: str, cont
     headers: Headers = (
         (b"content-type", b"application/json"),
         (b"content-digest", content_digest(content).encode()),
-        (b"signature-date", to_datetime(now).strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode()),
+        (b"signature-date", format_with_microseconds(now).encode()),
     )
     base = signature_base(SIGNED_COMPONENTS, value, method, authority, path, headers)
     signature = key.key.sign(base, ec.ECDSA(SHA256(), deterministic_signing=True))

@@ -10,8 +10,8 @@ from typing import Any, Final
 from attrs import frozen
 
 from mmo_sansio import Money, Order, Type, check_amount, parse_number, to_money
-from mmo_sansio.providers.common import wire
-from mmo_sansio.providers.common.wire import plain_amount, to_json
+from mmo_sansio.providers import parse_json as parse_json_object
+from mmo_sansio.providers import plain_amount, to_json
 
 CODE_CHARACTERS_MAX: Final = 100
 MESSAGE_CHARACTERS_MAX: Final = 500
@@ -97,8 +97,8 @@ class FailureReason:
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a body, each number as its text. See `wire.parse_json`."""
-    return wire.parse_json(body, number=str)
+    """Return the JSON object in a body, each number as its text. Raises ValueError for any other body."""
+    return parse_json_object(body, number=str)
 
 
 def object_member(document: Mapping[str, Any], name: str) -> dict[str, Any]:

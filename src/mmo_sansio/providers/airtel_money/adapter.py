@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
 
@@ -28,6 +29,7 @@ from mmo_sansio.providers.airtel_money.results import (
 )
 from mmo_sansio.providers.airtel_money.wire import parse_response
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all
+from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
@@ -57,6 +59,8 @@ from mmo_sansio.values.reversals import Reversal
 
 KEY_LIFETIME = HOUR
 """The time for which a fetched RSA key is used. Its own end has an undocumented time zone."""
+
+WALLET: Final = "disbursement"
 
 TOKEN_LIFETIME = Span(3 * MINUTE)
 """The lifetime of a token whose response has none."""
@@ -216,6 +220,14 @@ class AirtelMoneyProvider:
                 for request, asks_balance in wire.check_requests(self.account)
             ],
         )
+
+    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+        """Ask for the balance of the wallet that pays out; without pay-outs it is no float."""
+        with suppress(ExchangeFailed, ValueError):
+            amount = wire.read_balance((yield wire.balance_request(self.account)).body)
+            is_float = self.account.pin is not None
+            return BalanceReport((AccountBalance(self.name, WALLET, amount, now, is_float),))
+        return BalanceReport()
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | UnmatchedNotified:
         """Return a hint: a callback only causes a poll."""

@@ -32,6 +32,7 @@ from mmo_sansio.messages.reversals import (
     ReversalSucceeded,
     ReversalUnreachable,
 )
+from mmo_sansio.providers.common.balances import BalanceReport
 from mmo_sansio.providers.common.operations import OperationKey, ProviderOperation, ReversalOperation
 from mmo_sansio.values.clock import SECOND, Instant, Span
 from mmo_sansio.values.error_codes import ErrorCode
@@ -175,6 +176,7 @@ ProviderNotification: TypeAlias = (
     | DepositAnswer
     | DepositValidation
     | AccountFinding
+    | BalanceReport
     | UnmatchedNotified
 )
 """The possible contents of a notification."""

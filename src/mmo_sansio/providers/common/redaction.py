@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from attrs import Factory, define, evolve, field
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.balances import BalanceInquiry, BalanceReport, ReportsBalances
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
@@ -127,6 +128,12 @@ class RedactingProvider:
         if not isinstance(self.adapter, ChecksAccount):
             return ()
         return (yield from self._redact_conversation(self.adapter.check_account(now=now)))
+
+    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+        """Ask as the adapter does; an adapter that cannot ask reports none."""
+        if not isinstance(self.adapter, ReportsBalances):
+            return BalanceReport()
+        return (yield from self._redact_conversation(self.adapter.ask_balances(now=now)))
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:

@@ -23,6 +23,7 @@ _to_json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
+    """Return the document as JSON without spaces, in UTF-8."""
     return _to_json_text(document).encode()
 
 

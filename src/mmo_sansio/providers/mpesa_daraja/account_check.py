@@ -31,6 +31,13 @@ so they raise the alarm, and stop no question."""
 REVERSALS: Final = "reversals"
 """The same for results of reversals, which have a role of their own."""
 
+BALANCE: Final = "balance"
+"""The part that the question for a balance tells of."""
+
+_NO_BALANCE_ROLE: Final = (
+    "The API operator lacks the role for Account Balance. The administrator of the shortcode adds it in M-Pesa's"
+    " portal; balance_interval_s = 0 ends the question."
+)
 _STOPPED: Final = " Nothing asks with this password until it changes or a person asks."
 _OTHER: Final = "M-Pesa refuses the shortcode or its API operator. Ask Safaricom's support, and name the code."
 
@@ -77,12 +84,23 @@ def read_finding(provider: str, account: MpesaAccount, request: HttpRequest) -> 
     told = {MpesaCallbackKind.RESULT: MONEY_OUT, MpesaCallbackKind.REVERSAL_RESULT: REVERSALS}
     is_answer, is_check = address.kind not in told, address.kind is MpesaCallbackKind.CHECK_RESULT
     part = told.get(address.kind, parts[address.credential])
+    if address.kind is MpesaCallbackKind.BALANCE_RESULT and code not in LOCKING_CODES:
+        return _balance_finding(provider, code)
     if code in ACCOUNT_REFUSED_CODES or (is_check and code in _REFUSALS):
         stopped = address.credential if is_answer and code in LOCKING_CODES else ""
         return AccountFinding(provider, part, AccountState.REFUSED, code, _REFUSALS.get(code, _OTHER), stopped)
     if code == SUCCESS or (is_answer and code == "2032"):
         return AccountFinding(provider, part, AccountState.WORKS, code, "M-Pesa accepts the API operator.")
     return no_answer_finding(provider, part, code) if is_check else None
+
+
+def _balance_finding(provider: str, code: str) -> AccountFinding:
+    """Return what the answer to the question for a balance says: without its role the API operator still pays."""
+    if code == "21":
+        return AccountFinding(provider, BALANCE, AccountState.WARNED, code, _NO_BALANCE_ROLE)
+    if code == SUCCESS:
+        return AccountFinding(provider, BALANCE, AccountState.WORKS, code, "M-Pesa tells the balance.")
+    return no_answer_finding(provider, BALANCE, code)
 
 
 def _response_finding(provider: str, part: str, response: HttpResponse) -> AccountFinding | None:

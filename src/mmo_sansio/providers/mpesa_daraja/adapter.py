@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages.inputs import ProviderCannotTell, ProviderReport, ProviderSucceeded, UnmatchedNotified
+from mmo_sansio.providers.common.balances import BalanceInquiry, BalanceReport
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
@@ -253,7 +254,7 @@ class DarajaProvider:
 
     def poll_reversal(self, reversal: Reversal, transaction: Transaction, *, now: Instant) -> ReversalConversation:
         """Ask about the reversal by Daraja's id, and nothing while that is not known."""
-        return reversals.poll(self.account, ReversalReports(reversal, self.name), now=now)
+        return reversals.poll(self.account, ReversalReports(reversal, self.name))
 
     def verify_deposit(self, claim: DepositClaim, *, now: Instant) -> DepositConversation:
         """Ask for the state of a deposit by its receipt. The answer arrives by a callback."""
@@ -269,6 +270,13 @@ class DarajaProvider:
     def check_account(self, *, now: Instant) -> AccountCheck:
         """Ask as each API operator about a receipt that does not exist, and with the passkey about such a prompt."""
         return account_check.check_account(self.name, self.account, now=now)
+
+    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+        """Ask for the balances of the shortcode that pays out, as its API operator. The answer is a callback."""
+        if self.account.initiator.name:
+            with suppress(ExchangeFailed):  # It is asked again.
+                yield requests.balance_query(self.account, now=now)
+        return BalanceReport()
 
     def credential_of(self, request: HttpRequest) -> str:
         """Return the digest of the API operator whose SecurityCredential is in the request."""

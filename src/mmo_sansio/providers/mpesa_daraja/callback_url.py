@@ -8,7 +8,7 @@ Daraja rejects addresses with certain words.
 from __future__ import annotations
 
 import hmac
-from enum import StrEnum
+from enum import StrEnum, unique
 from hashlib import sha256
 from typing import Final
 
@@ -19,6 +19,7 @@ from mmo_sansio.values.clock import Instant
 _MAC_BYTES: Final = 16
 
 
+@unique
 class MpesaCallbackKind(StrEnum):
     PUSH = "p"
     """The result of a push."""
@@ -38,6 +39,8 @@ class MpesaCallbackKind(StrEnum):
     """The answer to a question about a reversal."""
     CHECK_RESULT = "k"
     """The answer to the question of an account's check."""
+    BALANCE_RESULT = "f"
+    """The answer to the question for a balance."""
     CONFIRMATION = "c"
     """A deposit that was made."""
     VALIDATION = "v"

@@ -18,6 +18,7 @@ from attrs import asdict, evolve, frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
 from mmo_sansio.messages import inputs
+from mmo_sansio.providers.common.balances import AccountBalance, BalanceReport, parse_balance
 from mmo_sansio.providers.common.interface import DepositAnswer, DepositReport, DepositValidation, ProviderNotification
 from mmo_sansio.providers.common.wire import JSON_HEADERS, stored_text
 from mmo_sansio.providers.mpesa_daraja import codes, reversals
@@ -41,6 +42,7 @@ from mmo_sansio.providers.mpesa_daraja.wire import to_json
 from mmo_sansio.values.clock import HOUR
 from mmo_sansio.values.model import DepositAnswerOutcome, DepositTrust, Evidence, Source
 
+UTILITY_ACCOUNT: Final = "Utility Account"
 _DEPOSIT_ACCEPTED: Final = {"ResultCode": "0", "ResultDesc": "Accepted"}
 _ACKNOWLEDGED: Final = {"ResultCode": 0, "ResultDesc": "Success"}
 _UNKNOWN_ACCOUNT: Final = {"ResultCode": "C2B00012", "ResultDesc": "Rejected"}
@@ -62,6 +64,8 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
             case MpesaCallbackKind.DEPOSIT_RESULT:
                 answer = deposit_answer(provider, account, address.reference, parse_result(request.body))
                 return evolve(answer, asked_at=address.asked_at)
+            case MpesaCallbackKind.BALANCE_RESULT:
+                return _balance_report(provider, address, request)
             case MpesaCallbackKind.REVERSAL_RESULT:
                 return reversals.read_result(provider, address, parse_result(request.body))
             case MpesaCallbackKind.REVERSAL_STATE:
@@ -90,6 +94,20 @@ def parse_notification(provider: str, account: MpesaAccount, request: HttpReques
             return evolve(_receipt_report(provider, account, address, result), asked_at=address.asked_at)
         return evolve(_status_report(provider, address, result), asked_at=address.asked_at)
     return _result_report(provider, account, address, result)
+
+
+def _balance_report(provider: str, address: CallbackContext, request: HttpRequest) -> BalanceReport:
+    """Return the balance in an answer, `Utility Account|KES|100.00|...&Working Account|...`, whose first number is what
+    is available. Pay-outs are paid from the utility account; an answer that can't be read says nothing, as the question
+    is repeated."""
+    try:
+        text = parse_result(request.body).parameters.get("AccountBalance", "")
+        rows = {name.strip(): values for name, *values in (each.split("|") for each in text.split("&"))}
+        currency, available, *_ = rows[UTILITY_ACCOUNT]
+        amount = parse_balance(available, currency)
+    except (ValueError, KeyError):
+        return BalanceReport()
+    return BalanceReport((AccountBalance(provider, UTILITY_ACCOUNT, amount, address.asked_at, is_float=True),))
 
 
 def _judged_deposit(account: MpesaAccount, deposit: DepositReport) -> DepositReport:

@@ -136,17 +136,10 @@ def reversal(account: MpesaAccount, about: Reversal, *, receipt: str, shillings:
     )
 
 
-def reversal_query(account: MpesaAccount, about: Reversal, conversation: str, *, now: Instant) -> HttpRequest:
+def reversal_query(account: MpesaAccount, about: Reversal, conversation: str) -> HttpRequest:
     """Ask about a reversal by Daraja's id; the state arrives by a callback."""
-    operator = account.reverser
-    state = CallbackContext(
-        MpesaCallbackKind.REVERSAL_STATE,
-        about.id,
-        about.amount.minor,
-        asked_at=now,
-        conversation=conversation.replace("|", ""),
-        credential=operator.credential,
-    )
+    operator, named, kind = account.reverser, conversation.replace("|", ""), MpesaCallbackKind.REVERSAL_STATE
+    state = CallbackContext(kind, about.id, about.amount.minor, conversation=named, credential=operator.credential)
     ids, url = {"OriginalConversationID": conversation}, _callback_url(account, state)
     timeout_url = _reversal_timeout_url(account, about)
     return _question(account, operator, ids, url, timeout_url=timeout_url, remarks=about.id)
@@ -184,6 +177,27 @@ def account_check(account: MpesaAccount, operator: ApiOperator) -> HttpRequest:
     arrives by a callback."""
     url = _callback_url(account, CallbackContext(MpesaCallbackKind.CHECK_RESULT, credential=operator.credential))
     return _question(account, operator, {"TransactionID": IMPOSSIBLE_RECEIPT}, url, timeout_url=url, remarks="Check")
+
+
+def balance_query(account: MpesaAccount, *, now: Instant) -> HttpRequest:
+    """Ask for the balances of the shortcode that pays out; they arrive by a callback."""
+    operator = account.initiator
+    kind = MpesaCallbackKind.BALANCE_RESULT
+    url = _callback_url(account, CallbackContext(kind, asked_at=now, credential=operator.credential))
+    return _post(
+        account,
+        "/mpesa/accountbalance/v1/query",
+        {
+            "Initiator": operator.name,
+            "SecurityCredential": operator.security_credential,
+            "CommandID": "AccountBalance",
+            "PartyA": int(operator.shortcode),
+            "IdentifierType": _ORGANISATION,
+            "Remarks": "Balance",
+            "QueueTimeOutURL": url,
+            "ResultURL": url,
+        },
+    )
 
 
 def _order_question(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -30,6 +31,7 @@ from mmo_sansio.messages.inputs import (
 )
 from mmo_sansio.messages.reversals import ReversalAccepted
 from mmo_sansio.providers.common.account_check import AccountQuestion, ask_all, no_answer_finding
+from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
 from mmo_sansio.providers.common.interface import (
     AccessToken,
     AccountCheck,
@@ -112,6 +114,8 @@ PAYINS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType(
 
 PAYOUTS: Final[Mapping[OperationKey, ProviderOperation]] = MappingProxyType({DIRECT_PAYOUT: _OPERATION})
 """The operations of Disbursement."""
+
+BALANCE_PATH: Final = "account/balance"
 
 IMPOSSIBLE_ID: Final = "00000000-0000-4000-8000-000000000000"
 """An X-Reference-Id that no payment has."""
@@ -211,12 +215,22 @@ class MtnMomoProvider:
         questions = []
         for product in self.account.products.values():
             path = "requesttopay" if product is self.account.collection else "transfer"
-            base = f"{self.account.base_url}/{product.name}/v1_0/"
-            for target, asks_balance in ((f"{path}/{IMPOSSIBLE_ID}", False), ("account/balance", True)):
-                request = HttpRequest("GET", (base + target).encode(), self.account.headers(product))
+            for target, asks_balance in ((f"{path}/{IMPOSSIBLE_ID}", False), (BALANCE_PATH, True)):
+                request = self._question(product, target)
                 judge = partial(account_finding, self.name, product.name, asks_balance=asks_balance)
                 questions.append(AccountQuestion(product.name, request, judge))
         return ask_all(self.name, questions)
+
+    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+        """Ask for the balance of each product's account; not every market offers it."""
+        balances = []
+        for product in self.account.products.values():
+            with suppress(ExchangeFailed, ValueError):
+                document = parse_json((yield self._question(product, BALANCE_PATH)).body)
+                amount = parse_balance(document.get("availableBalance"), document.get("currency"))
+                is_float = product is self.account.disbursement
+                balances.append(AccountBalance(self.name, product.name, amount, now, is_float))
+        return BalanceReport(tuple(balances))
 
     def read_notification(self, request: HttpRequest) -> ProviderHinted | ReversalAccepted | UnmatchedNotified:
         """Read an unsigned callback, which only causes a poll."""
@@ -314,6 +328,10 @@ class MtnMomoProvider:
         is_payin = transaction.order.type is Type.PAYIN
         path = "collection/v1_0/requesttopay" if is_payin else "disbursement/v1_0/transfer"
         return f"{self.account.base_url}/{path}".encode()
+
+    def _question(self, product: MtnProduct, path: str) -> HttpRequest:
+        target = f"{self.account.base_url}/{product.name}/v1_0/{path}"
+        return HttpRequest("GET", target.encode(), self.account.headers(product))
 
     def _callback_header(self, transaction: Transaction) -> Headers:
         """Return the callback header; an empty one would be rejected. The address ends in the gatewayReference, because

@@ -20,7 +20,9 @@ from mmo_sansio.providers.mtn_momo.codes import (
     ALREADY_EXISTS,
     INCONCLUSIVE_REASONS,
     PENDING_REASONS,
+    REASONS,
     RESOURCE_NOT_FOUND,
+    to_error_code,
 )
 from mmo_sansio.providers.mtn_momo.wire import (
     MtnReason,
@@ -31,6 +33,8 @@ from mmo_sansio.providers.mtn_momo.wire import (
     text_member,
 )
 from mmo_sansio.values.clock import HOUR, MINUTE, SECOND, Instant, Span
+from mmo_sansio.values.error_codes import EXPLANATIONS
+from mmo_sansio.values.model import Type
 
 REFUND: Final = ReversalOperation(
     is_idempotent=True,
@@ -43,30 +47,13 @@ REFUND: Final = ReversalOperation(
 
 REFUND_MESSAGE: Final = "Refund"
 
-_SETUP: Final = "MTN refuses the account, its market or the address of callbacks: compare them with MTN's portal."
-_NOT_PERFORMED: Final = "MTN has not performed it, and gives no closer reason: ask MTN, and name the code."
-
 REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "TRANSACTION_NOT_FOUND": "MTN knows no such payment that was paid.",
         "NOT_ALLOWED": "MTN does not allow it: the product may lack refunds, or the payment be refunded or too old.",
-        "NOT_ENOUGH_FUNDS": "The disbursement account does not hold enough money.",
-        "PAYER_LIMIT_REACHED": "The disbursement account has reached its limit.",
-        "PAYEE_LIMIT_REACHED": "The payer's wallet has reached its limit.",
-        "PAYEE_NOT_FOUND": "The payer's wallet does not exist any more.",
-        "PAYEE_NOT_ALLOWED_TO_RECEIVE": "The payer's wallet may not receive money.",
-        "APPROVAL_REJECTED": "MTN has rejected it.",
-        "EXPIRED": "It has expired at MTN.",
-        "COULD_NOT_PERFORM_TRANSACTION": _NOT_PERFORMED,
-        "INTERNAL_PROCESSING_ERROR": _NOT_PERFORMED,
-        "SERVICE_UNAVAILABLE": _NOT_PERFORMED,
-        "NOT_ALLOWED_TARGET_ENVIRONMENT": _SETUP,
-        "INVALID_CALLBACK_URL_HOST": _SETUP,
-        "INVALID_CURRENCY": _SETUP,
-        "VALIDATION_ERROR": "MTN refuses a value of the request, such as the amount.",
     }
 )
-"""Why MTN does not give the money back, by its code: those of the sandbox's refunds and of the page on errors."""
+"""Why MTN does not give the money back, by the codes that have another meaning there than for a pay-out."""
 
 
 def submit(account: MtnAccount, about: ReversalReports, *, id: str, refunded_id: str) -> ReversalConversation:
@@ -124,8 +111,8 @@ def _read_submission_response(about: ReversalReports, response: HttpResponse) ->
         return about.accepted()
     if status == 429:
         return about.never_received()
-    is_told = status >= 500 and reason.code in REFUSALS and reason.code not in INCONCLUSIVE_REASONS
-    if is_told or (400 <= status < 500 and status != 408):
+    is_told = reason.code in {*REASONS, *REFUSALS} - INCONCLUSIVE_REASONS
+    if (status >= 500 and is_told) or (400 <= status < 500 and status != 408):
         return _refused(about, reason, f"HTTP {status}")
     return about.unreachable(f"MTN answered {status} {reason.code or ''}".rstrip() + " to a refund.")
 
@@ -147,7 +134,8 @@ def _parse_refund(about: ReversalReports, body: bytes) -> ReversalReport:
 
 
 def _refused(about: ReversalReports, reason: MtnReason, shown: str, receipt: str | None = None) -> ReversalReport:
-    words = REFUSALS.get(reason.code or "", "MTN has refused it.")
+    code = to_error_code(reason.code, reason.message, Type.PAYOUT)
+    words = REFUSALS.get(reason.code or "", EXPLANATIONS[code].meaning)
     return about.failed(f"{words} {reason.message or ''}".rstrip(), reason.code or shown, receipt)
 
 

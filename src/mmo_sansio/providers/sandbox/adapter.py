@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +23,7 @@ from mmo_sansio.messages.inputs import (
     UnmatchedNotified,
 )
 from mmo_sansio.messages.reversals import ReversalAccepted, ReversalFailed, ReversalReport, ReversalSucceeded
+from mmo_sansio.providers.common.balances import AccountBalance, BalanceInquiry, BalanceReport, parse_balance
 from mmo_sansio.providers.common.emv_qr import QrMerchant, make_qr_code
 from mmo_sansio.providers.common.interface import (
     Conversation,
@@ -132,6 +134,14 @@ class SandboxProvider:
         if answer.status != 200:
             return about.unreachable(f"The sandbox operator answered {answer.status} to a question.")
         return self._read_response(about, answer)
+
+    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+        """Ask for the balances, one for each currency that was paid in or out."""
+        with suppress(ExchangeFailed, ValueError):
+            document = parse_json((yield HttpRequest("GET", f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode())).body)
+            amounts = [parse_balance(text, currency) for currency, text in document.items()]
+            return BalanceReport([AccountBalance(self.name, each.currency, each, now, True) for each in amounts])
+        return BalanceReport()
 
     @property
     def reversal_operations(self) -> Mapping[OperationKey, ReversalOperation]:

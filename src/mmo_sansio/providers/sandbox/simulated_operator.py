@@ -11,7 +11,7 @@ order, each until it is acknowledged; a restored operator sends unacknowledged o
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
@@ -31,12 +31,17 @@ from mmo_sansio.providers.sandbox.journal import (
 from mmo_sansio.providers.sandbox.scenarios import FEE_PERCENT, SCENARIOS_BY_NAME, DelayOrigin, Scenario, ScenarioStep
 from mmo_sansio.values.clock import Instant, later
 from mmo_sansio.values.error_codes import ErrorCode
-from mmo_sansio.values.money import Money, percentage_of
+from mmo_sansio.values.model import Type
+from mmo_sansio.values.money import Money, decimals_of, percentage_of
 
 FINISHED_PAYMENTS_MAX = 10_000
 """Finished payments that are remembered; earlier ones are unknown to it."""
 
+OPENING_BALANCE = 10_000_000
+"""What our account has in each currency at first, in whole units."""
+
 _PAYMENTS_TARGET = f"{wire.ORIGIN}{wire.PAYMENTS_PATH}".encode()
+_BALANCES_TARGET = f"{wire.ORIGIN}{wire.BALANCES_PATH}".encode()
 _REVERSALS_TARGET = f"{wire.ORIGIN}{wire.REVERSALS_PATH}".encode()
 
 
@@ -97,6 +102,8 @@ class SimulatedOperator:
     _schedule: list[tuple[Instant, str]] = Factory(list)
     """A heap of (when, reference); checking a payment too often does no harm."""
     _entries: list[SandboxJournalEntry] = Factory(list)
+    _received: Counter[str] = Factory(Counter)
+    """By currency: what our account has received in minor units, less what was paid from it."""
 
     def receive(self, request: HttpRequest, *, now: Instant) -> HttpResponse:
         """Return its response to a submission, a reversal or a poll."""
@@ -105,6 +112,8 @@ class SimulatedOperator:
         if request.method == "GET" and request.target.startswith(_PAYMENTS_TARGET + b"/"):
             reference = request.target[len(_PAYMENTS_TARGET) + 1 :].decode("ascii", "replace")
             return self._answer_poll(reference, now=now)
+        if request.method == "GET" and request.target == _BALANCES_TARGET:
+            return _json_response(200, {each: self._balance(each).text for each in sorted(self._received)})
         if request.method == "POST" and request.target == _REVERSALS_TARGET:
             return self._accept_reversal(request, now=now)
         if request.method == "GET" and request.target.startswith(_REVERSALS_TARGET + b"/"):
@@ -233,6 +242,9 @@ class SimulatedOperator:
             case SandboxResult():
                 payment = self._payments[entry.reference]
                 payment.results.append(entry)
+                if entry.final is not None and entry.number == 1:
+                    is_received = payment.submitted.type == Type.PAYIN
+                    self._received[entry.final.currency] += entry.final.minor if is_received else -entry.final.minor
                 self._prompts.pop(entry.reference, None)
             case SandboxReversal():
                 self._reversals.setdefault(entry.reversal, entry)
@@ -245,6 +257,12 @@ class SimulatedOperator:
                     self._forget_finished(entry.reference)
         if (at := payment.next_step_at) is not None:
             heappush(self._schedule, (at, entry.reference))
+
+    def _balance(self, currency: str) -> Money:
+        opening = OPENING_BALANCE * 10 ** decimals_of(currency)
+        reversals = [each for each in self._reversals.values() if each.failure is None]
+        moved_back = sum(each.amount.minor for each in reversals if each.amount.currency == currency)
+        return Money(opening + self._received[currency] - moved_back, currency)
 
     def _forget_finished(self, reference: str) -> None:
         """Forget the payment that finished first, once there are too many; it stays in the journal."""

@@ -27,6 +27,7 @@ ORIGIN = "https://sandbox.invalid"
 """The operator's address; the name is reserved and never resolves (RFC 6761 section 6.4)."""
 
 PAYMENTS_PATH = "/payments"
+BALANCES_PATH = "/balances"
 REVERSALS_PATH = "/reversals"
 WEBHOOK_TARGET = b"/hooks/sandbox"
 """The target of the operator's notifications."""

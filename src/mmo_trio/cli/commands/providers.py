@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -24,6 +24,7 @@ from mmo_trio.settings.providers import HOOKS_GENERATION, ProviderSection
 from mmo_trio.storage.interface.admin_types import ClosedProvider, NoteTopic, ProviderNote
 from mmo_trio.storage.sql.store import Store
 from mmo_trio.workers.providers.account_notes import REQUESTED, check_note, read_finding_note
+from mmo_trio.workers.providers.float_monitor import KnownFloat, float_refusals, known_floats
 
 REGISTER_TIMEOUT_S = 60.0
 """Limit on the whole registration."""
@@ -178,6 +179,26 @@ def check(name: str | None, ask: bool, target: CommandTarget, as_json: bool) -> 
 
 
 @providers.command()
+@target_options
+@json_option
+def balances(target: CommandTarget, as_json: bool) -> None:
+    """Print what is in the accounts with operators, how long it lasts, and what was refused for lack of it.
+
+    Exits with 1 when a float is low.
+    """
+
+    async def look(store: Store) -> tuple[Sequence[KnownFloat], Mapping[str, ProviderNote]]:
+        now = target.clock().now()
+        return await known_floats(store.admin, now), await float_refusals(store.admin, now)
+
+    floats, refusals = target.with_store(look)
+    rows = [_balance_row(each, refusals.get(each.forecast.latest.provider)) for each in floats]
+    print_rows(("name", "account", "balance", "currency", "at", "hoursLeft", "low", "refusedAt"), rows, as_json=as_json)
+    if any(each.is_low for each in floats):
+        raise NegativeAnswer("A float is low.")
+
+
+@providers.command()
 @click.argument("name")
 @click.option("--to", type=file_type, required=True, help="The file; it must be new.")
 @click.option("--minutes", type=click.IntRange(1, 60), default=10, show_default=True, help="When the recording ends.")
@@ -306,6 +327,20 @@ def _check_provider_exists(target: CommandTarget, name: str) -> None:
     titles = target.provider_titles()
     if name not in titles:
         raise UsageProblem(f"There is no provider {name}. {near_match(name, titles)}")
+
+
+def _balance_row(known: KnownFloat, refusal: ProviderNote | None) -> dict[str, object]:
+    latest, hours = known.forecast.latest, known.forecast.hours_left
+    return {
+        "name": latest.provider,
+        "account": latest.account,
+        "balance": latest.amount.text,
+        "currency": latest.amount.currency,
+        "at": format_instant(latest.at),
+        "hoursLeft": hours and round(hours, 1),
+        "low": known.is_low,
+        "refusedAt": refusal and format_instant(refusal.at),
+    }
 
 
 def _provider_row(target: CommandTarget, name: str, title: str, closed: ClosedProvider | None) -> dict[str, object]:

@@ -335,6 +335,12 @@ class NoteTopic(StrEnum):
     """Until when what goes to and comes from it is recorded."""
     RECORDED = "recorded"
     """Lines of a recording."""
+    BALANCE = "balance"
+    """When its balances were asked for last."""
+    FLOAT = "float"
+    """Whether a float of it is low, since when."""
+    FLOAT_REFUSAL = "float_refusal"
+    """Which pay-out it has refused last because a float lacked money."""
 
 
 @frozen

@@ -25,6 +25,8 @@ class RetentionDuty(StrEnum):
     """Numbers of payments by the hour; those by the day stay."""
     BREAKER_CHANGES = "breaker_changes"
     """When merchants' breakers opened and closed."""
+    BALANCES = "balances"
+    """What was in our accounts with providers."""
 
 
 @frozen

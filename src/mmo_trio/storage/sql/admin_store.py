@@ -97,6 +97,8 @@ class AdminStore:
     provider_notes = _reading(configuration.provider_notes)
     note_provider = _writing(configuration.note_provider)
     remove_provider_notes = _writing(configuration.remove_provider_notes)
+    provider_balances = _reading(monitoring.provider_balances)
+    record_balances = _writing(monitoring.record_balances)
     backlog = _reading(monitoring.backlog)
     count_payments = _reading(monitoring.count_payments)
     breaker_changes = _reading(monitoring.breaker_changes)

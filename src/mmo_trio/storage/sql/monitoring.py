@@ -1,13 +1,15 @@
-"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit breakers and
+"""Reads and writes what staff watch and switch, in SQL: backlog, counts of payments, circuit breakers, balances and
 brands on hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mmo_sansio.providers.common.balances import AccountBalance
 from mmo_sansio.resilience.circuit_breaker import BreakerSnapshot
 from mmo_sansio.values.clock import DAY, Instant
 from mmo_sansio.values.model import Status
+from mmo_sansio.values.money import Money
 from mmo_trio.storage.interface.admin_types import (
     STUCK_COUNT_MAX,
     Backlog,
@@ -75,6 +77,26 @@ def breaker_changes(*, brand: str | None = None, limit: int = 50) -> SqlQuery[Se
         *where.values,
         limit,
     )
+
+
+def provider_balances(since: Instant) -> SqlQuery[Sequence[AccountBalance]]:
+    """Return the balances of our accounts since then, the oldest first."""
+    return select(
+        lambda row: AccountBalance(row[0], row[1], Money(row[3], row[4]), Instant(row[2]), bool(row[5])),
+        "SELECT provider, account, at, minor, currency, is_float FROM provider_balances WHERE at >= ?"
+        " ORDER BY at, provider, account",
+        since,
+    )
+
+
+def record_balances(balances: Sequence[AccountBalance]) -> SqlQuery[None]:
+    """Keep balances; one that is known is the same answer once more."""
+    for each in balances:
+        yield from execute(
+            "INSERT INTO provider_balances (provider, account, at, minor, currency, is_float) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (provider, account, at) DO NOTHING",
+            *(each.provider, each.account, each.at, each.amount.minor, each.amount.currency, int(each.is_float)),
+        )
 
 
 def brand_holds() -> SqlQuery[Sequence[BrandHold]]:

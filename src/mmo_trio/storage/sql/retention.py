@@ -64,7 +64,7 @@ class RetentionStore:
     def _age(self, duty: RetentionDuty, before: Instant, position: str, limit: int) -> SqlQuery[RetentionStep]:
         match duty:
             case RetentionDuty.CALLBACK_BODIES:
-                return _remove_callback_bodies(before, limit=limit)
+                return _remove_oldest("callback_bodies", before, limit=limit)
             case RetentionDuty.PERSONAL_DATA:
                 return mask_payments(self.schema, before, position, limit=limit, forget=self.forget)
             case RetentionDuty.SUSPENSE_DATA:
@@ -73,6 +73,8 @@ class RetentionStore:
                 return _remove_hourly_counts(before)
             case RetentionDuty.BREAKER_CHANGES:
                 return _remove_breaker_changes(before, limit=limit)
+            case RetentionDuty.BALANCES:
+                return _remove_oldest("provider_balances", before, limit=limit)
             case _:
                 assert_never(duty)
 
@@ -126,6 +128,9 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
         case RetentionDuty.BREAKER_CHANGES:
             table, at = "breaker_changes", "at"
             where.and_("at < ?", before)
+        case RetentionDuty.BALANCES:
+            table, at = "provider_balances", "at"
+            where.and_("at < ?", before)
     [(rows, first, last)] = yield from execute(
         f"SELECT count(*), min(at), max(at) FROM (SELECT {at} AS at FROM {table} {where} LIMIT ?) AS aged",
         *where.values,
@@ -134,12 +139,12 @@ def _count_aged(duty: RetentionDuty, before: Instant) -> SqlQuery[AgedRows]:
     return AgedRows(int(rows), first, last)
 
 
-def _remove_callback_bodies(before: Instant, *, limit: int) -> SqlQuery[RetentionStep]:
-    """Remove the oldest bodies."""
-    rows = yield from execute("SELECT at FROM callback_bodies WHERE at < ? ORDER BY at LIMIT ?", before, limit)
+def _remove_oldest(table: str, before: Instant, *, limit: int) -> SqlQuery[RetentionStep]:
+    """Remove the oldest rows of a table."""
+    rows = yield from execute(f"SELECT at FROM {table} WHERE at < ? ORDER BY at LIMIT ?", before, limit)
     if not rows:
         return RetentionStep(0, "", is_last=True)
-    removed = yield from execute("DELETE FROM callback_bodies WHERE at <= ? RETURNING 1", rows[-1][0])
+    removed = yield from execute(f"DELETE FROM {table} WHERE at <= ? RETURNING 1", rows[-1][0])
     return RetentionStep(len(removed), "", is_last=len(rows) < limit)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Protocol
 from attrs import frozen
 
 from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.providers.common.balances import FloatThresholds
 from mmo_sansio.providers.common.interface import Ciphers, Provider
 from mmo_sansio.providers.common.options import OptionError, Options
 from mmo_sansio.providers.common.redaction import RedactingProvider
@@ -22,8 +23,9 @@ from mmo_trio.brands.keyring import KeyRing
 from mmo_trio.settings import SettingsError
 from mmo_trio.settings import providers as common
 from mmo_trio.settings.providers import CommonOption, ProviderSection, provider_variable
-from mmo_trio.settings.values import InvalidSettingValue, Network, parse_networks
+from mmo_trio.settings.values import InvalidSettingValue, Network, parse_amounts, parse_networks
 from mmo_trio.workers.providers.account import ProviderAccount, WebhookEndpoint, rate_limit
+from mmo_trio.workers.providers.float_monitor import FloatWatch
 
 FILE_SUFFIX = "_file"
 """`KEY_file` names a file whose text is the value of KEY, so that a secret is neither in the settings nor in the
@@ -31,7 +33,7 @@ environment."""
 
 SECRET_BYTES_MAX = 64 * 1024
 
-_OTHER_KEYS = ("kind", "title", "hooks_name", "hooks_from", "requests_per_minute")
+_OTHER_KEYS = ("kind", "title", "hooks_name", "hooks_from", "requests_per_minute", "float_minimums")
 COMMON_OPTION_KEYS = (*_OTHER_KEYS, *(each.key for each in common.COMMON_OPTIONS))
 """Options of every kind of provider."""
 
@@ -53,6 +55,7 @@ class OpenAccount:
     account: ProviderAccount
     webhook_name: str
     webhook_endpoint: WebhookEndpoint
+    float_watch: FloatWatch = FloatWatch()
 
 
 @frozen
@@ -100,6 +103,7 @@ def open_account(section: ProviderSection, title: str, environment: AccountEnvir
         per_minute = Options(options).integer("requests_per_minute", 0)
         answer_within_s = _integer_in_range(options, common.ANSWER_TIMEOUT)
         breaker = _breaker_settings(options)
+        float_watch = _float_watch(options)
         for key in COMMON_OPTION_KEYS:
             options.pop(key, None)
         tokens = environment.keyring.webhook_tokens(section.name, webhook_generation)
@@ -118,7 +122,9 @@ def open_account(section: ProviderSection, title: str, environment: AccountEnvir
         CircuitBreaker(breaker),
         rate_limit(per_minute) if per_minute else None,
     )
-    return OpenAccount(adapter, provider, account, webhook_name, WebhookEndpoint(provider, tokens, allowed))
+    return OpenAccount(
+        adapter, provider, account, webhook_name, WebhookEndpoint(provider, tokens, allowed), float_watch
+    )
 
 
 def _find_kind(name: str, kinds: Mapping[str, ProviderKind]) -> ProviderKind:
@@ -141,6 +147,15 @@ def _breaker_settings(options: Mapping[str, Any]) -> BreakerSettings:
         open_for=Span(_integer_in_range(options, common.BREAKER_OPEN_FOR) * SECOND),
         permit_deadline=None,
     )
+
+
+def _float_watch(options: Mapping[str, Any]) -> FloatWatch:
+    try:
+        minimums = parse_amounts(options.get("float_minimums", []))
+    except InvalidSettingValue as fault:
+        raise OptionError("float_minimums", f"{fault}.", "Leave it out for none.") from None
+    thresholds = FloatThresholds(minimums, _integer_in_range(options, common.FLOAT_HOURS))
+    return FloatWatch(Span(_integer_in_range(options, common.BALANCE_INTERVAL) * SECOND), thresholds)
 
 
 def _integer_in_range(options: Mapping[str, Any], option: CommonOption) -> int:

@@ -20,11 +20,12 @@ from mmo_sansio.messages.reversals import (
 from mmo_sansio.providers.common.interface import ExchangeFailed
 from mmo_sansio.providers.common.operations import DIRECT_PAYIN, WEB_PAYIN
 from mmo_sansio.providers.mtn_momo.adapter import reference_id
-from mmo_sansio.providers.mtn_momo.codes import PENDING_REASONS
+from mmo_sansio.providers.mtn_momo.codes import PENDING_REASONS, REASONS, to_error_code
 from mmo_sansio.providers.mtn_momo.refunds import REFUSALS
 from mmo_sansio.testing import REFERENCE, START
 from mmo_sansio.values.clock import MINUTE, SECOND, Instant, Span, later
-from mmo_sansio.values.model import Source, Stage
+from mmo_sansio.values.error_codes import EXPLANATIONS
+from mmo_sansio.values.model import Source, Stage, Type
 from mmo_sansio.values.money import Money
 from mmo_simulators.operators.mtn.sandbox_numbers import OUTCOMES_BY_NUMBER
 from tests.sansio.providers.mtn_momo.test_adapter import HOOKS, a_payment, a_provider
@@ -142,12 +143,13 @@ def test_not_found_counts_once_the_refund_could_be_found_and_never_after_an_acce
     assert isinstance(asked(unknown, now=later(START, MINUTE), is_accepted=True), ReversalUnreachable)
 
 
-def test_each_reason_of_the_sandbox_has_words_for_staff() -> None:
-    reasons = set(OUTCOMES_BY_NUMBER["refund"].values()) - {*PENDING_REASONS, "DELAYED", "ONGOING"}
-    assert reasons <= REFUSALS.keys()
+def test_each_reason_of_the_sandbox_is_a_refusal_with_words_for_staff() -> None:
+    reasons = set(OUTCOMES_BY_NUMBER["refund"].values()) - PENDING_REASONS
+    assert reasons - {"TRANSACTION_NOT_FOUND"} <= REASONS.keys()
     for reason in reasons:
         report = asked(a_state("FAILED", reason={"code": reason, "message": "As told."}))
-        assert report == ReversalFailed(ID, "mtn_ug", Source.POLL, f"{REFUSALS[reason]} As told.", reason)
+        words = REFUSALS.get(reason) or EXPLANATIONS[to_error_code(reason, None, Type.PAYOUT)].meaning
+        assert report == ReversalFailed(ID, "mtn_ug", Source.POLL, f"{words} As told.", reason)
 
 
 @pytest.mark.spec("S5")

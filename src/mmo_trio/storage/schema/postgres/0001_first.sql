@@ -258,6 +258,15 @@ CREATE TABLE provider_notes (
     PRIMARY KEY (provider, topic, subject)
 );
 
+-- What was in our accounts with providers, by the gateway's own time.
+CREATE TABLE provider_balances (
+    provider text NOT NULL, account text NOT NULL, at bigint NOT NULL, minor bigint NOT NULL, currency text NOT NULL,
+    is_float integer NOT NULL,
+    PRIMARY KEY (provider, account, at)
+);
+
+CREATE INDEX provider_balances_by_time ON provider_balances (at);
+
 -- How many payments there were, for each span; see shared/payment_counts.py. Each holder has rows of its own, so that no
 -- node waits for another.
 CREATE TABLE figures (

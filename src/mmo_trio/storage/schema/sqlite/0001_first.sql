@@ -191,6 +191,15 @@ CREATE TABLE provider_notes (
     PRIMARY KEY (provider, topic, subject)
 ) STRICT, WITHOUT ROWID;
 
+-- What was in our accounts with providers, by the gateway's own time.
+CREATE TABLE provider_balances (
+    provider TEXT NOT NULL, account TEXT NOT NULL, at INTEGER NOT NULL, minor INTEGER NOT NULL, currency TEXT NOT NULL,
+    is_float INTEGER NOT NULL,
+    PRIMARY KEY (provider, account, at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX provider_balances_by_time ON provider_balances (at);
+
 -- The merchants' breakers as they were kept last, each with its own checksum; see sql/serialization.py (K5).
 CREATE TABLE breakers (brand TEXT PRIMARY KEY, breaker BLOB NOT NULL) STRICT, WITHOUT ROWID;
 

@@ -1,0 +1,125 @@
+"""Defines the balances of our accounts with providers, and computes how long a float lasts: the money with an operator
+from which pay-outs are paid."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from decimal import ROUND_FLOOR, Decimal
+from itertools import groupby, pairwise
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from attrs import frozen
+
+from mmo_sansio.http.messages import HttpRequest, HttpResponse
+from mmo_sansio.values.clock import HOUR, MINUTE, Instant, Span, elapsed
+from mmo_sansio.values.money import AMOUNT_MAX, Money, decimals_of, parse_number, to_money
+
+FORECAST_WINDOW: Span = Span(6 * HOUR)
+"""The last hours, at whose rate a float is spent in a forecast."""
+
+FORECAST_PERIOD_MIN: Span = Span(30 * MINUTE)
+"""What was spent since a first balance that is newer than this counts as spent in this time: one large pay-out is no
+rate."""
+
+RECOVERY_FACTOR = 1.25
+"""By how much a low float must exceed its thresholds until it is low no more, so that it does not cross them again and
+again."""
+
+
+@frozen
+class AccountBalance:
+    """Says how much was in an account of ours."""
+
+    provider: str
+    account: str
+    """The provider's name of the account, such as `disbursement`."""
+    amount: Money
+    at: Instant
+    """When it was asked for, by the gateway's own time."""
+    is_float: bool
+    """Whether pay-outs are paid from it."""
+
+
+@frozen
+class BalanceReport:
+    """A provider reports balances; of an account that it does not offer it reports none."""
+
+    balances: Sequence[AccountBalance] = ()
+
+
+BalanceInquiry: TypeAlias = Generator[HttpRequest, HttpResponse, BalanceReport]
+"""A conversation about balances; those that arrive as a notification are not in its report."""
+
+
+@runtime_checkable
+class ReportsBalances(Protocol):
+    """Represents a provider that can be asked for the balances of our accounts."""
+
+    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+        """Ask for the balances. Like each question it moves no money; an account without an answer is left out."""
+        ...
+
+
+def parse_balance(value: object, currency: object) -> Money:
+    """Return the balance in a number's text, which may be negative and may separate thousands; what is less than a
+    minor unit is left out. Raises ValueError."""
+    if not isinstance(value, str) or not isinstance(currency, str):
+        raise ValueError("a balance is the text of a number, with a currency")
+    number = parse_number(value.strip().replace(",", ""))
+    if abs(number) > AMOUNT_MAX:
+        raise ValueError("a balance is at most 10^15")
+    try:
+        unit = Decimal(1).scaleb(-decimals_of(currency))
+        return to_money(number.quantize(unit, ROUND_FLOOR), currency)
+    except KeyError:
+        raise ValueError("its currency does not exist") from None
+
+
+@frozen
+class FloatThresholds:
+    """Says from when on the float with a provider is low."""
+
+    minimums: Sequence[Money] = ()
+    """A float with less is low; at most one for each currency."""
+    hours: int = 6
+    """One that lasts for less is low; 0: that does not count."""
+
+
+@frozen
+class FloatForecast:
+    """Says how long an account lasts."""
+
+    latest: AccountBalance
+    hours_left: float | None
+    """Hours until it is empty at the rate of the last hours; None: nothing was spent."""
+
+    def is_low(self, thresholds: FloatThresholds, *, was_low: bool) -> bool:
+        """Tell whether it is below a threshold, or was and is not yet well above it. Only a float can be low."""
+        factor = RECOVERY_FACTOR if was_low else 1.0
+        amount, hours = self.latest.amount, self.hours_left
+        lacks_money = any(
+            amount.minor < each.minor * factor for each in thresholds.minimums if each.currency == amount.currency
+        )
+        return self.latest.is_float and (lacks_money or (hours is not None and hours < thresholds.hours * factor))
+
+
+def forecast_floats(history: Sequence[AccountBalance]) -> Sequence[FloatForecast]:
+    """Return the forecast of each account in this history, which is that of the last hours.
+
+    What has come in meanwhile is not set off against what was spent: money that is put in once is no rate.
+    """
+    ordered = sorted(history, key=lambda each: (each.provider, each.account, each.at))
+    accounts = groupby(ordered, key=lambda each: (each.provider, each.account))
+    return tuple(_forecast(tuple(balances)) for _, balances in accounts)
+
+
+def _forecast(balances: Sequence[AccountBalance]) -> FloatForecast:
+    latest = balances[-1]
+    spent = sum(
+        max(0, before.amount.minor - after.amount.minor)
+        for before, after in pairwise(balances)
+        if before.amount.currency == after.amount.currency
+    )
+    period = max(elapsed(balances[0].at, latest.at), FORECAST_PERIOD_MIN)
+    left = max(0, latest.amount.minor) * period / (spent * HOUR) if spent else None
+    return FloatForecast(latest, left)

@@ -1,0 +1,186 @@
+"""Asks for the balances of our accounts with providers, and says when a float is low or has made a provider refuse a
+pay-out.
+
+All of it is in the store, so one process asks for all, and each crossing of a threshold is said once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import structlog
+import trio
+from attrs import Factory, define, evolve, frozen
+
+from mmo_sansio.messages.intents import DeliverCallback
+from mmo_sansio.providers.common.balances import (
+    FORECAST_WINDOW,
+    BalanceReport,
+    FloatForecast,
+    FloatThresholds,
+    ReportsBalances,
+    forecast_floats,
+)
+from mmo_sansio.providers.common.interface import Provider
+from mmo_sansio.values.clock import DAY, MINUTE, Instant, Span, earlier, elapsed
+from mmo_sansio.values.error_codes import ErrorCode
+from mmo_sansio.values.model import Source, Type
+from mmo_trio.storage.interface.admin_types import NoteTopic, ProviderNote
+from mmo_trio.storage.interface.store import WorkItem, log_store_failure
+from mmo_trio.storage.sql.admin_store import AdminStore
+from mmo_trio.workers.providers.account import SendRequest, drive_async
+
+logger = structlog.get_logger(__name__)
+
+ROUND_S: Final = 15.0
+"""Seconds between two looks at whose turn it is, and at what other processes have learnt."""
+
+FIRST_INQUIRY_AFTER_S: Final = 30.0
+"""Seconds after the start before the first balance is asked for: payments that wait go first."""
+
+INQUIRY_TIMEOUT_S: Final = 60.0
+
+REFUSAL_SHOWN_FOR: Final = DAY
+
+LOW: Final = "low"
+"""The content of a note about a float that is low."""
+
+
+@frozen
+class FloatWatch:
+    """Says how the floats of one account are watched."""
+
+    interval: Span = Span(5 * MINUTE)
+    """Between two questions; 0: none is asked."""
+    thresholds: FloatThresholds = FloatThresholds()
+
+
+@frozen
+class KnownFloat:
+    """What is known of an account with a provider."""
+
+    forecast: FloatForecast
+    is_low: bool
+
+
+@define(eq=False)
+class FloatMonitor:
+    """Runs once in each process."""
+
+    store: AdminStore
+    providers: Mapping[str, Provider]
+    """Those that are a ReportsBalances."""
+    exchange_for: Callable[[str], SendRequest]
+    watches: Mapping[str, FloatWatch]
+    """By provider; one without a watch has the default."""
+    now: Callable[[], Instant]
+    """Returns the gateway's own time."""
+    round_s: float = ROUND_S
+    floats: Sequence[KnownFloat] = ()
+    """What is known of all accounts, as of the last round."""
+    refusals: Counter[str] = Factory(Counter)
+    """Pay-outs that each provider has refused to this process for lack of float."""
+    _unwritten: dict[str, ProviderNote] = Factory(dict)
+    """The latest refusal of each provider that is not in the store."""
+    _refused: trio.Event = Factory(trio.Event)
+
+    async def run(self) -> None:
+        """Run rounds until cancelled."""
+        first_at = trio.current_time() + FIRST_INQUIRY_AFTER_S
+        async with trio.open_nursery() as inquiries:
+            while True:
+                try:
+                    await self._write_refusals()
+                    if trio.current_time() >= first_at:
+                        await self._ask_due(inquiries)
+                    self.floats = await known_floats(self.store, self.now())
+                except Exception as error:
+                    log_store_failure(logger, "float_round_failed", error)
+                with trio.move_on_after(self.round_s):
+                    await self._refused.wait()
+
+    def note_result(self, work: WorkItem) -> None:
+        """Say at once that a provider has refused to pay because a float lacks money, if this is such a result."""
+        order, progress = work.transaction.order, work.transaction.progress
+        is_refusal = progress.error_code is ErrorCode.MERCHANT_INSUFFICIENT_FUNDS
+        is_told = progress.completion_source in (Source.POLL, Source.WEBHOOK)
+        if not (isinstance(work.intent, DeliverCallback) and is_refusal and is_told) or order.type is Type.PAYIN:
+            return
+        reference, told = order.gateway_reference, progress.provider_data
+        code = None if told is None else told.error_code
+        logger.error("float_refused", provider=order.provider, reference=reference, code=code)
+        self.refusals[order.provider] += 1
+        note = ProviderNote(order.provider, NoteTopic.FLOAT_REFUSAL, "", self.now(), reference)
+        self._unwritten[order.provider] = note
+        self._refused.set()
+
+    async def learn(self, report: BalanceReport) -> None:
+        """Keep balances, and say which floats have become low by them. Raises what the store raises."""
+        await self.store.record_balances(report.balances)
+        reported = {(each.provider, each.account) for each in report.balances}
+        history = await self.store.provider_balances(earlier(self.now(), FORECAST_WINDOW)) if reported else ()
+        for each in forecast_floats(history):
+            if (each.latest.provider, each.latest.account) in reported:
+                await self._judge(each)
+
+    async def _judge(self, forecast: FloatForecast) -> None:
+        """Note whether a float is low; the process whose note it becomes says so."""
+        provider, account = forecast.latest.provider, forecast.latest.account
+        notes = await self.store.provider_notes(NoteTopic.FLOAT)
+        none = ProviderNote(provider, NoteTopic.FLOAT, account, Instant(0), "")
+        known = next((each for each in notes if (each.provider, each.subject) == (provider, account)), none)
+        was_low = known.content == LOW
+        is_low = forecast.is_low(self._watch(provider).thresholds, was_low=was_low)
+        note = evolve(known, at=self.now(), content=LOW if is_low else "")
+        if is_low is was_low or not await self.store.note_provider(note, replacing=known):
+            return
+        log = logger.bind(provider=provider, account=account, balance=str(forecast.latest.amount))
+        if is_low:
+            log.error("float_low", hours_left=forecast.hours_left and round(forecast.hours_left, 1))
+        else:
+            log.info("float_restored")
+
+    async def _write_refusals(self) -> None:
+        self._refused = trio.Event()
+        for name, note in tuple(self._unwritten.items()):
+            await self.store.note_provider(note)
+            if self._unwritten[name] is note:
+                del self._unwritten[name]
+
+    async def _ask_due(self, inquiries: trio.Nursery) -> None:
+        """Begin the inquiries that are due and that no other process has claimed."""
+        asked = {each.provider: each for each in await self.store.provider_notes(NoteTopic.BALANCE)}
+        for name in self.providers:
+            interval, now = self._watch(name).interval, self.now()
+            known = asked.get(name, ProviderNote(name, NoteTopic.BALANCE, "", Instant(0), ""))
+            is_due = interval > 0 and elapsed(known.at, now) >= interval
+            if is_due and await self.store.note_provider(evolve(known, at=now), replacing=known):
+                inquiries.start_soon(self._ask, name)
+
+    async def _ask(self, name: str) -> None:
+        provider = self.providers[name]
+        try:
+            assert isinstance(provider, ReportsBalances)
+            with trio.move_on_after(INQUIRY_TIMEOUT_S):
+                await self.learn(await drive_async(provider.ask_balances(now=self.now()), self.exchange_for(name)))
+        except Exception as error:
+            log_store_failure(logger, "balance_inquiry_failed", error, provider=name)
+
+    def _watch(self, provider: str) -> FloatWatch:
+        return self.watches.get(provider, FloatWatch())
+
+
+async def known_floats(store: AdminStore, now: Instant) -> Sequence[KnownFloat]:
+    """Return what is known of each account by the balances of the last hours. Raises what the store raises."""
+    notes = await store.provider_notes(NoteTopic.FLOAT)
+    low = {(each.provider, each.subject) for each in notes if each.content == LOW}
+    forecasts = forecast_floats(await store.provider_balances(earlier(now, FORECAST_WINDOW)))
+    return [KnownFloat(each, (each.latest.provider, each.latest.account) in low) for each in forecasts]
+
+
+async def float_refusals(store: AdminStore, now: Instant) -> Mapping[str, ProviderNote]:
+    """Return the last refusal for lack of float of each provider that has one of late. Raises what the store raises."""
+    notes = await store.provider_notes(NoteTopic.FLOAT_REFUSAL)
+    return {each.provider: each for each in notes if elapsed(each.at, now) < REFUSAL_SHOWN_FOR}
