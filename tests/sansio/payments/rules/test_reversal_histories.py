@@ -24,10 +24,10 @@ from mmo_sansio.messages.reversals import (
     ReversalWoke,
 )
 from mmo_sansio.payments.gateway import Gateway
+from mmo_sansio.payments.ledger import Ledger
 from mmo_sansio.testing import KES, REFERENCE, START, a_begin_submission, a_create_payment, succeeded
 from mmo_sansio.values.clock import DAY, HOUR, SECOND, Instant, Span, later
 from mmo_sansio.values.model import Source
-from mmo_sansio.values.money import Money
 from mmo_sansio.values.reversals import Reversal, ReversalState, reversed_minor
 
 SEEDS = 2_000
@@ -68,9 +68,9 @@ class History:
             elif chance < 0.23 and len(backup.reversals_of(REFERENCE)) == len(self.reversals):
                 self._restore(backup)
             self._arrive()
-            for each in self.reversals:
-                if each.wake_at is not None and each.wake_at <= self.now:
-                    self._work(each, is_faulty=is_faulty)
+            for reversal in self.reversals:
+                if reversal.wake_at is not None and reversal.wake_at <= self.now:
+                    self._work(reversal, is_faulty=is_faulty)
             self.now = later(self.now, Span(self.random.randrange(5, 60) * SECOND) if is_faulty else Span(HOUR // 2))
 
     @property
@@ -86,9 +86,9 @@ class History:
             decision = DecideReversal(reply.reversal.id, "brian", is_approved=is_approved, four_eyes=True)
             self.gateway.receive(decision, now=self.now)
 
-    def _restore(self, backup: object) -> None:
+    def _restore(self, backup: Ledger) -> None:
         self.happened["restored"] += 1
-        self.gateway.ledger = copy.deepcopy(backup)  # type: ignore[assignment]
+        self.gateway.ledger = copy.deepcopy(backup)
         for each in self.reversals:
             self.gateway.receive(MarkReversalRestored(each.id, "amina"), now=self.now)
 
@@ -177,4 +177,3 @@ def test_no_money_goes_back_twice_and_none_is_lost() -> None:
         happened += history.happened + Counter(each.state.value for each in history.reversals)
     kinds = {"restored", "lie", "late", "not connected", "never received", "answer lost with its process"}
     assert kinds | {"succeeded", "failed"} <= happened.keys(), happened
-    assert isinstance(PAID, Money)
