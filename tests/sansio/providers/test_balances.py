@@ -20,7 +20,7 @@ from tests.sansio.providers.mpesa_daraja.test_adapter import adapter, callback
 from tests.support.operator_kinds import OPERATORS
 from tests.support.simulator_exchange import SimulatorAccount
 
-KINDS = pytest.mark.parametrize("kind", ["mtn", "airtel", "mpesa"])
+KINDS = pytest.mark.parametrize("kind", OPERATORS)
 
 
 def ask(provider: Provider, simulator: Simulator, now: Instant = START) -> BalanceReport:
@@ -41,6 +41,7 @@ def ask(provider: Provider, simulator: Simulator, now: Instant = START) -> Balan
         ("mtn", [("collection", "1000000 UGX", False), ("disbursement", "1000000 UGX", True)]),
         ("airtel", [("disbursement", "1000000 UGX", True)]),
         ("mpesa", [("Utility Account", "1000000.00 KES", True)]),
+        ("pawapay", [("RWA/RWF", "10000000 RWF", True)]),
     ],
 )
 def test_the_operator_tells_the_balance_of_each_account(kind: str, expected: list[tuple[str, str, bool]]) -> None:

@@ -33,6 +33,7 @@ from mmo_provider_pawapay.wire import (
     parse_amount,
     parse_failure,
     parse_json,
+    parse_wallets,
     submission_body,
     text_member,
 )
@@ -60,9 +61,12 @@ from mmo_sansio.providers import (
     DIRECT_PAYIN,
     DIRECT_PAYOUT,
     WEB_PAYIN,
+    AccountBalance,
     AccountCheck,
     AccountQuestion,
     AdapterContext,
+    BalanceInquiry,
+    BalanceReport,
     Conversation,
     ExchangeFailed,
     OperationKey,
@@ -183,6 +187,17 @@ class PawapayProvider:
             request = self._question("/v2/public-key/http")
             questions.append(AccountQuestion(CALLBACK_KEYS_PART, request, judge.public_keys))
         return ask_all(self.name, questions)
+
+    def ask_balances(self, *, now: Instant) -> BalanceInquiry:
+        """Ask for the wallets of the country: pay-ins fill the one from which pay-outs are paid."""
+        try:
+            answer = yield self._question(f"/v2/wallet-balances?country={self.account.country}")
+            wallets = parse_wallets(answer.body, self.account.market)
+        except (ExchangeFailed, ValueError):
+            return BalanceReport()
+        return BalanceReport(
+            tuple(AccountBalance(self.name, wallet, amount, now, is_float=True) for wallet, amount in wallets.items())
+        )
 
     def refuse_notification(self, request: HttpRequest, *, now: Instant) -> str | None:
         """Return why a callback is not pawaPay's own: it is not signed, wrongly, long ago, or for another address.
