@@ -54,11 +54,6 @@ class SimulatedPawapayPayment:
     callback_count: int = 0
 
     @property
-    def reference(self) -> str:
-        """The gateway's name of the payment."""
-        return str(self.document.get("clientReferenceId", self.id))
-
-    @property
     def debited_and_credited(self) -> tuple[str, str]:
         """The holder of the wallet that pays, and of the one that is paid."""
         ours, theirs = self.country.code, self.msisdn
@@ -166,7 +161,7 @@ class SimulatedPawapayAccounts:
             "payments": [
                 payment_row(
                     each.operation.lower(),
-                    each.reference,
+                    each.document.get("clientReferenceId", each.id),
                     each.receipt,
                     each.msisdn,
                     each.amount,
